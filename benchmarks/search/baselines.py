@@ -73,7 +73,7 @@ def train(plan: SearchPlan, name: str, number: int, steps: int | None) -> Traine
     # Schedules and exploration follow the share of the budget, whichever way it is counted.
     model._update_current_progress_remaining = update_progress
     network = TrainedNetwork(model, plan, normaliser)
-    player = Player(plan.task, make_world(plan.task), network, cap=plan.terms.cap, clips=True)
+    player = Player(plan.task, make_world(plan.task), network, cap=plan.task.cap, clips=True)
     watch = _watcher(plan, seed, player, spent, network)
     model.learn(_FOREVER, callback=watch)
     network.restore()
@@ -153,7 +153,7 @@ class TaskEnv(gymnasium.Env):
         task = plan.task
         self._task, self._world, self._seed, self._spent = task, make_world(task), seed, spent
         self._see = _Seen(plan)
-        self._limit = min(plan.terms.cap or task.time_limit, task.time_limit)
+        self._limit = min(plan.task.cap or task.time_limit, task.time_limit)
         self._steps = 0
         width = task.states or len(task.observations)
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (width,), np.float32)

@@ -179,7 +179,7 @@ def _pair(plan: SearchPlan, run: int, candidate: PolicyCandidate) -> LabelPair:
         f"### Episode {letter}\n\n{text}" for letter, text in zip(_LETTERS, told, strict=True)
     )
     switches = plan.switches.replace(allow_no_change=True)
-    writer = Writer(plan.task, plan.policy.space, switches, plan.terms)
+    writer = Writer(plan._replace(switches=switches))
     nothing = History(confirm=0, keeps_losers=True)
 
     def prompt(labelled: int) -> Prompt:

@@ -20,6 +20,7 @@ from telic.core.config import Record
 from telic.search.records import PolicyCandidate, SearchIteration
 from telic.search.runner import Result, load_search
 from telic.search.task import SearchTask
+from telic.search.worlds import find_task
 
 _WORST = re.compile(r"\bworst\b", re.IGNORECASE)
 _SAME = 0.05  # a change of a number up to here is none
@@ -184,7 +185,7 @@ class EditReport(Record):
 
 def edit_report(result: Result) -> EditReport:
     """Sort every revision of a search."""
-    levels = levels_of(result.plan.task)
+    levels = levels_of(find_task(result.plan.task.id))
     worse: Counter[str] = Counter()
     better: Counter[str] = Counter()
     equal = {True: 0, False: 0}

@@ -20,7 +20,7 @@ from telic.errors import ConfigError
 from telic.report import document as doc
 from telic.report.markdown import render_block
 from telic.search.plan import make_plan
-from telic.search.records import SearchConfig, SearchSummary, list_searches
+from telic.search.records import SearchConfig, SearchFolder, SearchSummary
 from telic.search.runner import run_search
 from telic.search.worlds import TASKS
 from telic.storage.files import read_record
@@ -46,7 +46,7 @@ def runs_like(mean: float, std: float) -> np.ndarray:
 
 def summary_of(config: SearchConfig, folder: Path) -> SearchSummary:
     """Return what a row came to; run it, or resume it, where it is not finished."""
-    for search in list_searches(folder):
+    for search in (SearchFolder(path.parent) for path in folder.glob("*/search.json")):
         if search.summary.exists() and read_record(search.config, SearchConfig) == config:
             summary = read_record(search.summary, SearchSummary)
             if summary.outcome == "completed":

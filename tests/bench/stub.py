@@ -8,7 +8,7 @@ from telic.judges.criteria import score
 from telic.judges.verdict import judged, together
 from telic.session.loop import Session
 from telic.storage.files import write_json
-from telic.storage.layout import new_session
+from telic.storage.layout import SessionFolder, new_name
 from tests.session.sessions import end, summary_of
 
 
@@ -22,7 +22,7 @@ class StubRunner:
     def __call__(self, intent, *, env, runs_dir, on_event, should_stop, **options):
         self.asked.append(intent)
         config = SessionConfig.parse({"intent": intent, "env": env, **options})
-        folder = new_session(Path(runs_dir))
+        folder = SessionFolder(Path(runs_dir) / new_name("session"))
         write_json(folder.config, config)
         planned = self.plan[intent]
         if isinstance(planned, BaseException):

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from telic.search.records import SearchRunFolder, list_searches
+from telic.search.records import SearchFolder, SearchRunFolder
 from telic.session.records import ENDED, session_state
 from telic.storage.files import TEMPORARY_MARK, read_json
 from telic.storage.layout import list_runs, list_sessions
@@ -184,8 +184,12 @@ def train_outcome(folder: Path) -> Any:
     }
 
 
+def searches_in(runs: Path) -> list[SearchFolder]:
+    return [SearchFolder(path.parent) for path in runs.glob("*/search.json")]
+
+
 def search_outcome(folder: Path) -> Any:
-    (search,) = list_searches(folder / "runs")
+    (search,) = searches_in(folder / "runs")
     logs = {path.name: list(SearchRunFolder(path).read()) for path in search.path.glob("run_*")}
     return logs, _plain(read_json(search.summary))
 
@@ -204,7 +208,7 @@ def export_outcome(folder: Path) -> Any:
 def _search_state(folder: Path) -> list[str]:
     return [
         read_json(each.summary)["outcome"]
-        for each in list_searches(folder / "runs")
+        for each in searches_in(folder / "runs")
         if each.summary.exists()
     ]
 

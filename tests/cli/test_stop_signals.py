@@ -12,12 +12,11 @@ import pytest
 import typer
 
 from telic.cli._stop_signals import stoppable
-from telic.search.records import list_searches
 from telic.storage.files import read_json
 from telic.storage.layout import list_runs
 from telic.storage.locks import lock_holder
 from telic.training.folder import status_of
-from tests.cli.kills import children, wait_for_orphans
+from tests.cli.kills import children, searches_in, wait_for_orphans
 from tests.cli.test_commands import start_long_run
 
 SEARCH = ("search", "--env=CartPole-v1", "--method=cma", "--runs=2", "--episodes=1000000")
@@ -116,7 +115,7 @@ def test_sigterm_stops_a_search_in_one_process_and_in_several(tmp_path, jobs):
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM, output
     assert "Traceback" not in output
-    (search,) = list_searches(tmp_path / "runs")
+    (search,) = searches_in(tmp_path / "runs")
     assert read_json(search.summary)["outcome"] == "stopped"
     assert lock_holder(search.lock) is None and not wait_for_orphans(before)
 
@@ -131,7 +130,7 @@ def test_processes_of_a_killed_search_die_with_it_and_write_no_more(tmp_path):
     while any(_is_alive(worker) for worker in workers) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not [worker for worker in workers if _is_alive(worker)]
-    (search,) = list_searches(tmp_path / "runs")
+    (search,) = searches_in(tmp_path / "runs")
     assert [lock_holder(search.run(number).lock) for number in (1, 2)] == [None, None]
 
 

@@ -15,7 +15,7 @@ from telic.judges.validation import try_here
 from telic.rendering._camera import place_cameras
 from telic.rendering.look import load_dressed
 from telic.robots.structure import missing_floor
-from telic.verbs.robots import robots
+from telic.verbs.envs import robots
 from tests.envs.generated import RandomRobot
 
 QUADRUPED = Path(__file__).parent / "robots" / "quadruped.xml"

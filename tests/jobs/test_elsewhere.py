@@ -15,11 +15,10 @@ import pytest
 
 from telic.errors import MissingExtra, Refused, TelicError, UsageError
 from telic.jobs import _ray_cluster as ray_cluster
-from telic.jobs import _slurm as slurm
+from telic.jobs import launcher as slurm
 from telic.jobs import process
-from telic.jobs._slurm import SlurmJobs
 from telic.jobs.board import JobBoard
-from telic.jobs.launcher import launcher_for, read_place
+from telic.jobs.launcher import SlurmJobs, launcher_for, read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JobSpec
 from telic.storage.files import write_json

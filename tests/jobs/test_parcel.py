@@ -8,9 +8,8 @@ import zipfile
 import pytest
 
 from telic.errors import BadFile
-from telic.jobs import _parcel as parcel
-from telic.jobs._parcel import pack, unpack
-from telic.jobs._ray_cluster import _own_folder
+from telic.jobs import _ray_cluster as parcel
+from telic.jobs._ray_cluster import _own_folder, pack, unpack
 
 
 def test_only_what_changed_travels_and_what_was_removed_goes(tmp_path):

@@ -28,7 +28,7 @@ from telic.robots.catalogue import NamedRobot, RobotNumbers, RobotPackage, fetch
 from telic.robots.record import RobotRecord, _moving_joints, guessed
 from telic.robots.scene import write_scene
 from telic.sim.files import model_files
-from telic.verbs.robots import robots
+from telic.verbs.envs import robots
 from tests.rendering.films import pixels
 
 ROBOTS = Path(catalogue.__file__).parents[1] / "bench" / "suites" / "robots"

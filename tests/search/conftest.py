@@ -1,6 +1,7 @@
 """A model for tests that answers at random, and every third time wrongly if it is told how."""
 
 import json
+import re
 
 import pytest
 
@@ -48,18 +49,22 @@ def _policies(request, rng, spread):
     record = request.answer
     field = record.model_fields.get("candidates")
     if field is None:
-        return _policy(record.space, rng, spread)
+        return _policy(record, rng, spread)
     kind = field.annotation.__args__[0]
     count = next(rule.min_length for rule in field.metadata if hasattr(rule, "min_length"))
-    return {"candidates": [_policy(kind.space, rng, spread) for _ in range(count)]}
+    return {"candidates": [_policy(kind, rng, spread) for _ in range(count)]}
 
 
-def _policy(space, rng, spread):
-    if space.choices is not None:
-        params = rng.choice(space.choices, space.rank).tolist()
+def _policy(record, rng, spread):
+    """Draw numbers as the request describes them: from a list, or within bounds."""
+    asked = record.model_fields["params"]
+    rank, words = asked.json_schema_extra["minItems"], asked.description
+    if choices := re.search(r"one of (\[.*\])", words):
+        params = rng.choice(json.loads(choices[1]), rank).tolist()
     else:
-        params = rng.uniform(space.low * spread, space.high * spread, space.rank)
-        params = params.round(space.decimals).tolist()
+        low, high, decimals = re.search(r"\[(.+), (.+)\] with at most (\d)", words).groups()
+        params = rng.uniform(float(low) * spread, float(high) * spread, rank)
+        params = params.round(int(decimals)).tolist()
     return {"params": params, "explanation": "scripted: drawn at random, for tests only"}
 
 

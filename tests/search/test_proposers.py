@@ -47,11 +47,10 @@ def climb_a_hill(proposer, iterations, seed=1):
 
 
 def test_optimisers_climb_and_random_draws_do_not():
+    task = find_task("CartPole-v1")
     found = {
-        "cma": climb_a_hill(Cma(POLICY.space, 1), 80),
-        "ars": climb_a_hill(Ars(POLICY.space, 1), 80),
-        "climb": climb_a_hill(Climb(POLICY), 200),
-        "random": climb_a_hill(Random(POLICY), 80),
+        kind.name: climb_a_hill(kind(task, POLICY, 1), 200 if kind is Climb else 80)
+        for kind in (Cma, Ars, Climb, Random)
     }
     assert found["cma"] > -0.01 and found["ars"] > -1 and found["climb"] > -1
     assert found["random"] < found["cma"] - 5
@@ -87,7 +86,7 @@ def test_cma_leaves_a_hill_that_is_not_high_enough_and_stays_on_one_that_is():
         return max(broad, 10 - 3 * float(np.square(x - 4).sum()))
 
     def restarts(enough, iterations):
-        cma = Cma(Box(2).space, 3, enough)
+        cma = Cma(find_task("CartPole-v1").model_copy(update={"good": enough}), Box(2), 3)
         for iteration in range(iterations):
             drafts = cma.propose(view(iteration)).drafts
             cma.observe(candidates(drafts, two_hills), None)

@@ -3,7 +3,7 @@
 import pytest
 
 from telic.errors import ConfigError, UnknownName
-from telic.search.plan import PUBLISHED, make_plan, switches_of, terms_of
+from telic.search.plan import PUBLISHED, make_plan, switches_of
 from telic.search.records import SearchConfig
 from telic.search.worlds import find_task
 
@@ -20,14 +20,19 @@ def test_faithful_methods_repeat_the_published_accounting():
 
 
 def test_terms_are_the_tasks_unless_faithful():
-    maze, lake, swimmer = map(find_task, ("Maze-v0", "FrozenLake-v1", "Swimmer-v5"))
-    assert terms_of(maze, "props", is_faithful=False) == terms_of(maze, "r2po", is_faithful=False)
-    assert terms_of(maze, "props", is_faithful=True).cap == 100
-    assert terms_of(maze, "r2po", is_faithful=True).cap == 20
-    assert terms_of(swimmer, "r2po", is_faithful=True).warmup == 100
-    assert terms_of(lake, "props", is_faithful=True).stated_iterations == 400
-    double = find_task("InvertedDoublePendulum-v5")
-    targets = [terms_of(double, m, is_faithful=True).target for m in ("r2po", "threetraj", "props")]
+    def published(env, method):
+        return make_plan(SearchConfig(env=env, method=method, faithful=True))
+
+    for method in ("props", "r2po"):
+        own = make_plan(SearchConfig(env="Maze-v0", method=method))
+        assert own.task == find_task("Maze-v0") and own.stated_iterations is None
+    assert published("Maze-v0", "props").task.cap == 100
+    assert published("Maze-v0", "r2po").task.cap == 20
+    assert published("Swimmer-v5", "r2po").task.warmup == 100
+    assert published("FrozenLake-v1", "props").stated_iterations == 400
+    assert published("FrozenLake-v1", "R2PO").stated_iterations is None
+    double = "InvertedDoublePendulum-v5"
+    targets = [published(double, m).task.target for m in ("r2po", "threetraj", "props")]
     assert targets == [500, 200, 10_000]
 
 

@@ -5,7 +5,7 @@ import pytest
 from telic.errors import TelicError, UsageError
 from telic.session.loop import run_session
 from telic.storage.files import write_json
-from telic.storage.layout import new_session
+from telic.storage.layout import SessionFolder, new_name
 from telic.storage.locks import RunLock
 from telic.storage.workspace import Workspace
 from telic.verbs.artifacts import list_artifacts
@@ -39,7 +39,7 @@ def test_a_refused_request_leaves_no_folder(name, tmp_path):
 
 
 def test_a_session_that_was_killed_before_it_read_its_intent_is_nobodys_latest(tmp_path):
-    folder = new_session(tmp_path)
+    folder = SessionFolder(tmp_path / new_name("session"))
     write_json(folder.config, REQUEST)
     folder.events.touch()
     folder.lock.touch()

@@ -65,31 +65,31 @@ class TestModel(AuthorContract):
 
 class TestRandom(ProposerContract):
     def make(self, task, family, seed):
-        return Random(family)
+        return Random(task, family, seed)
 
 
 class TestClimb(ProposerContract):
     def make(self, task, family, seed):
-        return Climb(family)
+        return Climb(task, family, seed)
 
 
 class TestArs(ProposerContract):
     def make(self, task, family, seed):
-        return Ars(family.space, seed)
+        return Ars(task, family, seed)
 
 
 class TestCma(ProposerContract):
     env = "MountainCarContinuous-v0"
 
     def make(self, task, family, seed):
-        return Cma(family.space, seed)
+        return Cma(task, family, seed)
 
 
 class TestTabular(ProposerContract):
     env = "FrozenLake-v1"
 
     def make(self, task, family, seed):
-        return Tabular(task, family.space)
+        return Tabular(task, family, seed)
 
 
 class TestScripted(ProviderContract):

@@ -54,8 +54,7 @@ def view(function: Callable[[Any], None]) -> Callable[[Any], None]:
 
 def show(result: Any) -> None:
     """Print a result in human-readable form."""
-    import telic.cli._results  # imports rich, which --json does not need
-    import telic.cli._study_views  # noqa: F401
+    import telic.cli._results  # noqa: F401  # imports rich, which --json does not need
 
     _VIEWS.get(type(result).__name__, show_generic)(result)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +12,8 @@ from telic.jobs.process import ProcessId
 from telic.jobs.spec import JOBS, JobBeat, JobFolder, JobRecord, JobSpec
 from telic.storage.files import read_record, write_json, write_text
 from telic.storage.locks import taking_turns
-from telic.storage.reading import read_text
+from telic.storage.reading import read_tail, read_text
 
-_LOG_TAIL = 1 << 14
 INTERRUPTED = "interrupted"
 """state of a job whose driver has ended; repeating the request resumes it"""
 
@@ -105,11 +103,7 @@ class JobBoard:
         folder = self.find(name)
         attempts = read_record(folder.record, JobRecord).attempts
         path = folder.log(attempts[-1].number) if attempts else folder.log(1)
-        if not path.exists():
-            return ""
-        with path.open("rb") as log:
-            log.seek(max(0, os.fstat(log.fileno()).st_size - _LOG_TAIL))
-            return log.read().decode(errors="replace")
+        return read_tail(path) if path.exists() else ""
 
     def stop(self, name: str) -> JobLine:
         """Ask a job to save and stop; a job without a driver stops immediately."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -22,12 +22,14 @@ from telic.llm import (
 )
 from telic.search._writer import SYSTEM, Memories, Prompt, WatchedCandidate, Writer
 from telic.search.config import Switches
-from telic.search.policies import PolicyFamily, Space
+from telic.search.plan import SearchPlan
+from telic.search.policies import Space
 from telic.search.proposers import (
     Climb,
     Cma,
     PolicyDraft,
     PolicyProposal,
+    Proposer,
     SearchView,
     Tabular,
 )
@@ -41,35 +43,20 @@ _LISTED = 6
 _ASKED = ("llm", "fallback:climb")
 
 
-class PolicyAnswer(Record):
-    """One proposed policy."""
-
-    space: ClassVar[Space]
-    params: Any
-    explanation: str = ""
-
-
-class ModelProposer:
+class ModelProposer(Proposer):
     """Proposer that queries a language model, either for the search role or as the only critic."""
 
     name = "llm"
-    needs_transitions = False
 
-    def __init__(
-        self, asker: Asker, writer: Writer, policy: PolicyFamily, switches: Switches
-    ) -> None:
-        self._asker, self._writer, self._switches = asker, writer, switches
-        self._space = policy.space
-        self._fallback = Climb(policy, count=1)
+    def __init__(self, asker: Asker, writer: Writer, plan: SearchPlan, seed: int) -> None:
+        super().__init__(plan.task, plan.policy, seed)
+        self._asker, self._writer, self._switches = asker, writer, plan.switches
+        self.at_once = plan.switches.candidates
+        self._fallback = Climb(plan.task, plan.policy, seed, count=1)
         self.memories: Memories = {}
         """episodes of history entries, for prompts that include them"""
         self.last = ""
         """behavior of the latest selected policy, for the critic-only method"""
-
-    @property
-    def at_once(self) -> int:
-        """Return the number of policies requested per call."""
-        return self._switches.candidates
 
     def propose(self, view: SearchView) -> PolicyProposal:
         """Query the model for new policies."""
@@ -78,9 +65,6 @@ class ModelProposer:
             return self._ask("critic", prompt, view, objection(view.history), 1)
         prompt = self._writer.search(view, self.memories)
         return self._ask("search", prompt, view, objection(view.history), self._switches.candidates)
-
-    def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Do nothing: the history contains all required state."""
 
     def replay(
         self, view: SearchView, candidates: Candidates, recording: BatchRecording | None
@@ -131,7 +115,7 @@ class ModelCritic:
             return PolicyProposal([], note=note)
 
 
-class Hybrid:
+class Hybrid(Proposer):
     """CMA-ES with injected candidates of a model; for tables, a tabular method."""
 
     name = "hybrid"
@@ -141,7 +125,7 @@ class Hybrid:
         self.needs_transitions = numeric.needs_transitions
 
     @property
-    def at_once(self) -> int:
+    def at_once(self) -> int:  # pyrefly: ignore[bad-override]
         """Return the population size, including the model's candidates."""
         own = self._numeric.at_once
         return own if isinstance(self._numeric, Cma) else own + self.model.at_once
@@ -264,7 +248,7 @@ def answer_record(space: Space, objection: Objection, count: int = 1) -> type[Re
     else:
         told += f"in [{space.low:g}, {space.high:g}] with at most {space.decimals} decimals"
 
-    class Proposal(PolicyAnswer):
+    class Proposal(Record):
         """A policy, and why."""
 
         params: tuple[float, ...] = Field(
@@ -280,7 +264,6 @@ def answer_record(space: Space, objection: Objection, count: int = 1) -> type[Re
                 raise ValueError(problem)
             return numbers
 
-    Proposal.space = space
     if count == 1:
         return Proposal
 

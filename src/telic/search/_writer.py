@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telic.llm import fill_template, prompt_hash
-from telic.search.config import Switches, Thinning
-from telic.search.plan import SearchPlan, Terms
-from telic.search.policies import Space
+from telic.search.config import Thinning
+from telic.search.plan import SearchPlan
 from telic.search.proposers import SearchView
 from telic.search.records import Entry, History, PolicyCandidate
 from telic.search.task import TERMINATED, TIME_LIMIT, Floats, Rollouts, SearchTask, Trace
@@ -55,8 +54,9 @@ class WatchedCandidate(NamedTuple):
 class Writer:
     """Prompt builder for one run."""
 
-    def __init__(self, task: SearchTask, space: Space, switches: Switches, terms: Terms) -> None:
-        self._task, self._space, self._switches, self._terms = task, space, switches, terms
+    def __init__(self, plan: SearchPlan) -> None:
+        self._task, self._space, self._switches = plan.task, plan.policy.space, plan.switches
+        self._stated_iterations = plan.stated_iterations
 
     def search(
         self, view: SearchView, memories: Memories, first: PolicyCandidate | None = None
@@ -73,9 +73,9 @@ class Writer:
             rank=self._space.rank,
             last=self._space.rank - 1,
             range=self._range(),
-            target=f"{self._terms.target:g}",
+            target=f"{self._task.target:g}",
             iteration=view.iteration,
-            iterations=self._terms.stated_iterations or view.iterations,
+            iterations=self._stated_iterations or view.iterations,
             environment=f"\n{self._environment()}\n" if has_text else "",
             history=self._history(view.history, memories),
             first=known,
@@ -95,7 +95,7 @@ class Writer:
             params=self._list(first.params),
             mean=f"{first.mean:.4g}",
             episodes=len(first.tried.returns),
-            target=f"{self._terms.target:g}",
+            target=f"{self._task.target:g}",
             evidence=watched.evidence,
             history=self._history(history, watched.memories),
             step=self._step(),
@@ -111,8 +111,8 @@ class Writer:
             history=self._history(view.history, memories),
             evidence=evidence or "No policy was tried yet.",
             iteration=view.iteration,
-            iterations=self._terms.stated_iterations or view.iterations,
-            target=f"{self._terms.target:g}",
+            iterations=self._stated_iterations or view.iterations,
+            target=f"{self._task.target:g}",
             step=self._step(),
             rules=_NEW,
         )
@@ -140,7 +140,7 @@ class Writer:
     def _step(self) -> str:
         if self._space.is_table:
             return "Any parameter may take any of its values."
-        return f"A sensible small change of a parameter is about {self._terms.step_size:g}."
+        return f"A sensible small change of a parameter is about {self._task.step_size:g}."
 
     def _history(self, history: History, memories: Memories) -> str:
         entries = history.shown(self._switches.history_view)
@@ -179,7 +179,7 @@ def describe_behaviour(kind: str, plan: SearchPlan, rollouts: Rollouts, candidat
     returns, switches = rollouts.returns[candidate], plan.switches
     parts: list[str] = []
     if kind.startswith("stats"):
-        parts.append(statistics(plan.terms.solved, rollouts, candidate))
+        parts.append(statistics(plan.task.solved, rollouts, candidate))
     for title, rollout in _shown(kind, returns):
         trace = rollouts.trace(candidate, rollout)
         text = describe_trace(plan.task, trace, switches.trace_steps, switches.thinning)

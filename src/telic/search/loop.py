@@ -57,6 +57,7 @@ from telic.search.task import (
 
 _Result = TypeVar("_Result")
 _Plays = Generator[PolicyTrial, Rollouts, _Result]
+_NUMERIC = {kind.name: kind for kind in (Cma, Ars, Climb, Random, Tabular)}
 _FINALISTS, _FIRST_ROUND = 16, 4
 _RACE_LOOKS, _RACE_ERROR = 3, 0.05
 _LEARNED_AT, _LEARNED_FROM = 0.95, 10
@@ -96,38 +97,25 @@ class SearchRun:
         self._model_name: str | None = None
         if models is not None:
             asker = Asker(models, plan.policy.space, number)
-            writer = Writer(plan.task, plan.policy.space, plan.switches, plan.terms)
-            self._model = ModelProposer(asker, writer, plan.policy, plan.switches)
+            writer = Writer(plan)
+            self._model = ModelProposer(asker, writer, plan, self.seed)
             self._model_name = asker.model
             if plan.switches.second == "critic":
                 self._critic = ModelCritic(asker, writer, plan.switches)
         self.proposer = self._make_proposer()
 
     def _make_proposer(self) -> Proposer:
-        plan, space, seed = self.plan, self.plan.policy.space, self.seed
-        kind, model = plan.switches.proposer, self._model
+        plan, kind, model = self.plan, self.plan.switches.proposer, self._model
+        given = plan.task, plan.policy, self.seed
         if plan.switches.asks_a_model:
             if model is not None and kind != "hybrid":
                 return model
             # Without a model the proposer is numeric, as stated by the label.
-            is_table = space.is_table
-            numeric = Tabular(plan.task, space) if is_table else Cma(space, seed, plan.terms.good)
+            numeric = (Tabular if plan.policy.space.is_table else Cma)(*given)
             return numeric if model is None else Hybrid(model, numeric)
-        match kind:
-            case "cma":
-                return Cma(space, seed, plan.terms.good)
-            case "ars":
-                return Ars(space, seed)
-            case "climb":
-                return Climb(plan.policy)
-            case "random":
-                return Random(plan.policy)
-            case "tabular":
-                return Tabular(plan.task, space)
-            case _:
-                make = load_plugin("proposers", kind)
-                assert make is not None, "the plan looked for it"
-                return make(plan.task, plan.policy, seed)
+        make = _NUMERIC.get(kind) or load_plugin("proposers", kind)
+        assert make is not None, "the plan looked for it"
+        return make(*given)
 
     # ------------------------------------------------------------------------------ budget
 
@@ -148,7 +136,7 @@ class SearchRun:
         if self._model is None:
             return 0
         room = max(0, self.plan.budget - self.cost)
-        return min(self.plan.terms.warmup, self.plan.budget // 2, room)
+        return min(self.plan.task.warmup, self.plan.budget // 2, room)
 
     @property
     def expected_calls(self) -> int:
@@ -172,7 +160,7 @@ class SearchRun:
             return False
         is_firm = len(best.returns) >= max(self.plan.confirm, self.plan.rollouts)
         worth = best.mean if self.plan.task.is_deterministic else best.proven()
-        return is_firm and worth >= self.plan.terms.good
+        return is_firm and worth >= self.plan.task.good
 
     def require_room(self) -> None:
         """Raise ConfigError if the budget is too small for a single iteration."""
@@ -319,7 +307,7 @@ class SearchRun:
             return PolicyProposal([])
         row, first = max(enumerate(tried), key=lambda pair: pair[1].mean)
         if self._critic is None or self._model is None:
-            again = Climb(self.plan.policy, count=1)
+            again = Climb(self.plan.task, self.plan.policy, self.seed, count=1)
             return self._model.propose_again(view, first) if self._model else again.propose(view)
         gate = _gate_value(self.plan, self.history)
         is_good = gate is not None and first.mean >= gate
@@ -514,7 +502,7 @@ def _check(
 
 def _gate_value(plan: SearchPlan, history: History) -> float | None:
     """Return the threshold above which a policy is not revised, or None without a gate."""
-    good, worst = plan.terms.good, plan.task.worst
+    good, worst = plan.task.good, plan.task.worst
     match plan.switches.gate_at:
         case _ if plan.switches.gate == "off":
             return None

@@ -1,7 +1,7 @@
 """Methods of policy search as presets of switches, and the plan of a request.
 
-A method also has terms: cap, warm-up and target as defined by the task or the published setup.
-The plan is shared by all runs of a search.
+Cap, warm-up, target and thresholds are those of the task, or of the published setup. The plan is
+shared by all runs of a search.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from telic import __version__
-from telic.core.config import Record
 from telic.core.plugins import load_plugin, plugin_names
 from telic.core.seeds import derive
 from telic.errors import ConfigError, UnknownName
@@ -108,39 +107,12 @@ _PUBLISHED_STEP = {"InvertedDoublePendulum-v5": 0.1, "Swimmer-v5": 0.1}
 """step sizes that differ from the task's"""
 
 
-class Terms(Record):
-    """Settings of a run that come from its task or from the published setup of its method."""
+def _published(task: SearchTask, method: str) -> SearchTask:
+    """Return a task with the terms of the published runs.
 
-    cap: int | None = None
-    """maximum episode length in steps, if shorter than the task's time limit"""
-    warmup: int
-    target: float
-    good: float
-    """return from which a policy is not revised, or only slightly (gate threshold)"""
-    solved: float
-    """return from which an episode counts as a success"""
-    step_size: float
-    """largest recommended change of a parameter in a revision"""
-    stated_iterations: int | None = None
-    """number of iterations stated to a model, or None for the true number"""
-
-
-def terms_of(task: SearchTask, method: str, *, is_faithful: bool) -> Terms:
-    """Return the terms of a run.
-
-    By default, all methods use the task's terms. The published runs differed between methods in
-    cap, warm-up and stated target, and used other thresholds, step sizes and success criteria, some
-    of which no policy can meet. With `is_faithful`, these are reproduced.
+    They differed between methods in cap, warm-up and stated target, and used other thresholds, step
+    sizes and success criteria, some of which no policy can meet.
     """
-    if not is_faithful:
-        return Terms(
-            cap=task.cap,
-            warmup=task.warmup,
-            target=task.target,
-            good=task.good,
-            solved=task.solved,
-            step_size=task.step_size,
-        )
     target = _published_target(task, method)
     values: dict[str, Any] = {
         "cap": _CAP,
@@ -160,8 +132,7 @@ def terms_of(task: SearchTask, method: str, *, is_faithful: bool) -> Terms:
         values["warmup"] = 100
     if task.id == "Maze-v0":
         values["cap"] = 20 if later else 100
-    values["stated_iterations"] = None if method == "r2po" else _STATED
-    return Terms(**values)
+    return task.model_copy(update=values)
 
 
 def _published_target(task: SearchTask, method: str) -> float:
@@ -188,8 +159,8 @@ class SearchPlan(NamedTuple):
 
     config: SearchConfig
     task: SearchTask
+    """the task, with the published terms if the request is to be faithful"""
     switches: Switches
-    terms: Terms
     policy: PolicyFamily
     rollouts: int
     """episodes per candidate"""
@@ -205,7 +176,7 @@ class SearchPlan(NamedTuple):
         """
         if self.task.is_deterministic and not self.config.faithful:
             return max(1, self.config.episodes // self.switches.rollouts)
-        return self.config.episodes + (self.terms.warmup if self.config.faithful else 0)
+        return self.config.episodes + (self.task.warmup if self.config.faithful else 0)
 
     @property
     def reserve(self) -> int:
@@ -225,10 +196,10 @@ class SearchPlan(NamedTuple):
             high=space.high,
             decimals=space.decimals,
             clips=self.switches.clip_actions,
-            limit=min(self.terms.cap or limit, limit),
-            target=self.terms.target,
+            limit=min(self.task.cap or limit, limit),
+            target=self.task.target,
             episodes=self.config.episodes,
-            warmup=self.terms.warmup,
+            warmup=self.task.warmup,
             warmup_is_extra=self.config.faithful,
             is_faithful=self.config.faithful,
             stops_when_solved=self.config.stop_when_solved,
@@ -253,6 +224,12 @@ class SearchPlan(NamedTuple):
         return f"{method}{changed} by {stand_in} ({NO_MODEL})"
 
     @property
+    def stated_iterations(self) -> int | None:
+        """Number of iterations stated to a model, or None for the true number."""
+        is_stated = self.config.faithful and self.config.method.lower() != "r2po"
+        return _STATED if is_stated else None
+
+    @property
     def is_shared(self) -> bool:
         """Return whether all runs share one policy family and can therefore share a player."""
         return self.config.policy not in WITH_RANDOM_PARTS
@@ -267,7 +244,7 @@ class SearchPlan(NamedTuple):
             self.task,
             make_world(self.task),
             self.policy,
-            cap=self.terms.cap,
+            cap=self.task.cap,
             clips=self.switches.clip_actions,
         )
 
@@ -303,8 +280,8 @@ def make_plan(config: SearchConfig) -> SearchPlan:
     policy = _policy(config, task, 1)
     _check_fit(switches.proposer, task)
     rollouts, confirm = _episodes(config, task, switches)
-    terms = terms_of(task, method, is_faithful=config.faithful)
-    plan = SearchPlan(config, task, switches, terms, policy, rollouts, confirm)
+    terms = _published(task, method) if config.faithful else task
+    plan = SearchPlan(config, terms, switches, policy, rollouts, confirm)
     if config.episodes < rollouts * switches.evaluations:
         raise ConfigError(
             f"A budget of {config.episodes} episodes is too small for one iteration, which needs "

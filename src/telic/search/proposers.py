@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,31 +63,34 @@ class ProposedPolicies(Record):
     note: str | None = None
 
 
-class Proposer(Protocol):
-    """Generator of candidates, deterministic in seed and observations so that runs can resume."""
+class Proposer:
+    """Base of generators of candidates, which depend on seed and observations only: runs resume.
+
+    By default, a proposal is reproducible from the view, and nothing is learned from its results.
+    """
 
     name: str
-    needs_transitions: bool
+    at_once: int
+    """number of candidates in the next proposal"""
+    needs_transitions = False
     """whether `observe` requires the recorded transitions of the episodes"""
 
-    @property
-    def at_once(self) -> int:
-        """Number of candidates in the next proposal."""
-        ...
+    def __init__(self, task: SearchTask, policy: PolicyFamily, seed: int) -> None:
+        self._task, self._policy, self._space, self._seed = task, policy, policy.space, seed
 
     def propose(self, view: SearchView) -> PolicyProposal:
         """Return one or more candidates."""
-        ...
+        raise NotImplementedError
 
     def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
         """Update the proposer with the results of its latest proposal, in order."""
-        ...
 
     def replay(
         self, view: SearchView, candidates: Candidates, recording: BatchRecording | None
     ) -> None:
         """Restore the state after a stored iteration, without model calls."""
-        ...
+        self.propose(view)
+        self.observe(candidates, recording)
 
 
 def drafts(space: Space, points: Sequence[Floats], origin: str) -> list[PolicyDraft]:
@@ -95,34 +98,11 @@ def drafts(space: Space, points: Sequence[Floats], origin: str) -> list[PolicyDr
     return [PolicyDraft(space.fit(point, is_rounded=False).params, origin) for point in points]
 
 
-class NumericProposer:
-    """Base of proposers without a model, whose proposals are reproducible from the view."""
-
-    needs_transitions = False
-
-    def propose(self, view: SearchView) -> PolicyProposal:
-        """Return one or more candidates."""
-        raise NotImplementedError
-
-    def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Do nothing: the history contains all required state."""
-
-    def replay(
-        self, view: SearchView, candidates: Candidates, recording: BatchRecording | None
-    ) -> None:
-        """Repeat the proposal and observe the stored results."""
-        self.propose(view)
-        self.observe(candidates, recording)
-
-
-class Random(NumericProposer):
+class Random(Proposer):
     """Random search with the policy family's distribution."""
 
     name = "random"
     at_once = _RANDOM_AT_ONCE
-
-    def __init__(self, policy: PolicyFamily) -> None:
-        self._policy = policy
 
     def propose(self, view: SearchView) -> PolicyProposal:
         """Draw random policies."""
@@ -131,7 +111,7 @@ class Random(NumericProposer):
         return PolicyProposal(drafts(self._policy.space, points, self.name))
 
 
-class Climb(NumericProposer):
+class Climb(Proposer):
     """Hill climbing: perturb some parameters of the best policies at several scales.
 
     Initial policies are random until returns differ, since a flat landscape has no gradient. Later,
@@ -140,8 +120,11 @@ class Climb(NumericProposer):
 
     name = "climb"
 
-    def __init__(self, policy: PolicyFamily, count: int = _STEPS_AT_ONCE) -> None:
-        self._policy, self.at_once = policy, count
+    def __init__(
+        self, task: SearchTask, policy: PolicyFamily, seed: int, count: int = _STEPS_AT_ONCE
+    ) -> None:
+        super().__init__(task, policy, seed)
+        self.at_once = count
 
     def propose(self, view: SearchView) -> PolicyProposal:
         """Perturb the incumbent, or another policy with a similar return."""
@@ -185,7 +168,7 @@ def _neighbour(space: Space, params: tuple[float, ...], rng: np.random.Generator
     return point + chosen * rng.normal(0.0, size, space.rank)
 
 
-class Ars(NumericProposer):
+class Ars(Proposer):
     """Augmented random search (Mania, Guy, Recht, 2018) without selection of top directions.
 
     Steps are normalized by the standard deviation of the returns, so that their length does not
@@ -195,8 +178,9 @@ class Ars(NumericProposer):
 
     name = "ars"
 
-    def __init__(self, space: Space, seed: int) -> None:
-        self._space, self._seed = space, seed
+    def __init__(self, task: SearchTask, policy: PolicyFamily, seed: int) -> None:
+        super().__init__(task, policy, seed)
+        space = self._space
         self._centre = np.zeros(space.rank)
         half = (space.high - space.low) / 2
         self._spread, self._rate = half / 10, half / 30
@@ -224,29 +208,18 @@ class Ars(NumericProposer):
         self._centre = np.clip(self._centre, self._space.low, self._space.high)
 
 
-class Cma(NumericProposer):
+class Cma(Proposer):
     """CMA-ES from zero, restarted with doubled population size when it stagnates (IPOP)."""
 
     name = "cma"
 
-    def __init__(self, space: Space, seed: int, enough: float = np.inf) -> None:
-        """Create the optimizer.
-
-        Args:
-            space: parameter space.
-            seed: random seed.
-            enough: mean return below which a converged search restarts (local optimum).
-        """
-        self._space, self._seed, self._enough = space, seed, enough
+    def __init__(self, task: SearchTask, policy: PolicyFamily, seed: int) -> None:
+        super().__init__(task, policy, seed)
+        space, self._enough = self._space, task.good  # below it, a converged search restarts
         self._half = (space.high - space.low) / 2
         self._restarts = self._doublings = 0
         self._best, self._worst = -np.inf, np.inf
         self._begin(np.full(space.rank, (space.low + space.high) / 2))
-
-    @property
-    def at_once(self) -> int:
-        """Return the population size."""
-        return self._strategy.popsize
 
     def propose(self, view: SearchView) -> PolicyProposal:
         """Sample the population."""
@@ -297,6 +270,7 @@ class Cma(NumericProposer):
         self._height, self._since = -np.inf, 0
         self._random = generator(self._seed, self.name, "begin", self._restarts)
         self._strategy = _library().CMAEvolutionStrategy(centre, self._half / 3, options)
+        self.at_once = self._strategy.popsize
 
     def _normal(self, *shape: int) -> Floats:
         return self._random.standard_normal(shape)
@@ -353,15 +327,16 @@ class _TabularModel:
         return np.where(known, worth, unknown)
 
 
-class Tabular(NumericProposer):
+class Tabular(Proposer):
     """Propose the optimal table for the learned model."""
 
     name = "tabular"
     at_once = 1
     needs_transitions = True
 
-    def __init__(self, task: SearchTask, space: Space) -> None:
-        self._model, self._space = _TabularModel(task), space
+    def __init__(self, task: SearchTask, policy: PolicyFamily, seed: int) -> None:
+        super().__init__(task, policy, seed)
+        self._model = _TabularModel(task)
 
     def propose(self, view: SearchView) -> PolicyProposal:
         """Solve the model by value iteration."""

@@ -30,7 +30,7 @@ from telic.search.config import Switches
 from telic.search.task import Rollouts
 from telic.storage.files import as_record, read_json_lines
 from telic.storage.journal import read_entries
-from telic.storage.layout import FolderFile, WorkFolder, holders_of
+from telic.storage.layout import FolderFile, WorkFolder
 
 NO_MODEL = "no language model used"
 SearchOutcome = Literal["completed", "stopped", "failed"]
@@ -286,11 +286,6 @@ class SearchFolder(WorkFolder):
     def run(self, number: int) -> SearchRunFolder:
         """Return the folder of a run, numbered from 1."""
         return SearchRunFolder(self.path / f"run_{number:02d}")
-
-
-def list_searches(runs_dir: Path) -> list[SearchFolder]:
-    """Return the searches in a directory, newest first."""
-    return [SearchFolder(path) for path in holders_of("search.json", runs_dir)]
 
 
 Params = tuple[float, ...]

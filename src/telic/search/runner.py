@@ -300,7 +300,7 @@ def _fresh_evaluation(
         low=interval.low if interval else None,
         high=interval.high if interval else None,
         episodes=count,
-        success=float((returns >= plan.terms.solved).mean()),
+        success=float((returns >= plan.task.solved).mean()),
     )
 
 
@@ -318,7 +318,7 @@ def summarise(
     best = next(each.params for each in tried if each.number == iterations[-1].incumbent)
     calls = [call for iteration in iterations for call in iteration.calls]
     prices = [call.price_usd for call in calls]
-    good = next((e for e in loop if e.incumbent_mean >= plan.terms.good), None)
+    good = next((e for e in loop if e.incumbent_mean >= plan.task.good), None)
     calls_to_good = None
     if good:
         calls_to_good = sum(len(e.calls) for e in iterations if e.number <= good.number)

@@ -20,7 +20,7 @@ from telic.session.control import add_note, time_stamp
 from telic.session.evidence import SessionJournal
 from telic.storage.files import TEMPORARY_MARK, read_record, require_free, write_json, write_text
 from telic.storage.keys import sign_folder
-from telic.storage.layout import SessionFolder, new_session
+from telic.storage.layout import SessionFolder, new_name
 from telic.storage.reading import read_text
 
 START = 0
@@ -58,7 +58,7 @@ def branch_session(
         there = ", ".join(map(str, numbers)) or "none yet"
         raise UsageError(f"{origin.name} has no judged iteration {iteration}; available: {there}.")
     config = read_record(origin.config, SessionConfig).replace(**changes)
-    folder = new_session(runs_dir or origin.path.parent)
+    folder = SessionFolder((runs_dir or origin.path.parent) / new_name("session"))
     size = sum(path.stat().st_size for path in source.path.rglob("*") if path.is_file())
     require_free(folder.path.parent, size, "A branch")
     # Built in a temporary folder and renamed when complete, so that an interrupted copy cannot be

@@ -25,7 +25,6 @@ from telic.storage.files import (
     json_text,
     read_fields,
     read_record,
-    read_table,
     write_json,
     write_text,
 )
@@ -146,7 +145,7 @@ class SessionJournal:
 
     def adopt(self, path: Path) -> None:
         """Record the content of a file copied from another session."""
-        self._journal.append("step", read_table(path), subject=self._name(path))
+        self._journal.append("step", read_fields(path), subject=self._name(path))
 
     def is_own(self, path: Path) -> bool:
         """Return whether a file matches a record of this journal and the journal is this user's."""

@@ -82,7 +82,7 @@ from telic.session.report import rewrite_report, save_report
 from telic.session.robustness import robustness_card
 from telic.storage.files import JsonLines, read_record, write_json, write_text
 from telic.storage.keys import permit, sign_folder
-from telic.storage.layout import SessionFolder, new_session
+from telic.storage.layout import SessionFolder, new_name
 from telic.storage.locks import RunLock
 from telic.storage.reading import read_text
 from telic.storage.workspace import Workspace, has_begun
@@ -165,7 +165,7 @@ def run_session(
         return read_record(folder.config, SessionConfig).terms == config.terms
 
     found = None if fresh else Workspace(Path(runs_dir)).unfinished("session", is_same)
-    folder = new_session(Path(runs_dir)) if found is None else SessionFolder(found)
+    folder = SessionFolder(found or Path(runs_dir) / new_name("session"))
     try:
         return carry_on(folder, config, on_event=on_event, should_stop=should_stop)
     except (UsageError, Refused):

@@ -23,7 +23,7 @@ from telic.errors import BadFile, ResourceError, UsageError
 from telic.storage.reading import check_file, files_below, parse_json, read_bytes
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel, TypeAdapter, ValidationError  # slower to import
+    from pydantic import BaseModel, TypeAdapter  # slower to import
 
 Record = TypeVar("Record", bound="BaseModel")
 
@@ -128,7 +128,9 @@ def as_record(value: Any, record: type[Record], where: str) -> Record:
     try:
         return record.model_validate(value)
     except ValidationError as error:
-        raise _not_a(where, record, error) from None
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the top"
+        raise BadFile(f"{where} is not a {record.__name__}: at {place}, {first['msg']}.") from None
 
 
 def read_fields(path: Path, **kinds: Any) -> dict[str, Any]:
@@ -160,17 +162,6 @@ def _checker(kind: Any) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
-
-
-def read_table(path: Path) -> dict[str, Any]:
-    """Read a JSON object; raises BadFile if the file holds anything else."""
-    return checked_fields(read_json(path), str(path))
-
-
-def _not_a(where: str, kind: type[object], error: ValidationError) -> BadFile:
-    first = error.errors()[0]
-    place = ".".join(map(str, first["loc"])) or "the top"
-    return BadFile(f"{where} is not a {kind.__name__}: at {place}, {first['msg']}.")
 
 
 def once(path: Path, record: type[Record], make: Callable[[], Record]) -> Record:

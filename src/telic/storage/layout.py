@@ -247,19 +247,10 @@ def new_name(kind: str, letters: int = 8) -> str:
     return f"{kind}_{stamp}_{secrets.token_hex(letters // 2)}"
 
 
-def holders_of(request: str, runs_dir: Path) -> list[Path]:
-    """Return the folders that contain a file of that name, newest first."""
-    return sorted((path.parent for path in runs_dir.glob(f"*/{request}")), reverse=True)
-
-
-def new_session(runs_dir: Path) -> SessionFolder:
-    """Return a folder for a new session, without creating it."""
-    return SessionFolder(runs_dir / new_name("session"))
-
-
 def list_sessions(runs_dir: Path) -> list[SessionFolder]:
     """Return the sessions in a folder, newest first."""
-    return [SessionFolder(path) for path in holders_of("session.json", runs_dir)]
+    found = sorted((path.parent for path in runs_dir.glob("*/session.json")), reverse=True)
+    return [SessionFolder(path) for path in found]
 
 
 def changed_at(path: Path | str) -> float:

@@ -90,6 +90,13 @@ def bounded_entries(
     return entries
 
 
+def read_tail(path: Path, most_bytes: int = 1 << 14) -> str:
+    """Return the end of a log."""
+    with path.open("rb") as log:
+        log.seek(max(0, os.fstat(log.fileno()).st_size - most_bytes))
+        return log.read(most_bytes).decode(errors="replace")
+
+
 def read_text(path: Path, limit: int = LARGEST_TEXT, errors: str = "strict") -> str:
     """Return the text of a regular file; raises BadFile with the reason if it cannot be read."""
     try:

@@ -49,36 +49,24 @@ class EvaluationRow(TypedDict):
     reward_terms: NotRequired[dict[str, float | None]]
 
 
-class ScalarLog:
+class ScalarLog(JsonLines):
     """Append metric rows to a file that stays readable after a crash."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lines = JsonLines(path)
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Append one row with "global_step". Non-finite numbers become None."""
         if "global_step" not in row:
             raise ValueError(f'a metric row requires "global_step", but has {sorted(row)}')
-        self._lines.append(row)
+        super().append(row)
 
     def truncate_after(self, global_step: int) -> int:
         """Drop the rows after this step and return their number."""
         rows = read_rows(self.path)
         kept = [row for row in rows if row["global_step"] <= global_step]
         if len(kept) < len(rows):
-            self._lines.close()
+            self.close()
             write_text(self.path, "".join(_line(row) for row in kept))
-            self._lines = JsonLines(self.path)
+            super().__init__(self.path)
         return len(rows) - len(kept)
-
-    def sync(self) -> None:
-        """Flush all appended rows to disk so that they survive a power failure."""
-        self._lines.sync()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._lines.close()
 
 
 def read_rows(path: Path, kind: RowKind = "all") -> list[_MetricRow]:

@@ -169,8 +169,6 @@ def read_trajectory(path: Path, environment: Environment | None = None) -> Traje
     if not path.exists():
         raise TelicError(f"Trajectory not found: {path}.")
     try:
-        if not path.is_file():
-            raise ValueError("it is not a regular file")
         columns = _read_columns(path)
         facts = TrajectoryFacts.model_validate_json(columns.pop(_FACTS).tobytes())
         if _LAST_NEXT_OBS in columns:
@@ -180,9 +178,8 @@ def read_trajectory(path: Path, environment: Environment | None = None) -> Traje
             column.flags.writeable = False
         trajectory = Trajectory(columns, facts)
     except _DAMAGE as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise TelicError(
-            f"{path} is not a trajectory: {reason}.",
+            f"{path} is not a trajectory: {_first_line(error)}.",
             hint="Evaluate the checkpoint again to record a new one.",
         ) from None
     if environment is None:
@@ -231,16 +228,19 @@ def require_registered(facts: TrajectoryFacts, path: Path) -> None:
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read the arrays of a .npz from another process; raises BadFile if it is damaged."""
     try:
-        if not path.is_file():
-            raise ValueError("it is not a regular file")
         return _read_columns(path)
     except _DAMAGE as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise BadFile(f"{path.name} contains no arrays: {reason}.") from None
+        raise BadFile(f"{path.name} contains no arrays: {_first_line(error)}.") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _read_columns(path: Path) -> dict[str, np.ndarray]:
     """Read the arrays of an archive, refusing oversized ones before decompression."""
+    if not path.is_file():
+        raise ValueError("it is not a regular file")
     with zipfile.ZipFile(path) as archive:
         entries = bounded_entries(archive)
         return {entry.filename.removesuffix(".npy"): _array(archive, entry) for entry in entries}

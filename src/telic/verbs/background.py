@@ -36,11 +36,11 @@ from telic.jobs.process import (
 )
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import changed_at, new_name
+from telic.storage.reading import read_tail
 from telic.verbs import catalogue
 
 STARTED = "started"
 _MOST_LISTED = 200
-_LOG_TAIL = 1 << 14
 _STARTING_S = 120.0
 
 
@@ -157,9 +157,7 @@ def stop_job(runs_dir: Path, job: str) -> StartedJob:
 def read_log(runs_dir: Path, job: str) -> str:
     """Return the end of a job's output."""
     read_job(runs_dir, job)
-    with (runs_dir / STARTED / f"{job}.log").open("rb") as log:
-        log.seek(max(0, os.fstat(log.fileno()).st_size - _LOG_TAIL))
-        return log.read(_LOG_TAIL).decode(errors="replace")
+    return read_tail(runs_dir / STARTED / f"{job}.log")
 
 
 def _requests(runs_dir: Path) -> list[Path]:

@@ -121,7 +121,7 @@ VERBS: dict[str, str | VerbGroup] = {
     "verify": "study_runs:verify",
     "study": _STUDY,
     "envs": "envs:envs",
-    "robots": "robots:robots",
+    "robots": "envs:robots",
     "motions": _MOTIONS,
     "presets": "train:presets",
     "doctor": "machine:doctor",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from telic import session as sessions
 from telic.authors.request import read_criteria
@@ -173,7 +173,16 @@ def tell_from(path: Path, position: int, listener: Listener) -> int:
     return position
 
 
-class _SessionRequest(RunsRequest):
+class AuthoredRequest(RunsRequest):
+    """A statement that is recorded with its author."""
+
+    author: str | None = inner("Author; default: the user.", default=None)
+    by: Literal["person", "agent"] = inner(
+        "Kind of author: a person or an agent.", default="person"
+    )
+
+
+class SessionRequest(RunsRequest):
     """A session."""
 
     session: str = argument(
@@ -186,7 +195,7 @@ class _SessionRequest(RunsRequest):
         return Workspace(self.runs_dir).session(self.session)
 
 
-class _SessionPauseRequest(_SessionRequest):
+class _SessionPauseRequest(SessionRequest):
     """A session to pause."""
 
     wait: float = option("Seconds to wait for the pause.", default=30.0)
@@ -203,12 +212,11 @@ def pause(request: _SessionPauseRequest) -> WorkState:
     return work_state("session", folder.name, session_state(folder))
 
 
-class _SessionNoteRequest(RunsRequest):
+class _SessionNoteRequest(AuthoredRequest):
     """Feedback for a session."""
 
     text: str = argument("Feedback for the next reward revision.")
     session: str = option("Session; default: the latest.", default="latest")
-    author: str | None = inner("Author; default: the user.", default=None)
 
 
 @verb(_SessionNoteRequest, examples=STEER)
@@ -221,13 +229,12 @@ def note(request: _SessionNoteRequest) -> dict[str, Any]:
     return {"session": folder.name, **taken.model_dump(mode="json")}
 
 
-class _CriteriaRequest(_SessionRequest):
+class _CriteriaRequest(SessionRequest, AuthoredRequest):
     """Criteria to approve."""
 
     criteria: tuple[Criterion, ...] | None = option(
         "Edited copy of the session's criteria.json.", default=None, read=read_criteria
     )
-    author: str | None = inner("Author; default: the user.", default=None)
 
 
 @verb(_CriteriaRequest, examples=STEER)
@@ -238,7 +245,7 @@ def approve(request: _CriteriaRequest) -> dict[str, Any]:
     return {"session": folder.name, **agreed.model_dump(mode="json")}
 
 
-class _BranchRequest(_SessionRequest):
+class _BranchRequest(SessionRequest):
     """An iteration to start from."""
 
     iteration: int = option("Judged iteration to continue from.", minimum=0)

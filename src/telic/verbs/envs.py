@@ -1,16 +1,32 @@
-"""Environments: list them, or describe one."""
+"""Environments and robots: list them, show one, describe one."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+from telic.core.config import Record
 from telic.core.request import VerbRequest, argument, option
 from telic.core.verb import Shown, verb
 from telic.envs.catalogue import EnvSummary, catalogue, describe
 from telic.envs.simulators.names import permit_env
 from telic.envs.spec import EnvSpec
+from telic.errors import UsageError
+from telic.robots import OWN, robot_path
+from telic.robots.catalogue import (
+    cache_folder,
+    fetched_model,
+    is_fetched,
+    licence_texts,
+    named_robot,
+    robot_names,
+)
 from telic.search.task import SearchTask
+from telic.storage.files import write_text
+from telic.storage.reading import read_text
 from telic.verbs.search import search_tasks
 
-_COLUMNS = ("id", "obs_dim", "act_dim", "max_episode_steps", "description")
+_ENV_COLUMNS = ("id", "obs_dim", "act_dim", "max_episode_steps", "description")
 _ENVS_HINT = (
     "Describe one: telic envs Ant-v5. Also valid: any Gymnasium id (--all), module:Class, robot.xml"
 )
@@ -35,4 +51,156 @@ def envs(request: EnvsRequest) -> Shown[list[EnvSummary]] | EnvSpec | Shown[list
         permit_env(request.env)
         return describe(request.env)
     found = [env for env in catalogue() if request.every or env.fast]
-    return Shown(found, _COLUMNS, _ENVS_HINT)
+    return Shown(found, _ENV_COLUMNS, _ENVS_HINT)
+
+
+# ---- robots
+
+_ROBOT_EXAMPLES = """
+telic robots                                              all robots
+
+telic robots spot                                         facts and a picture of one
+
+telic run "walk forward at 0.8 m/s" --env unitree-go1     files are downloaded on first use
+
+telic robots my.xml --describe > my.toml                  pose and actuators of your own, to edit
+
+telic run "stand still" --env my.toml
+"""
+
+
+class _RobotsRequest(VerbRequest):
+    """All robots, or one."""
+
+    robot: str | None = argument(
+        "Robot name, MJCF or URDF file, or description (.toml).", default=None
+    )
+    describe: bool = option("Print its description as a TOML file to edit.", default=False)
+    output: str | None = option(
+        "Image file; default: in the cache.", "--output", "-o", default=None
+    )
+
+
+class RobotLine(Record):
+    """A robot in a list."""
+
+    robot: str
+    title: str
+    kind: str
+    licence: str
+    package: str
+    model: str | None
+    """path of its model file, or None if not downloaded"""
+    mass_kg: float
+    joints: int
+    actuators: int
+    height_m: float | None
+    """height of the standing base, or None for a fixed base"""
+
+
+_ROBOT_COLUMNS = ("robot", "title", "kind", "mass_kg", "joints", "actuators", "height_m", "licence")
+_ROBOT_HINT = (
+    'Use one: telic run "walk forward" --env unitree-go1. Its files are downloaded on first '
+    "use. Show one: telic robots spot"
+)
+
+
+def _robot_line(name: str) -> RobotLine:
+    robot = named_robot(name)
+    mass_kg, joints, actuators, height_m = robot.numbers
+    return RobotLine(
+        robot=name,
+        title=robot.title,
+        kind=robot.kind,
+        licence=robot.licence,
+        package=f"{robot.package.name} {robot.package.version}",
+        model=str(fetched_model(robot)) if is_fetched(robot) else None,
+        mass_kg=mass_kg,
+        joints=joints,
+        actuators=actuators,
+        height_m=height_m,
+    )
+
+
+class RobotText(Record):
+    """A robot description as an editable file."""
+
+    toml: str
+
+
+@verb(VerbRequest)
+def list_robots(request: VerbRequest) -> Shown[list[RobotLine]]:
+    """List the named robots."""
+    return Shown([_robot_line(name) for name in robot_names()], _ROBOT_COLUMNS, _ROBOT_HINT)
+
+
+@verb(_RobotsRequest, examples=_ROBOT_EXAMPLES)
+def robots(request: _RobotsRequest) -> Shown[list[RobotLine]] | dict[str, Any] | RobotText:
+    """List robots, show one with an image, or print its description."""
+    if request.robot is None:
+        return list_robots()
+    if request.describe:
+        return _describe(request.robot)
+    from telic.envs.robot_facts import robot_facts  # imports torch
+    from telic.rendering import draw_portrait
+
+    name = request.robot
+    path = _simulated(name)
+    picture = Path(request.output).expanduser() if request.output else path.with_suffix(".png")
+    if picture.suffix != ".png":
+        raise UsageError(f"{picture} must end in .png.")
+    draw_portrait(path, picture)
+    robot = named_robot(name) if name in robot_names() else None
+    known = robot_facts(path).model_dump()
+    facts = {key: value for key, value in known.items() if value not in (None, (), {}, [])}
+    return {
+        "robot": name,
+        "picture": str(picture),
+        "simulated": str(path),
+        "facts": {**facts, "kind": robot.kind} if robot else facts,
+        "licence": robot.licence if robot else None,
+        "licence_files": [str(file) for file in licence_texts(robot)] if robot else [],
+    }
+
+
+def _describe(name: str) -> RobotText:
+    """Return a robot's description as TOML, with estimates where the model is incomplete."""
+    from telic.envs.robot_facts import robot_facts
+    from telic.robots.build import complete, named_record
+    from telic.robots.record import RobotRecord, as_toml
+
+    if name in robot_names():
+        record = named_record(name)
+    elif name.endswith(".toml"):
+        record = RobotRecord.read(_model_file(name))
+    else:
+        model = _model_file(str(OWN.get(name, name)))
+        record = RobotRecord.parse({"model": str(model.absolute())})
+    record, _ = complete(record)
+    return RobotText(toml=as_toml(record, robot_facts(_simulated(name)).model_dump()))
+
+
+def _simulated(name: str) -> Path:
+    """Return the simulated model of a robot name, a description file, or a model file."""
+    from telic.robots.build import build_robot
+    from telic.robots.record import RobotRecord
+
+    if name in OWN:  # a copy, because pictures and facts are stored next to the model
+        copy = cache_folder() / "robots" / "own" / OWN[name].name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        write_text(copy, read_text(OWN[name]))
+        return copy
+    if (path := robot_path(name)) is not None:
+        return path
+    model = _model_file(name)
+    record = RobotRecord.parse({"model": str(model.absolute())})
+    return build_robot(record, cache_folder() / "robots" / "driven", model.stem)
+
+
+def _model_file(name: str) -> Path:
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise UsageError(
+            f"{name} is neither a file nor the name of a robot.", hint="See: telic robots"
+        )
+    return path

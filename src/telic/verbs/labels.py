@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from telic import session as sessions
 from telic.authors.request import SessionConfig
-from telic.core.request import RunsRequest, argument, inner, option
+from telic.core.request import argument, option
 from telic.core.verb import Shown, as_data, verb
 from telic.errors import UsageError
 from telic.session.records import verified
 from telic.storage.files import read_record
 from telic.storage.workspace import Workspace
+from telic.verbs.control import AuthoredRequest, SessionRequest
 
 if TYPE_CHECKING:
     from telic.session.labels import EpisodeLabel
@@ -27,7 +28,7 @@ telic veto --why "a look-alike"     withdraw a pass
 """
 
 
-class _LabelRequest(RunsRequest):
+class _LabelRequest(AuthoredRequest):
     """An episode, and whether it shows what was requested."""
 
     answer: Literal["yes", "no"] | None = argument(
@@ -43,10 +44,6 @@ class _LabelRequest(RunsRequest):
     member: str | None = option("Policy; default: the best policy.", "--member", "-m", default=None)
     iteration: int | None = option("Iteration; default: that of the best policy.", default=None)
     why: str | None = option("Reason.", default=None)
-    author: str | None = inner("Author; default: the user.", default=None)
-    by: Literal["person", "agent"] = inner(
-        "Kind of author: a person or an agent.", default="person"
-    )
 
 
 _COLUMNS = ("iteration", "member", "episode", "is_wanted", "score", "disagrees", "author", "why")
@@ -90,23 +87,16 @@ def label(request: _LabelRequest) -> Shown[dict[str, Any]]:
     return Shown(data, hint=f"{standing.words}{veto}")
 
 
-class _VetoRequest(RunsRequest):
+class _VetoRequest(SessionRequest, AuthoredRequest):
     """A pass to withdraw."""
 
-    session: str = argument(
-        "An id, a prefix of one, a path, or 'latest'.", default="latest", metavar="SESSION"
-    )
     why: str = option("Reason.")
-    author: str | None = inner("Author; default: the user.", default=None)
-    by: Literal["person", "agent"] = inner(
-        "Kind of author: a person or an agent.", default="person"
-    )
 
 
 @verb(_VetoRequest, examples=EXAMPLES)
 def veto(request: _VetoRequest) -> Shown[dict[str, Any]]:
     """Withdraw a pass: the session is then permanently recorded as unproven."""
-    folder = Workspace(request.runs_dir).session(request.session)
+    folder = request.folder
     made = sessions.labels.add_veto(folder, request.why, request.author, request.by)
     sessions.report.rewrite_report(
         folder, redraws=False

@@ -12,12 +12,10 @@ from telic.core.request import PlacedRequest, RunsRequest, argument, option
 from telic.core.verb import Shown, verb
 from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.errors import UsageError
-from telic.llm import work_orders
 from telic.sandbox.nursery import loading, prewarmed
 from telic.session.records import exit_code
 from telic.storage.layout import changed_at
 from telic.storage.reading import given_text
-from telic.verbs.elsewhere import do_elsewhere
 
 if TYPE_CHECKING:
     from telic.authors.author import MeasurableIntent
@@ -81,6 +79,8 @@ def run(request: IntentRequest) -> Session | MeasurableIntent:
     if request.dry_run:
         return _read(request)
     if request.on is not None:
+        from telic.verbs.elsewhere import do_elsewhere  # most sessions run here
+
         return do_elsewhere(request, ("run",), "session:run")
     with prewarmed(sessions.WORKERS):
         with loading():  # while the workers import, too
@@ -154,6 +154,8 @@ telic orders all answers/             hand in answers/KEY.json for every order
 )
 def orders(request: _OrdersRequest) -> Shown[list[WorkOrderLine]] | WorkOrder | _AnswersTaken:
     """List the work orders of a session that runs with --model host, show one, or answer it."""
+    from telic.llm import work_orders  # imports all of llm
+
     if request.key == "all" and request.file is not None:
         return _AnswersTaken(*work_orders.answer_orders(request.folder, Path(request.file)))
     if request.key in (None, "all"):

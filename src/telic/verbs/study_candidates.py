@@ -12,7 +12,7 @@ from telic.core.config import Record
 from telic.core.request import argument, option
 from telic.core.text import texts
 from telic.core.verb import Question
-from telic.storage.files import as_record, read_table
+from telic.storage.files import as_record, read_fields
 from telic.storage.reading import read_text
 from telic.studies.approvals import change_diff
 from telic.studies.candidates import FILES, PATCH_NAME, new_candidate, revise_candidate, withdraw
@@ -174,7 +174,7 @@ def _write(study: Study, request: ProposeRequest) -> Candidate:
 def _key_of(study: Study, candidate: str, revision: int) -> str | None:
     """Return the key of the request that wrote a revision."""
     path = study.folder.candidate_file(candidate, revision)
-    return read_table(path).get(_KEY) if path.is_file() else None
+    return read_fields(path).get(_KEY) if path.is_file() else None
 
 
 # ---------------------------------------------------------------------------- decisions

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Body, Query
 from fastapi import Path as PathPart
 from pydantic import BaseModel, ValidationError
 
@@ -18,8 +18,10 @@ from telic.authors.candidate import RewardCandidate, SessionIteration, reward_te
 from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.core.verb import as_data
-from telic.errors import TelicError
+from telic.errors import TelicError, UnknownName, UsageError
 from telic.judges.validation import Trial
+from telic.llm import work_orders
+from telic.llm.work_orders import ORDERS, WorkOrder, WorkOrderLine
 from telic.rewards.contract import RewardSpec
 from telic.search.records import SearchConfig, SearchFolder, SearchRunFolder, SearchSummary
 from telic.session._report_sections import RewardTermLine, reward_terms
@@ -36,6 +38,7 @@ from telic.session.records import Checkpoint, SessionSummary, SessionWait, verif
 from telic.session.robustness import RobustnessCard, summary_line
 from telic.storage.files import (
     as_record,
+    json_text,
     read_fields,
     read_json_lines,
     read_record,
@@ -213,6 +216,12 @@ class FoundText(Record):
     """intent, or the name of a file"""
     text: str
     """matching line of the file"""
+
+
+class AnswerGiven(Record):
+    """An accepted answer."""
+
+    order: str
 
 
 class _Reader:
@@ -428,6 +437,45 @@ def _library_routes(router: APIRouter, place: WebPlace) -> None:
         return [each for each, _ in zip(found, range(_MOST_FOUND), strict=False)]
 
 
+def _order_routes(router: APIRouter, place: WebPlace) -> None:
+    """Register the routes of work orders, which are answered as with `telic orders`."""
+
+    def folder_of(thing: str) -> Path:
+        return place.thing(thing, "session", "search").path / ORDERS
+
+    def listed(folder: Path) -> list[WorkOrderLine]:
+        lines = work_orders.list_orders(folder) if folder.is_dir() else []
+        return [line for line in lines if line.state != "closed"]
+
+    def require(folder: Path, key: str) -> None:
+        known = [line.key for line in listed(folder)]
+        if key not in known:
+            raise UnknownName("work order", key[:200], known)
+
+    @router.get("/artifacts/{thing}/orders")
+    def list_orders(thing: str) -> list[WorkOrderLine]:
+        """List the work orders of a session or search, open ones first."""
+        return listed(folder_of(thing))
+
+    @router.get("/artifacts/{thing}/orders/{key}")
+    def read_order(thing: str, key: str) -> WorkOrder:
+        """Return a work order: instructions, request, and the schema of the answer."""
+        folder = folder_of(thing)
+        require(folder, key)
+        return work_orders.read_order(folder, key)
+
+    @router.post("/artifacts/{thing}/orders/{key}/answer")
+    def answer(thing: str, key: str, answer: Annotated[dict[str, Any], Body()]) -> AnswerGiven:
+        """Validate an answer against its schema and submit it."""
+        folder = folder_of(thing)
+        require(folder, key)
+        try:
+            work_orders.answer_order(folder, key, json_text(answer))
+        except TelicError as error:
+            raise UsageError(error.message, hint=error.hint) from None
+        return AnswerGiven(order=key)
+
+
 def routes(place: WebPlace) -> APIRouter:
     """Return the routes of artifacts."""
     router = APIRouter(tags=["artifacts"])
@@ -493,4 +541,5 @@ def routes(place: WebPlace) -> APIRouter:
         ]
 
     _library_routes(router, place)
+    _order_routes(router, place)
     return router

@@ -18,22 +18,20 @@ from fastapi import APIRouter
 from fastapi.responses import FileResponse
 
 from telic.authors.author import MeasurableIntent
-from telic.authors.request import ENV, SessionConfig
+from telic.authors.request import SessionConfig
 from telic.core.request import command_words
 from telic.errors import UsageError
-from telic.judges.criteria import Composition
 from telic.rendering import draw_portrait
 from telic.rendering.replay import model_file
 from telic.robots import robot_path
-from telic.robots.catalogue import cache_folder, is_fetched, named_robot, robot_names
+from telic.robots.catalogue import cache_folder
 from telic.session.budget import Forecast, session_forecast
-from telic.session.motion import composed
 from telic.storage.reading import file_hash
 from telic.storage.trajectories import TrajectoryFacts
 from telic.training.plan import steps_factor
 from telic.verbs import catalogue
 from telic.web._place import WebPlace
-from telic.web._requests import body_of, check_env, given_values
+from telic.web._verb_routes import body_of, given_values, read_intent, require_here
 
 _READ = ("criteria", "doubts", "not_understood", "dropped", "covered")
 PICTURES = Path(__file__).parent / "pictures"
@@ -51,27 +49,6 @@ class IntentPreview(MeasurableIntent):
     command: str
 
 
-def read_intent(values: Mapping[str, Any]) -> tuple[SessionConfig, Composition | None]:
-    """Return a session's configuration and its composition, or None if a model interprets it.
-
-    Raises a TelicError for a request that could not be started, e.g. an uninterpretable intent.
-    """
-    check_env(values)
-    fields = {name: value for name, value in values.items() if name in SessionConfig.model_fields}
-    config = SessionConfig.parse(fields)
-    _require_here(config.env, "They are downloaded on Start; criteria are shown then.")
-    if config.model is not None:
-        return config, None
-    return config, composed(config)
-
-
-def require_readable(values: Mapping[str, Any]) -> None:
-    """Refuse a session whose intent the composer cannot interpret; downloads nothing."""
-    env = values.get("env", ENV)
-    if env not in robot_names() or is_fetched(named_robot(env)):
-        read_intent(values)
-
-
 def _preview(place: WebPlace, values: Mapping[str, Any]) -> IntentPreview:
     config, written = read_intent(values)
     read: dict[str, Any] = {"criteria": config.criteria or (), "forecast": None}
@@ -83,16 +60,9 @@ def _preview(place: WebPlace, values: Mapping[str, Any]) -> IntentPreview:
     return IntentPreview(**read, config=config, command=shlex.join(["telic", "run", *words]))
 
 
-def _require_here(env: str, hint: str) -> None:
-    """Raise Refused for an unregistered environment, UsageError for a robot not downloaded yet."""
-    check_env({"env": env})
-    if env in robot_names() and not is_fetched(named_robot(env)):
-        raise UsageError(f"The files of {env} are not downloaded yet.", hint=hint)
-
-
 def model_of(env: str) -> Path:
     """Return the model of an environment by name; raises UsageError if it is not available."""
-    _require_here(env, f"Download them: telic robots {env}")
+    require_here(env, f"Download them: telic robots {env}")
     located = str(robot_path(env) or env)
     path = model_file(TrajectoryFacts(env_id=located, dt_s=None))
     if path is None:

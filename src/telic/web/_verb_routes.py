@@ -9,27 +9,36 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from fastapi import APIRouter, Body, Query
 from fastapi import Path as PathPart
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, create_model
 
+from telic.authors.request import ENV, SessionConfig
+from telic.core.text import integer_list, read_count
 from telic.core.verb import Shown, Verb, as_data
-from telic.errors import UsageError, telling_places
+from telic.errors import Refused, UsageError, telling_places
+from telic.judges.criteria import Composition
+from telic.robots.catalogue import is_fetched, named_robot, robot_names
+from telic.session.motion import composed
 from telic.storage.files import plain
 from telic.storage.workspace import WORK, ArtifactKind, Workspace
 from telic.verbs import catalogue
 from telic.verbs.background import StartedJob, start_verb
 from telic.web._connections import TOKEN_VARIABLE
 from telic.web._place import WebPlace
-from telic.web._requests import body_of, check_env, given_values
-from telic.web._start import require_readable
 
 _PATIENCE_S = 20.0
 """timeout in seconds for a request to take effect"""
 _SESSION: tuple[ArtifactKind, ...] = ("session",)
-_REPORTED: tuple[ArtifactKind, ...] = ("session", "search")
+_OFFERED = ("argument", "option", "context")
+_REGISTERED = re.compile(r"(?:[\w.-]+/)?[\w.-]+-v\d+")
+_FILE_NAME = re.compile(r"[\w-]+(\.xml)?")
+"""a word, or a model that is part of the environment"""
+_TEXTS = (integer_list, read_count)
+"""parsers of text that a page may send in command-line form: 1-3, 300k"""
 
 
 class VerbRoute(NamedTuple):
@@ -55,7 +64,7 @@ ROUTES = (
     VerbRoute("/envs", "envs:envs", "read", hidden=("env", "every", "search")),
     VerbRoute("/envs/{env}", "envs:envs", "read", "env", hidden=("every", "search")),
     VerbRoute("/doctor", "machine:doctor", "read"),
-    VerbRoute("/robots", "robots:list_robots", "read"),
+    VerbRoute("/robots", "envs:list_robots", "read"),
     VerbRoute("/artifacts/{thing}/stop", "control:stop", "do", "thing", WORK),
     VerbRoute("/artifacts/{thing}/pause", "control:pause", "do", "session", _SESSION),
     VerbRoute("/artifacts/{thing}/note", "control:note", "do", "session", _SESSION),
@@ -191,3 +200,74 @@ def _answer_type(kind: Any) -> Any:
     if get_origin(kind) is Shown:
         return _answer_type(parts[0]) if get_origin(parts[0]) is None else parts[0]
     return kind if inspect.isclass(kind) and issubclass(kind, BaseModel) else dict[str, Any]
+
+
+# ---- bodies, and the values that a page may set
+#
+# An environment must be registered; files and importable code are refused.
+
+
+def check_env(values: Mapping[str, Any]) -> None:
+    """Raise Refused for an environment defined only by a file or foreign code."""
+    arguments: Mapping[str, Any] = values.get("env_args") or {}
+    for key, value in arguments.items():
+        if isinstance(value, str) and not _FILE_NAME.fullmatch(value):
+            raise Refused(
+                f'Invalid environment argument {key[:60]}: "{value[:60]}".',
+                hint="Files can only be used on the command line: telic train --env-arg.",
+            )
+    name = values.get("env")
+    if name is not None and not _REGISTERED.fullmatch(name) and name not in robot_names():
+        raise Refused(
+            f'"{name[:100]}" is not a registered environment.',
+            hint="Files and code can only be used on the command line: telic run --env FILE.",
+        )
+
+
+def body_of(verb: Verb[Any, Any], name: str, hidden: tuple[str | None, ...]) -> type[BaseModel]:
+    """Return the model of a request body; the server sets places and files."""
+    fields: dict[str, Any] = {}
+    for field in verb.fields:
+        if field.how.scope not in _OFFERED or field.name in hidden or Path in field.alternatives:
+            continue
+        kind = str | field.type if field.how.read in _TEXTS else field.type
+        fields[field.name] = (kind, verb.request.model_fields[field.name])
+    config = ConfigDict(extra="forbid", title=name)
+    return create_model(name, __config__=config, __doc__=verb.help, **fields)
+
+
+def given_values(verb: Verb[Any, Any], asked: BaseModel) -> dict[str, Any]:
+    """Return the fields set by a body as plain data; text is parsed as on the command line."""
+    values = asked.model_dump(mode="json", exclude_unset=True)
+    for field in verb.fields:
+        if field.how.read in _TEXTS and isinstance(values.get(field.name), str):
+            values[field.name] = field.how.read(values[field.name], field.name.replace("_", " "))
+    return values
+
+
+def read_intent(values: Mapping[str, Any]) -> tuple[SessionConfig, Composition | None]:
+    """Return a session's configuration and its composition, or None if a model interprets it.
+
+    Raises a TelicError for a request that could not be started, e.g. an uninterpretable intent.
+    """
+    check_env(values)
+    fields = {name: value for name, value in values.items() if name in SessionConfig.model_fields}
+    config = SessionConfig.parse(fields)
+    require_here(config.env, "They are downloaded on Start; criteria are shown then.")
+    if config.model is not None:
+        return config, None
+    return config, composed(config)
+
+
+def require_readable(values: Mapping[str, Any]) -> None:
+    """Refuse a session whose intent the composer cannot interpret; downloads nothing."""
+    env = values.get("env", ENV)
+    if env not in robot_names() or is_fetched(named_robot(env)):
+        read_intent(values)
+
+
+def require_here(env: str, hint: str) -> None:
+    """Raise Refused for an unregistered environment, UsageError for a robot not downloaded yet."""
+    check_env({"env": env})
+    if env in robot_names() and not is_fetched(named_robot(env)):
+        raise UsageError(f"The files of {env} are not downloaded yet.", hint=hint)

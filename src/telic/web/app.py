@@ -31,7 +31,6 @@ from telic.web import (
     _curves,
     _files,
     _machine,
-    _orders,
     _playback,
     _start,
     _streams,
@@ -43,7 +42,7 @@ from telic.web._place import WebPlace
 
 STATIC = Path(__file__).parent / "static"
 _PARTS = (
-    *(artifacts, _files, _curves, _compare, _streams, _playback, _orders),
+    *(artifacts, _files, _curves, _compare, _streams, _playback),
     *(_benchmarks, _start, _machine, _verb_routes),
 )
 _log = logging.getLogger("telic.web")

@@ -16,7 +16,7 @@ for package in (telic.studies, telic.verbs):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         if package is telic.studies or module.name.startswith("telic.verbs.study"):
             importlib.import_module(module.name)
-from telic.cli import _study_views
+from telic.cli import _results
 print(len(sys.modules))
 """
 

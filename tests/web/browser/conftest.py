@@ -29,7 +29,7 @@ def chromium() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser(furnished):
     """A browser without a window; what needs one is skipped where there is none.
 
@@ -71,7 +71,7 @@ class Furnished:
         self.root, self.written, self.failed, self.run = root, written, failed, RUN
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def address(furnished):
     """Where the furnished workspace is served."""
     with serving(furnished.root) as found:
@@ -128,9 +128,13 @@ class Tab:
             self.faults.append(f"{response.status} {response.url}")
 
     def open(self, path: str, shows: str) -> None:
-        """Go to a page and wait until it shows some words."""
-        self.page.goto(self.address + path)
+        """Go to a page as a link does, without loading the program again; wait for its words."""
+        self.go(path)
         self.page.get_by_text(shows).first.wait_for()
+
+    def go(self, path: str) -> None:
+        """Go to a page as a link does."""
+        self.page.evaluate("path => history.pushState(null, '', path)", path)
 
     def findings(self, *rules: str) -> list[str]:
         """Return what axe finds serious or worse."""
@@ -154,13 +158,25 @@ class Tab:
         self.page.screenshot(path=place / f"{name}.png", full_page=True)
 
 
-@pytest.fixture
-def tab(browser, address):
-    """A tab on the furnished workspace; nothing may go wrong in it."""
+@pytest.fixture(scope="package")
+def _tab(browser, address):
     made = Tab(browser, address, viewport={"width": 1360, "height": 900})
     yield made
     made.context.close()
-    assert not made.faults
+
+
+@pytest.fixture
+def tab(_tab):
+    """A tab on the furnished workspace; nothing may go wrong in it.
+
+    One tab serves all tests, because loading the program costs more than most of them. Afterwards
+    it shows a page at rest: one that draws a robot would keep a processor busy.
+    """
+    _tab.faults.clear()
+    yield _tab
+    _tab.theme("light")
+    _tab.go("/trash")
+    assert not _tab.faults
 
 
 @pytest.fixture

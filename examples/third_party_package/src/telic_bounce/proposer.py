@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from telic.search.proposers import NumericProposer, PolicyProposal, drafts
+from telic.search.proposers import PolicyProposal, Proposer, drafts
 
 
-class Halving(NumericProposer):
+class Halving(Proposer):
     """Draws around the incumbent within a range that halves every few iterations."""
 
     name = "halving"

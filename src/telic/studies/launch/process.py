@@ -9,7 +9,7 @@ import socket
 from pathlib import Path
 from typing import Any, Literal
 
-from telic.storage.files import read_table, write_json
+from telic.storage.files import read_fields, write_json
 from telic.studies.canonical import utc_now
 from telic.studies.launch import supervisor
 
@@ -27,7 +27,7 @@ class RunProcess:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         path = self.folder / name
-        return read_table(path) if path.exists() else None
+        return read_fields(path) if path.exists() else None
 
     @property
     def claim(self) -> dict[str, Any] | None:
