@@ -12,7 +12,7 @@ from telic.jobs.process import ProcessId
 from telic.jobs.spec import JOBS, JobBeat, JobFolder, JobRecord, JobSpec
 from telic.storage.files import read_record, write_json, write_text
 from telic.storage.locks import taking_turns
-from telic.storage.reading import read_tail, read_text
+from telic.storage.reading import log_end, read_text
 
 INTERRUPTED = "interrupted"
 """state of a job whose driver has ended; repeating the request resumes it"""
@@ -103,7 +103,7 @@ class JobBoard:
         folder = self.find(name)
         attempts = read_record(folder.record, JobRecord).attempts
         path = folder.log(attempts[-1].number) if attempts else folder.log(1)
-        return read_tail(path) if path.exists() else ""
+        return log_end(path) if path.exists() else ""
 
     def stop(self, name: str) -> JobLine:
         """Ask a job to save and stop; a job without a driver stops immediately."""

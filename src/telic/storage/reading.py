@@ -90,7 +90,7 @@ def bounded_entries(
     return entries
 
 
-def read_tail(path: Path, most_bytes: int = 1 << 14) -> str:
+def log_end(path: Path, most_bytes: int = 1 << 14) -> str:
     """Return the end of a log."""
     with path.open("rb") as log:
         log.seek(max(0, os.fstat(log.fileno()).st_size - most_bytes))

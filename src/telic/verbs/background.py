@@ -36,7 +36,7 @@ from telic.jobs.process import (
 )
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import changed_at, new_name
-from telic.storage.reading import read_tail
+from telic.storage.reading import log_end
 from telic.verbs import catalogue
 
 STARTED = "started"
@@ -157,7 +157,7 @@ def stop_job(runs_dir: Path, job: str) -> StartedJob:
 def read_log(runs_dir: Path, job: str) -> str:
     """Return the end of a job's output."""
     read_job(runs_dir, job)
-    return read_tail(runs_dir / STARTED / f"{job}.log")
+    return log_end(runs_dir / STARTED / f"{job}.log")
 
 
 def _requests(runs_dir: Path) -> list[Path]:
