@@ -50,6 +50,7 @@ CONTRACT = {
     "budget.launches": 60,
     "budget.wall_clock_h": 10,
     "baseline.seeds": [901, 902, 903, 904, 905],
+    "baseline.est": {"wall_clock_h": 0.1},
 }
 COMMAND = [sys.executable, "train.py", "--out", "{run_dir}", "--seed", "{seed}", "{overrides}"]
 FIELDS = {
