@@ -24,7 +24,9 @@ def test_a_package_that_lacks_what_it_needs_says_what_that_is(tmp_path, monkeypa
     (tmp_path / "gymnasium_robotics" / "__init__.py").write_text("import glfw_that_is_missing")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "gymnasium_robotics", raising=False)
-    with pytest.raises(BadEnvironment, match=r"needs glfw_that_is_missing.*pip install glfw_that"):
+    with pytest.raises(
+        BadEnvironment, match=r"requires glfw_that_is_missing.*pip install glfw_that"
+    ):
         _register_package("FetchReach-v4")
 
 

@@ -50,7 +50,7 @@ def test_what_is_said_of_feet_scales_and_contacts_is_used(place):
 
 
 def test_a_part_that_is_not_there_is_told(place):
-    with pytest.raises(BadFile, match='"paw" fits no body'):
+    with pytest.raises(BadFile, match='"paw" matches no body'):
         built(place, feet=["paw"])
 
 
