@@ -1,6 +1,7 @@
 """The orders of whole sessions: one beginning, few tokens; objections, flips and labels."""
 
 import csv
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +16,15 @@ from telic.storage.layout import SessionFolder
 from tests.authors.scripts import JUDGE, REVISION
 from tests.bench.test_speed_scripts import script
 from tests.session.quick import FAILING, PASSING, SCRIPT
-from tests.session.test_recorded import RECORDED
 
 MOST_TOKENS = 45_000
+MEASURES = {
+    "turns over backward once": "highest(-pitch_turns)",
+    "lands on its feet": "longest(landed(-pitch_turns, 0.85))",
+    "turns only once": "highest(-pitch_turns)",
+    "is upright at the end": "last(uprightness)",
+}
+"""expressions for the recorded criteria, which an earlier version left to judge code"""
 
 
 def size(request, folder):
@@ -92,11 +99,16 @@ def test_all_orders_of_a_session_begin_alike(asking, pictures, script):
 @pytest.mark.slow
 def test_the_orders_of_a_recorded_session_are_affordable(asking, pictures, tmp_path):
     """What a model wrote for a backflip, with a revision, and disputes about both iterations."""
-    (recorded,) = [read_json(path) for path in RECORDED if path.stem == "backflip"]
+    recorded = read_json(Path(__file__).parent / "recorded" / "backflip.json")
     script = {}
     for each in recorded["answers"]:
         answer = {name: value for name, value in each["answer"].items() if name != "others"}
         script.setdefault(each["role"], answer)
+    script["elicitor"]["criteria"] = [
+        {**criterion, "measure": MEASURES[criterion["title"]]}
+        for criterion in script["elicitor"]["criteria"]
+        if criterion["title"] in MEASURES
+    ]
     script["reviser"] = {**REVISION, "weights": [], "source": script["reward_author"]["source"]}
     asking.run(answering(script), vision=True, iterations=2, seeds=(1,))
     # A person or agent is not asked the same question twice.
