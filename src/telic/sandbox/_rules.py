@@ -68,6 +68,9 @@ def why_not_offered(name: str) -> str:
 def inspect(tree: ast.Module, modules: Mapping[str, Collection[str]]) -> Inspection:
     """Return the refused constructs of a parsed source, and what is exempt from the guard."""
     inspector = _Inspector(gather(tree, frozenset(modules)), modules)
+    for node in filter(lambda each: type(each) not in SYNTAX, ast.walk(tree)):
+        what, fix = allowed.REFUSED_SYNTAX.get(type(node), (type(node).__name__, "Rewrite it."))
+        inspector.refuse(node, what, fix)
     inspector.visit(tree, LexicalScope())
     refusals = sorted(set(inspector.refusals))
     return Inspection(refusals, inspector.exempt, inspector.methods)
@@ -89,9 +92,6 @@ class _Inspector:
         self.refusals.append(RefusedConstruct(getattr(node, "lineno", 1), what, fix))
 
     def visit(self, node: ast.AST, scope: LexicalScope) -> None:
-        if type(node) not in SYNTAX:
-            what, fix = allowed.REFUSED_SYNTAX.get(type(node), (type(node).__name__, "Rewrite it."))
-            self.refuse(node, what, fix)
         for name in names_bound_by(node):
             self.check_binding(node, name, scope)
         getattr(self, f"visit_{type(node).__name__}", self.visit_children)(node, scope)
