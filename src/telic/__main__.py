@@ -1,4 +1,4 @@
-"""Entry point of `telic` and `python -m telic`. Hooks bypass the full command-line app.
+"""Entry point for `telic` and `python -m telic`. Hooks bypass the full command-line app.
 
 Hosts call a hook for every shell command and wait for it; importing all commands would take longer
 than the hook itself.

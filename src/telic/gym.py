@@ -109,7 +109,7 @@ class RewardedEnvs:
         return self.obs
 
     def step(self, action: Tensor) -> tuple[Any, Tensor, dict[str, Tensor]]:
-        """Step every environment; return the step, the rewards (N,) and logged values (N,)."""
+        """Step every environment, and return the step, the rewards (N,) and logged values (N,)."""
         step = self.env.step(action)
         shown = {name: step.info[name] for name in _SHOWN if name in step.info}
         total = step.reward

@@ -293,7 +293,7 @@ def _rounded(weights: _Weights) -> tuple[tuple[str, float], ...]:
 
 
 class ComposerAuthor:
-    """Rule-based author; see `telic.composer`."""
+    """Rule-based author. See `telic.composer`."""
 
     def __init__(self, brief: Brief) -> None:
         self._brief, self._config = brief, brief.config

@@ -1,1 +1,1 @@
-"""The command line: one file per command, without business logic."""
+"""Command-line interface, without business logic."""

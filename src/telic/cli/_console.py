@@ -1,4 +1,4 @@
-"""Terminal output: consoles that escape control characters, facts and tables.
+"""Terminal output of facts and tables, with control characters escaped.
 
 Separate from `_output`, so that commands that print JSON do not import rich.
 """

@@ -1,4 +1,4 @@
-"""Print results on the command line: one JSON document, or a formatted view.
+"""Print results on the command line as one JSON document or as a formatted view.
 
 By default a result is printed by its generic view: `key: value` lines for facts, tables for lists
 of records. `view` registers a specific view for a result type.
@@ -60,7 +60,7 @@ def show(result: Any) -> None:
 
 
 def show_generic(result: Any) -> None:
-    """Print any result; its class may define table `columns` and a closing `hint`."""
+    """Print any result. Its class may define table `columns` and a closing `hint`."""
     from telic.cli import _console as terminal
 
     print_data(as_data(result), getattr(result, "columns", ()))
@@ -69,7 +69,7 @@ def show_generic(result: Any) -> None:
 
 
 def print_data(data: Any, columns: tuple[str, ...] = (), title: str = "") -> None:
-    """Print plain data: facts first, then nested tables and long texts."""
+    """Print plain data, starting with facts, followed by nested tables and long texts."""
     from telic.cli import _console as terminal
 
     if is_mapping(data):
@@ -122,14 +122,14 @@ def _line(value: Any) -> Any:
 
 
 def _says(value: Any) -> bool:
-    """Return whether a cell has content: neither empty nor a zero count."""
+    """Return whether a cell has content, i.e. is neither empty nor a zero count."""
     return (
         value is not None and value != "" and value is not False and _line(value) not in (None, "0")
     )
 
 
 def _cell(value: Any) -> Any:
-    """Format a value as a table cell; numbers remain numbers, to be right-aligned."""
+    """Format a value as a table cell. Numbers remain numbers so that they are right-aligned."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if value is None or is_number else str(_line(value) or "")
 

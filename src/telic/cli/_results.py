@@ -1,4 +1,4 @@
-"""Views of results that need more than the generic view."""
+"""Views for results that need more than the generic view."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _say(text: str, **options: Any) -> None:
 
 
 def asked_lines(event: MeasurableIntent) -> Iterator[str]:
-    """Yield the interpretation of an intent: criteria with goals and weights, unjudged parts."""
+    """Yield the interpretation of an intent, with criteria, goals, weights and unjudged parts."""
     yield "criteria:"
     whole = sum(each.weight for each in event.criteria) or 1.0
     for each in event.criteria:
@@ -223,7 +223,7 @@ def show_summary(summary: SearchSummary) -> None:
 
 @view
 def show_motion_intake(intake: MotionIntake) -> None:
-    """Print the totals; each clip was printed when it was added or rejected."""
+    """Print the totals. Each clip was already printed when it was added or rejected."""
     counts = ", ".join(f"{count:,} {what}" for what, count in intake.counts.items())
     _say(f"{counts or 'nothing'}: {escape(intake.library)}")
 
@@ -258,7 +258,7 @@ def _show_report(report: TrackingReport) -> None:
 
 @view
 def show_tracked(run: TrackedRun) -> None:
-    """Print how well the members of a training track held-out clips."""
+    """Print how well the policies of a training run track held-out clips."""
     for report in run.reports:
         _show_report(report)
     _say(f"\nfolder  {run.path}")
@@ -304,7 +304,7 @@ def _rate(rate: Rate) -> str:
 
 @view
 def show_benchmark(benchmark: Benchmark) -> None:
-    """Print the totals; each case was printed when it ended, and the page has all details."""
+    """Print the totals. Each case was printed when it ended, and the page has all details."""
     path, tally = benchmark
     console.print(f"\n[bold]{_rate(tally.overall)}[/] pass")
     if tally.median_seconds_to_pass is not None:
@@ -403,7 +403,7 @@ def show_adapter(report: AdapterReport) -> None:
 
 @view
 def show_progress(report: StudyProgress) -> None:
-    """Print the steps taken, the run that was started, or the gates."""
+    """Print the executed steps, the run that was started, or the gates."""
     if report.stopped is not None:
         console.print(f"{report.stopped} is stopping. Then: telic study run")
     elif report.gates is not None:

@@ -1,4 +1,4 @@
-"""Termination signals of commands: Ctrl-C, SIGTERM and SIGHUP are all treated as a stop request.
+"""Handle termination signals: Ctrl-C, SIGTERM and SIGHUP are all treated as stop requests.
 
 The first signal is graceful: resumable work saves its state and exits; other work is unwound, so
 that no temporary files or processes remain. A second Ctrl-C or SIGTERM exits immediately; repeated
@@ -35,7 +35,7 @@ _ECHO_S = 0.2
 
 
 class SignalInterrupt(KeyboardInterrupt):
-    """Exception that unwinds a command, as on Ctrl-C.
+    """Exception that unwinds a command in the same way as Ctrl-C.
 
     A subclass, because Python records a KeyboardInterrupt that passes through a module imported by
     compiled code, and then exits as on Ctrl-C, ignoring the requested exit code.
@@ -52,7 +52,7 @@ class StopSignal:
         self._shown = [handle for handle in _TERMINAL if _is_terminal(handle)]
 
     def __call__(self) -> bool:
-        """Return whether a stop was requested; polled by the work."""
+        """Return whether a stop was requested. Long-running work polls this."""
         return self.asked_by is not None
 
     @property
@@ -80,7 +80,7 @@ class StopSignal:
             raise SignalInterrupt
 
     def _leave_terminal(self) -> None:
-        """Discard further output: writing to a closed terminal would fail the work."""
+        """Discard further output, because writing to a closed terminal would raise an error."""
         nothing = os.open(os.devnull, os.O_RDWR)
         for handle in self._shown:
             os.dup2(nothing, handle)
@@ -89,7 +89,7 @@ class StopSignal:
 
 @contextmanager
 def stoppable(*, saves: bool) -> Generator[StopSignal]:
-    """Turn signals into a stop request polled by work that `saves`; other work is unwound."""
+    """Turn signals into stop requests if the work polls them (`saves`), else into exceptions."""
     request = StopSignal(saves=saves)
     if threading.current_thread() is not threading.main_thread():
         yield request  # only the main thread can handle signals

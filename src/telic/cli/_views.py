@@ -1,4 +1,4 @@
-"""Display progress: a live bar on a terminal, plain lines elsewhere.
+"""Display progress as a live bar on terminals and as plain lines elsewhere.
 
 Events are matched by name: importing their records loads torch and MuJoCo, which should not delay
 the start of workers that load them too.
@@ -46,7 +46,7 @@ _Lines = Iterator[str]
 
 
 class ProgressView:
-    """Listener that prints the events of interest to a user."""
+    """Listener that prints the events that are of interest to users."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ProgressView:
         asks: bool = False,
         brief: bool = False,
     ) -> None:
-        """Prepare a view; `brief` omits events within benchmark cases."""
+        """Create a view. `brief` omits events within benchmark cases."""
         self.quiet = quiet
         self._is_session, self._asks, self._brief = is_session, asks, brief
         self._live = console.is_terminal and not quiet
@@ -138,7 +138,7 @@ class ProgressView:
             console.print(text, soft_wrap=True)
 
     def _is_new(self, finding: Finding | RewardFinding, text: str) -> bool:
-        """Return whether a finding concerns this user and was not yet printed in this training."""
+        """Return whether a finding is relevant for this user and was not printed yet."""
         if text in self._found or (self._is_session and finding.name.startswith(_DEAD)):
             return False
         self._found.add(text)

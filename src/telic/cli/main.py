@@ -1,4 +1,4 @@
-"""The `telic` command: verbs by their words, options from requests, output from results."""
+"""The `telic` command, with options defined by requests and output by results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _progress_of(verb: Verb[Any, Any], values: dict[str, Any], is_quiet: bool) -> ProgressView:
-    """Return the progress view for a verb's events."""
+    """Return the progress view for the events of an operation."""
     from telic.cli._views import ProgressView  # imports rich, which few commands need
 
     return ProgressView(
@@ -56,10 +56,10 @@ def _printable_errors() -> Generator[None]:
 
 
 class _LazyGroup(TyperGroup):
-    """A command group; commands are imported when they are called."""
+    """Command group that imports commands only when they are called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the words of the commands."""
+        """Return the names of all commands."""
         return list(self.commands)
 
 
@@ -100,7 +100,7 @@ app = typer.Typer(
 def version(
     show_version: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True),
 ) -> None:
-    """Handle the options that need no command."""
+    """Handle options that do not require a command."""
     if show_version:
         typer.echo(f"telic {__version__}")
         raise typer.Exit
@@ -114,7 +114,7 @@ _Debug = Annotated[bool, typer.Option("--debug", help="Show Python tracebacks.",
 
 
 class _VerbCommand(TyperCommand):
-    """A verb as a command; help, options and the verb itself are loaded lazily."""
+    """Command for an operation. Its help, options and function are loaded lazily."""
 
     def __init__(self, name: str, path: str, panel: str | None = None) -> None:
         super().__init__(
@@ -175,7 +175,7 @@ def _commands(
 
 
 def _options(verb: Verb[Any, Any]) -> list[Any]:
-    """Return a verb's fields as options and arguments, plus the options common to all commands."""
+    """Return an operation's options and arguments, including those common to all commands."""
     fields = [field for field in verb.fields if field.how.scope != "inner"]
     parameters = [_parameter(field) for field in fields]
     if verb.has_result:
@@ -222,7 +222,7 @@ def _named(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _kind(field: RequestField) -> Any:
-    """Return the command-line type of a field: text if it has a custom parser."""
+    """Return the command-line type of a field, which is text if it has a custom parser."""
     plain: Any = str
     if field.how.read is None:
         plain = next((kind for kind in field.alternatives if kind in _PLAIN), str)
@@ -239,7 +239,7 @@ def _default(field: RequestField) -> Any:
 
 
 def _call(verb: Verb[Any, Any], **values: Any) -> None:
-    """Run a verb with parsed command-line values, and exit with its code."""
+    """Run an operation with parsed command-line values, and exit with its code."""
     as_json, debug = values.pop(_JSON, False), values.pop(_DEBUG, False)
     saves = any(field.name == "should_stop" for field in verb.fields)
     gc.enable()
@@ -261,7 +261,7 @@ def _call(verb: Verb[Any, Any], **values: Any) -> None:
 
 
 def _agreed(verb: Verb[Any, Any], request: Any) -> Any:
-    """Ask the person at the terminal for the confirmation that the verb requires."""
+    """Ask the person at the terminal for the confirmation that the operation requires."""
     question = verb.ask(request)
     if question is None:
         return request
@@ -272,7 +272,7 @@ def _agreed(verb: Verb[Any, Any], request: Any) -> Any:
 
 
 def _read(verb: Verb[Any, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """Return the given fields as parsed values."""
+    """Return the specified fields as parsed values."""
     out: dict[str, Any] = {}
     for field in verb.fields:
         value = values.get(field.name)
@@ -291,7 +291,7 @@ def _inner(
     stack: ExitStack,
     stopping: StopSignal,
 ) -> dict[str, Any]:
-    """Return the fields that the command line supplies: listener, stop signals, actor."""
+    """Return the fields set by the command line itself: listener, stop signals and actor."""
     names = {field.name for field in verb.fields if field.how.scope == "inner"}
     out: dict[str, Any] = {}
     if "should_stop" in names:

@@ -313,7 +313,7 @@ def what_can_be_said(spec: EnvSpec) -> str:
 def compose_observed(
     intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = None
 ) -> Composition:
-    """Compose criteria, reward and judge for an intent about observations; see `compose`."""
+    """Compose criteria, reward and judge for an intent about observations. See `compose`."""
     if is_about_block(intent, spec):
         return compose_block(intent, spec, criteria)
     reading = _Reading(intent, spec)
@@ -447,7 +447,7 @@ def _has(tokens: Sequence[Token], phrases: Lexicon, *about: str) -> bool:
 def compose_block(
     intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = None
 ) -> Composition:
-    """Write criteria, reward and judge for an intent about a block; see `compose`.
+    """Write criteria, reward and judge for an intent about a block. See `compose`.
 
     Raises:
         Refused: it says nothing about the block, or lifts it too high.

@@ -26,7 +26,7 @@ _PluginKind = Literal["environments", "authors", "judges", "proposers", "launche
 
 
 def plugin_names(kind: _PluginKind, own: Collection[str] = ()) -> list[str]:
-    """Return the names of installed plugins; raises PluginError for a name already in use."""
+    """Return the names of installed plugins. Raises PluginError for a name already in use."""
     found = _entry_points(kind)
     for name, entries in found.items():
         packages = sorted(_package(entry) for entry in entries)
@@ -41,7 +41,7 @@ def plugin_names(kind: _PluginKind, own: Collection[str] = ()) -> list[str]:
 
 
 def load_plugin(kind: _PluginKind, name: str, own: Collection[str] = ()) -> Any:
-    """Return the plugin of that name, or None if no package provides it; raises PluginError."""
+    """Return the plugin of that name, or None if no package provides it. Raises PluginError."""
     if name not in plugin_names(kind, own):
         return None
     (entry,) = _entry_points(kind)[name]

@@ -173,7 +173,7 @@ class VerbRequest(Record):
     model_config = ConfigDict(defer_build=True, arbitrary_types_allowed=True)
 
     def __init__(self, *given: Any, **values: Any) -> None:
-        """Validate the values; raises TelicError that uses command-line names."""
+        """Validate the values. Raises TelicError that uses command-line names."""
         kind = type(self)
         positional = [field.name for field in fields_of(kind) if field.how.is_positional]
         if len(given) > len(positional):

@@ -53,7 +53,7 @@ def uniform(seed: Tensor, counter: Tensor, size: int, stream: int = 0) -> Tensor
 
 
 def normal(seed: Tensor, counter: Tensor, size: int, stream: int = 0) -> Tensor:
-    """Return standard normal float64 numbers, shape (N, size); see `uniform` for the arguments."""
+    """Return standard normal float64 numbers, shape (N, size). See `uniform` for the arguments."""
     half = (size + 1) // 2
     u = uniform(seed, counter, 2 * half, stream)
     # Box-Muller; 1 - u is in (0, 1], so the logarithm is finite

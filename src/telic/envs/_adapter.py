@@ -84,7 +84,7 @@ class GymnasiumEnv(VecEnv):
         self.exact_obs = self.exact_final_obs = torch.empty(0)
 
     def reset(self, seed: int | Sequence[int] | None = None) -> Tensor:
-        """Start new episodes everywhere; see `VecEnv.reset`."""
+        """Start new episodes everywhere. See `VecEnv.reset`."""
         if seed is not None:
             self._seed = seed_rows(seed, self.num_envs, torch.device("cpu"))
             self._episode.fill_(-1)
@@ -92,7 +92,7 @@ class GymnasiumEnv(VecEnv):
         return self._restart(self._episode_seeds())
 
     def step(self, action: Tensor) -> Step:
-        """Make one step everywhere; see `VecEnv.step`."""
+        """Make one step everywhere. See `VecEnv.step`."""
         self._check(action, len(self.exact_obs) > 0)
         self._serial += 1
         count, flatten = self.num_envs, self._probe.flatten
@@ -151,7 +151,7 @@ class GymnasiumEnv(VecEnv):
         )
 
     def stagger(self) -> None:
-        """Set each episode clock to a random age; see `VecEnv.stagger`."""
+        """Set each episode clock to a random age. See `VecEnv.stagger`."""
         if self.max_episode_steps is not None:
             age = uniform(self._seed, self._episode, 1, stream=STAGGER)[:, 0]
             self._clock = (age * self.max_episode_steps).long().numpy()
@@ -187,7 +187,7 @@ class GymnasiumEnv(VecEnv):
         self.exact_obs = self.exact_final_obs = state["obs"].to(self.device)
 
     def _replayed(self) -> Tensor:
-        """Replay the current episodes from their starts; return the last observations."""
+        """Replay the current episodes from their starts, and return the last observations."""
         obs = self.exact_obs.cpu().clone()
         for number, action in enumerate(self._actions):
             native = self._probe.native(action)

@@ -454,7 +454,7 @@ class Board:
         return torch.lerp(low, high, part) * on_board
 
     def size(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the obstacle size of the field at a position, m; see `Terrain.sizes`."""
+        """Return the obstacle size of the field at a position, m. See `Terrain.sizes`."""
         row = (x / FIELD_M + ROWS / 2.0).floor().clamp(0, ROWS - 1).long()
         column = (y / FIELD_M + COLUMNS / 2.0).floor().clamp(0, COLUMNS - 1).long()
         return self._sizes[row * COLUMNS + column]

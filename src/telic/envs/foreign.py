@@ -200,7 +200,7 @@ def examine_env(
 def _try(
     env_id: str, env: gymnasium.Env, observation: ObservationCodec
 ) -> dict[str, tuple[int, ...]]:
-    """Reset and step once; return the shapes of the numeric info values."""
+    """Reset and step once, and return the shapes of the numeric info values."""
     started: Any = env.reset(seed=0)
     env.action_space.seed(0)
     stepped: Any = env.step(env.action_space.sample())
@@ -321,7 +321,7 @@ def observation_codec(space: Any, env_id: str) -> ObservationCodec:
 
 
 def _names(space: Any, stem: str, env_id: str) -> list[str]:
-    """Name the columns of a space; raise BadEnvironment for images and unsized spaces."""
+    """Name the columns of a space. Raises BadEnvironment for images and unsized spaces."""
     if isinstance(space, spaces.Dict):
         return [n for key, part in space.items() for n in _names(part, str(key), env_id)]
     if isinstance(space, spaces.Tuple):

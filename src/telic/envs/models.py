@@ -38,7 +38,7 @@ _WIDE_RAD, _WIDE_M = np.pi / 2, 0.5
 
 
 def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[str]]:
-    """Compile a controllable model on `ground`; return it with notes on what was added."""
+    """Compile a controllable model on `ground`, and return it with notes on what was added."""
     file = Path(path).expanduser()
     if not os.path.isfile(file):
         beside = file.parent.glob("*") if os.path.isdir(file.parent) else ()

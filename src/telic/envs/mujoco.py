@@ -43,7 +43,7 @@ class MujocoEnv(VecEnv):
     If the engine fails in a simulation (out of memory, singular model), the transition is marked
     as truncated and a new episode starts. On a CPU, a failure in the first step of an episode
     raises an error. If a simulation diverges (NaN or huge numbers), MuJoCo resets it to its default
-    pose, as in Gymnasium, and the episode continues; see `info["diverged"]`.
+    pose, as in Gymnasium, and the episode continues. See `info["diverged"]`.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class MujocoEnv(VecEnv):
         self.exact_obs = self.exact_final_obs = self.exact_reward = torch.empty(0)
 
     def reset(self, seed: int | Sequence[int] | None = None) -> Tensor:
-        """Start new episodes everywhere; see `VecEnv.reset`."""
+        """Start new episodes everywhere. See `VecEnv.reset`."""
         if seed is not None:
             self._plant(seed_rows(seed, self.num_envs, self.device))
             self._episode = torch.full_like(self._seed, -1)
@@ -100,7 +100,7 @@ class MujocoEnv(VecEnv):
         return self.exact_obs.float()
 
     def step(self, action: Tensor) -> Step:
-        """Make one control step everywhere; see `VecEnv.step`."""
+        """Make one control step everywhere. See `VecEnv.step`."""
         self._check(action, len(self.exact_obs) > 0)
         action = action.detach() if action.requires_grad else action
         asked = action
@@ -137,17 +137,17 @@ class MujocoEnv(VecEnv):
         return torch.cat((obs, torch.stack((angle.sin(), angle.cos()), 1)), 1)
 
     def present(self) -> Info:
-        """Return info on the current state; see `VecEnv.present`."""
+        """Return info on the current state. See `VecEnv.present`."""
         return self._transition.present(self._schema)
 
     def stagger(self) -> None:
-        """Set each episode clock to a random age; see `VecEnv.stagger`."""
+        """Set each episode clock to a random age. See `VecEnv.stagger`."""
         if self.max_episode_steps is not None:
             left = 1.0 - uniform(self._seed, self._episode, 1, stream=STAGGER)[:, 0]
             self._left = (left * self.max_episode_steps).ceil().long()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything needed to resume bit for bit; the tensors are copies."""
+        """Return everything needed to resume bit for bit. The tensors are copies."""
         return {
             "id": self.spec.id,
             "simulation": self.sim.snapshot(),
@@ -165,7 +165,7 @@ class MujocoEnv(VecEnv):
 
     @contextlib.contextmanager
     def foreseeing(self) -> Generator[None]:
-        """Sample the next initial states once for the enclosed steps; see `VecEnv.foreseeing`."""
+        """Sample the next initial states once for the enclosed steps. See `VecEnv.foreseeing`."""
         if self.device.type != "cpu":  # on a CPU, initial states are always sampled in blocks
             starts = _Starts(self.task.start, self._seed, self._episode + 1, _FORESEEN)
             self._foreseen = starts.within
@@ -175,23 +175,23 @@ class MujocoEnv(VecEnv):
             self._foreseen = None
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the state kept between steps outside the simulation; see `VecEnv.carried`."""
+        """Return the state kept between steps outside the simulation. See `VecEnv.carried`."""
         own = {name: getattr(self, name) for name in _CARRIED}
         return own | {f"task {name}": value for name, value in self.task.memory.items()}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Continue from the given tensors; see `VecEnv.carried`."""
+        """Continue from the given tensors. See `VecEnv.carried`."""
         self._transition.forget()
         for name in _CARRIED:
             setattr(self, name, tensors[name])
         self.task.memory = {name: tensors[f"task {name}"] for name in self.task.memory}
 
     def compile(self, shared: Path | None = None) -> None:
-        """Compile the simulation's kernels; see `VecEnv.compile`."""
+        """Compile the simulation's kernels. See `VecEnv.compile`."""
         self.sim.compile(shared)
 
     def complaints(self) -> dict[str, int]:
-        """Return counts of inexact computations in the simulation; see `VecEnv.complaints`."""
+        """Return counts of inexact computations in the simulation. See `VecEnv.complaints`."""
         return self.sim.complaints()
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ _FINGERS = 3
 
 
 class RobotFacts(Record):
-    """Properties of a robot; None if not applicable."""
+    """Properties of a robot. Those that do not apply are None."""
 
     kind: RobotKind
     mass_kg: float

@@ -171,7 +171,7 @@ def write_decoder(file: Path, facts: DecoderFacts, values: dict[str, np.ndarray]
 
 
 def read_decoder(file: Path) -> tuple[DecoderFacts, dict[str, np.ndarray]]:
-    """Read a decoder without unpickling; raise BadFile if it is invalid."""
+    """Read a decoder without unpickling. Raises BadFile if it is invalid."""
     try:
         check_file(file)
         with ZipFile(file) as archive:

@@ -27,7 +27,7 @@ _ALIASES = {"_episode_start": "episode_start"}
 
 
 class UnknownInfoError(UnknownName, KeyError):
-    """Unknown info value; also a KeyError, as expected from a mapping."""
+    """Unknown info value. Also a KeyError, as expected from a mapping."""
 
     def __init__(self, name: str, known: list[str]) -> None:
         super().__init__("info value", name, known)
@@ -227,7 +227,7 @@ class VecEnv:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state needed for a bitwise exact resume; tensors are copies."""
+        """Return the state needed for a bitwise exact resume. Tensors are copies."""
         raise NotImplementedError
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -250,7 +250,7 @@ class VecEnv:
         return {}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Replace the carried tensors; see `carried`."""
+        """Replace the carried tensors. See `carried`."""
 
     def compile(self, shared: Path | None = None) -> None:
         """Compile all kernels that are otherwise compiled on demand, before entering a sandbox.

@@ -1,1 +1,1 @@
-"""Work in separate processes, started by a launcher; `pool.py` is the main flow."""
+"""Run work in separate processes that a launcher starts. `pool.py` is the main module."""

@@ -40,7 +40,7 @@ _STEADY_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 class Letter(NamedTuple):
-    """A message sent by a running or finished attempt."""
+    """Message from a running or finished attempt."""
 
     name: str
     attempt: int
@@ -60,12 +60,12 @@ class Mailbox:
         self._stopping: set[str] = set()
 
     def put(self, letter: Letter) -> bool:
-        """Store a letter for the driver; return whether the attempt must end."""
+        """Store a message for the driver, and return whether the attempt must end."""
         self._letters.append(letter)
         return f"{letter.name}/{letter.attempt}" in self._stopping
 
     def take(self) -> list[Letter]:
-        """Return and clear the stored letters."""
+        """Return and clear the stored messages."""
         letters, self._letters = self._letters, []
         return letters
 
@@ -152,7 +152,7 @@ class RayJobs:
             self._ray.shutdown()
 
     def _over(self) -> set[Any]:
-        """Return the finished tasks. Polled once per round for all tasks."""
+        """Return the finished tasks. Called once per polling round for all tasks."""
         now = time.monotonic()
         if now - self._looked > _ROUND_S:
             refs = [task.ref for task in self._tasks.values()]
@@ -232,7 +232,7 @@ def _ray() -> Any:
 
 
 def attempt_elsewhere(text: str, content: bytes, attempt: int, mailbox: Any) -> tuple[str, Letter]:
-    """Run an attempt on this node; return how it ended and its last letter."""
+    """Run an attempt on this node, and return its end and its last message."""
     ray = _ray()
     spec = JobSpec.model_validate_json(text)
     node = str(ray.get_runtime_context().get_node_id())[:8]
@@ -268,7 +268,7 @@ class _Mail:
         self._read = 0
 
     def letter(self, beat: JobBeat) -> Letter:
-        """Return the changes since the previous letter."""
+        """Return the changes since the previous message."""
         printed = b""
         if self.log.exists():
             with self.log.open("rb") as log:
@@ -328,7 +328,7 @@ class Parcel(NamedTuple):
 
 
 def marks_of(cwd: Path, parts: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Return the marks of files, or of folders' contents, in a working folder."""
+    """Return the size and time stamps of files, or of folders' contents, in a working folder."""
     marks: dict[str, tuple[int, int]] = {}
     for part in parts:
         start = cwd / part
@@ -346,7 +346,7 @@ def marks_of(cwd: Path, parts: Iterable[str]) -> dict[str, tuple[int, int]]:
 
 
 def pack(cwd: Path, parts: Iterable[str], known: Marks | None = None) -> Parcel | None:
-    """Pack the files that differ from `known`; return None if they never stopped changing."""
+    """Pack the files that differ from `known`, or return None if they keep changing."""
     parts, known = list(parts), known or {}
     for _ in range(_TRIES):
         marks = marks_of(cwd, parts)
@@ -372,14 +372,14 @@ def _zip(cwd: Path, names: list[str], removed: list[str]) -> bytes | None:
 
 
 class Unpacked(NamedTuple):
-    """Names of files that a parcel changed in a folder."""
+    """Names of the files that unpacking changed in a folder."""
 
     written: tuple[str, ...]
     removed: tuple[str, ...]
 
 
 def unpack(content: bytes, cwd: Path) -> Unpacked:
-    """Extract a parcel into a folder, and delete the files it lists as removed.
+    """Extract packed files into a folder, and delete the files listed as removed.
 
     Raises BadFile for a name that leads out of the folder: data from another machine is untrusted.
     """

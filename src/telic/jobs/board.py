@@ -1,4 +1,4 @@
-"""The job table: jobs started in a folder of runs, their states, and available actions."""
+"""Table of the jobs started in a folder of runs, with their states and available actions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class JobBoard:
         return JobFolder(self.path / name)
 
     def take(self, spec: JobSpec, place: str) -> tuple[JobSpec, JobRecord]:
-        """Register a job, or resume an unfinished one with the same key.
+        """Register a job, or resume an unfinished job with the same key.
 
         Raises Refused if it is already running.
         """
@@ -75,7 +75,7 @@ class JobBoard:
         return spec, record
 
     def _known(self, spec: JobSpec) -> JobRecord | None:
-        """Return the record of a job with that name, or of an unfinished one with the same key."""
+        """Return the record of a job with this name, or of an unfinished job with the same key."""
         own = self.folder(spec.name).record
         if own.exists():
             return read_record(own, JobRecord)
@@ -86,7 +86,7 @@ class JobBoard:
         return None if record.state == "done" else record
 
     def _key(self, key: str) -> Path:
-        """Return the file with the latest job of a key, so that a lookup reads one file."""
+        """Return the file that stores the latest job with a key, so that lookups read one file."""
         return self.path / "keys" / key
 
     def lines(self) -> list[JobLine]:
@@ -95,7 +95,7 @@ class JobBoard:
         return sorted(map(_line, folders), key=lambda line: line.created, reverse=True)
 
     def find(self, name: str) -> JobFolder:
-        """Resolve a name, a prefix, or `latest` to a job; raises UnknownName."""
+        """Find a job by name, prefix, or `latest`. Raises UnknownName."""
         return self.folder(chosen_job(name, self.lines()))
 
     def log(self, name: str) -> str:
@@ -106,7 +106,7 @@ class JobBoard:
         return log_end(path) if path.exists() else ""
 
     def stop(self, name: str) -> JobLine:
-        """Ask a job to save and stop; a job without a driver stops immediately."""
+        """Ask a job to save and stop. A job without a driver stops immediately."""
         folder = self.find(name)
         record = read_record(folder.record, JobRecord)
         if record.is_driven:
@@ -118,7 +118,7 @@ class JobBoard:
 
 
 def chosen_job(name: str, lines: Sequence[JobLine]) -> str:
-    """Resolve a name, a prefix, or `latest` to a job's full name; raises UnknownName."""
+    """Return the full name of a job from its name, a prefix, or `latest`. Raises UnknownName."""
     names = [line.job for line in lines]
     chosen = names[:1] if name == "latest" else [each for each in names if each == name]
     chosen = chosen or [each for each in names if each.startswith(name)]

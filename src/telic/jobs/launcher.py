@@ -1,4 +1,4 @@
-"""Launchers: their interface, processes on this machine, and places by name.
+"""Launchers: their interface, local processes and Slurm jobs, and locations by name.
 
 The same interface serves `telic ... --on PLACE` and the runs of studies; other packages can add
 kinds (entry point group `telic.launchers`, called with a `JobPlace`).
@@ -40,7 +40,7 @@ _RUNNING = ("RUNNING", "COMPLETING", "STAGE_OUT")
 
 
 class JobPlace(Config):
-    """A place for jobs, and the resource limits there."""
+    """Location where jobs run, with its resource limits."""
 
     kind: str = "local"
     """local, ray, slurm, or the kind of a plugin"""
@@ -72,7 +72,7 @@ class JobPlace(Config):
 
 
 def read_place(text: str) -> JobPlace:
-    """Parse the text of a place; raises UsageError."""
+    """Parse a location such as "local". Raises UsageError."""
     name, _, query = text.partition("?")
     kind, separator, address = name.partition("://")
     known_kinds = [*KINDS, *plugin_names("launchers", KINDS)]
@@ -93,30 +93,30 @@ def read_place(text: str) -> JobPlace:
 
 
 class Launcher(Protocol):
-    """Starts attempts at jobs and reports their state. All calls come from one thread."""
+    """Interface that starts attempts of jobs and reports their state. Called from one thread."""
 
     room: int
     """number of jobs worth submitting concurrently"""
 
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
-        """Start an attempt; return the scheduler's handle. Raises OSError or RuntimeError."""
+        """Start an attempt, and return the scheduler's handle. Raises OSError or RuntimeError."""
         ...
 
     def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptReport:
-        """Return the state of an attempt; updates the beats and logs in the folder."""
+        """Return the state of an attempt, and update the heartbeats and logs in its folder."""
         ...
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
-        """Ask an attempt to save and end, or kill it if `now`; ignored if it has ended."""
+        """Ask an attempt to save and end, or kill it if `now`. Ignored if it has ended."""
         ...
 
     def close(self) -> None:
-        """Disconnect from the cluster; attempts that still run are ended."""
+        """Disconnect from the cluster and end all attempts that are still running."""
         ...
 
 
 def launcher_for(place: JobPlace) -> Launcher:
-    """Return the launcher of a place; raises MissingExtra, UnknownName or Refused."""
+    """Return the launcher for a location. Raises MissingExtra, UnknownName or Refused."""
     match place.kind:
         case "local":
             return LocalJobs()
@@ -162,7 +162,7 @@ class LocalJobs:
         return AttemptReport(state="gone", detail=f"its worker ended with code {code}")
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
-        """Signal the worker; for a graceful stop it polls the stop file."""
+        """Signal the worker. For a graceful stop, it polls the stop file."""
         if now and self._processes[spec.name].code is None:
             self._processes[spec.name].kill()
 
@@ -209,7 +209,7 @@ class SlurmJobs:
         return AttemptReport(state="gone", detail=f"{job.job_id} is {state} and left no result")
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
-        """Cancel an attempt; for a graceful stop its worker polls the stop file."""
+        """Cancel an attempt. For a graceful stop, its worker polls the stop file."""
         if now:
             self._jobs[spec.name].cancel(check=False)
 

@@ -1,4 +1,4 @@
-"""THE MAIN FLOW of jobs: start jobs up to capacity, poll, retry, and settle each exactly once.
+"""Main flow of jobs: start jobs up to capacity, poll and retry them, and record each end.
 
 A driver thread runs the loop; the submitter waits for a future. Only this process settles a job,
 and only for its current attempt, so nothing is lost or counted twice: an abandoned attempt may
@@ -80,7 +80,7 @@ class _Work:
 
 
 class JobPool:
-    """Runs jobs at a place, within its limits.
+    """Pool that runs jobs at one location within its limits.
 
     Example:
         with JobPool(read_place("ray://head:10001"), runs_dir) as pool:
@@ -96,7 +96,7 @@ class JobPool:
         should_stop: Callable[[], bool] = lambda: False,
         launcher: Launcher | None = None,
     ) -> None:
-        """Prepare the pool; no job is started."""
+        """Create the pool without starting jobs."""
         self.place, self.board = place, JobBoard(runs_dir)
         self._tell, self._should_stop = on_event, should_stop
         self._launcher = launcher
@@ -125,7 +125,7 @@ class JobPool:
         self._thread.join()
 
     def submit(self, spec: JobSpec) -> Future[JobRecord]:
-        """Register and run a job; the future returns its settled record.
+        """Register and run a job. The future returns its final record.
 
         Raises Refused if the same work is already running.
         """
@@ -233,7 +233,7 @@ class JobPool:
             self._settle(work, "done", None, end.code)
 
     def _watch(self, work: _Work) -> None:
-        """Abandon an attempt that missed its heartbeats; forward a stop request."""
+        """Abandon an attempt that missed its heartbeats, and forward stop requests."""
         beat, now = work.folder.beat(work.attempt), time.monotonic()
         written = beat.stat().st_mtime if beat.exists() else 0.0
         if written != work.beat:
@@ -290,19 +290,19 @@ class JobPool:
 
 
 class PlacedJob(Record):
-    """A job and its place; command and working folder are given when it starts."""
+    """Job with its location. Its command and working folder are set when it starts."""
 
     place: JobPlace
     job: JobSpec
 
 
 def placed_command(path: Path, cwd: Path, argv: Sequence[str]) -> tuple[str, ...]:
-    """Return the command that runs `argv` in `cwd` as the job of a file."""
+    """Return the command that runs `argv` in `cwd` as the job described in a file."""
     return tuple(own_python("telic.jobs.pool", path, cwd, *argv))
 
 
 def run_placed(path: Path, cwd: str, argv: Sequence[str]) -> int:
-    """Run a command as the job of a file; return its code, EX_TEMPFAIL if its machine was lost."""
+    """Run a command as a job and return its exit code, or EX_TEMPFAIL if its machine was lost."""
     given = read_record(path, PlacedJob)
     digest = hashlib.sha256("\0".join(argv).encode()).hexdigest()[:8]
     own = {"name": f"{given.job.name}-{digest}", "argv": tuple(argv), "cwd": cwd}

@@ -1,4 +1,4 @@
-"""Start, monitor and end processes. No other module of telic starts one (a test checks this).
+"""Start, monitor and end processes. No other module of telic starts processes.
 
 `Process` is one child process. `spawn_pool` is a pool of interpreters for Python functions.
 `ProcessId` identifies a process across restarts, to tell an orphan from a live owner.
@@ -37,7 +37,7 @@ _LIBC: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else No
 
 
 def own_python(module: str | None, *words: str | Path) -> list[str]:
-    """Return a command line that runs a module, or other arguments, with this Python.
+    """Return a command line that runs a module or other arguments with this Python.
 
     A module in the current folder, which anyone may have written, must not shadow one of ours.
     """
@@ -64,7 +64,7 @@ class Process:
         own_group: bool = True,
         parent_death_signal: signal.Signals | None = None,
     ) -> None:
-        """Start the process; raises OSError on failure."""
+        """Start the process. Raises OSError on failure."""
         number = parent_death_signal
         self._child = subprocess.Popen(
             list(map(str, words)),
@@ -121,12 +121,12 @@ class Process:
                 os.kill(self.pid, number)
 
     def kill(self) -> int | None:
-        """Kill the process and its descendants; return the exit code if it is available."""
+        """Kill the process and its descendants, and return the exit code if it is available."""
         self.send_signal(signal.SIGKILL)
         return self.wait()
 
     def stop(self, grace_s: float = GRACE_S) -> int | None:
-        """Send SIGTERM, then SIGKILL after the grace period; return the exit code."""
+        """Send SIGTERM, then SIGKILL after the grace period, and return the exit code."""
         self.terminate()
         self.wait(grace_s)
         return self.kill()
@@ -149,7 +149,7 @@ class Process:
                 os.kill(self.pid, signal.SIGTERM)
 
     def supervise(self, should_stop: Callable[[], bool]) -> bool:
-        """Wait for the process to end; return whether it was asked to stop."""
+        """Wait for the process to end, and return whether it was asked to stop."""
         deadline: float | None = None
         next_beat = time.monotonic()
         try:
@@ -168,14 +168,14 @@ class Process:
             self.kill()  # and its leftover children
 
     def write(self, content: bytes | memoryview) -> None:
-        """Write all of `content` to its standard input; raises BrokenPipeError if it has ended."""
+        """Write `content` to the standard input. Raises BrokenPipeError if the child has ended."""
         rest = memoryview(content).cast("B")
         while rest:
             rest = rest[os.write(self.stdin.fileno(), rest) :]
 
     @classmethod
     def detach(cls, words: Sequence[str | Path], log: Path, env: Mapping[str, str]) -> Process:
-        """Start a process that outlives this one; its output is appended to a file."""
+        """Start a process that outlives this one and appends its output to a file."""
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             process = cls(words, env=env, stdout=output)
@@ -185,13 +185,13 @@ class Process:
 
 
 def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
-    """Have the kernel signal this process when its parent ends, for any reason."""
+    """Have the kernel signal this process when its parent ends for any reason."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number), *[ctypes.c_ulong(0)] * 3)
 
 
 def end_after_grace(code: int) -> threading.Event:
-    """Force this process to exit if it does not end in time: send a second signal, then exit.
+    """Force this process to exit after a grace period, by a second signal and then directly.
 
     This also covers work that does not poll for stop requests, or hangs during cleanup. Setting the
     returned event cancels it.
@@ -209,7 +209,7 @@ def end_after_grace(code: int) -> threading.Event:
 
 
 class ProcessId(Record):
-    """Identity of a process; the start time distinguishes it from a later one with the same pid."""
+    """Identity of a process. Its start time distinguishes it from later processes with its pid."""
 
     host: str
     pid: int
@@ -225,7 +225,7 @@ class ProcessId(Record):
 
     @property
     def is_alive(self) -> bool:
-        """True while the process runs; assumed for a process on another machine."""
+        """True while the process runs, and always for processes on other machines."""
         return self.host != socket.gethostname() or is_same_process(self.pid, self.started)
 
 
@@ -254,7 +254,7 @@ def spawn_pool(processes: int) -> ProcessPoolExecutor:
 
 @contextlib.contextmanager
 def _safe_path() -> Iterator[None]:
-    """Keep the current folder out of the import path of Python processes started in this block."""
+    """Exclude the current folder from the import path of Python processes started in the block."""
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"
     try:

@@ -1,4 +1,4 @@
-"""A job: one file that specifies what to run, and the state of each attempt.
+"""Jobs, each with a file that specifies the command, and the state of each attempt.
 
 To run work elsewhere, write such a file; neither the worker (`worker.py`) nor the launcher
 (`launcher.py`) depends on the kind of work. Files hold no secrets; those come from the worker's
@@ -38,7 +38,7 @@ PYTHON = "python"
 
 
 class JobSpec(Record):
-    """One process to run, and the resources to request from a scheduler."""
+    """Process to run, with the resources to request from a scheduler."""
 
     name: str
     """name shown by the scheduler"""
@@ -84,7 +84,7 @@ class JobBeat(Record):
 
 
 class AttemptEnd(Record):
-    """End of a process; a killed process has a signal and no exit code."""
+    """Result of an ended process. A killed process has a signal and no exit code."""
 
     code: int | None
     signal: int | None = None

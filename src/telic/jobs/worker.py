@@ -1,4 +1,4 @@
-"""Job worker: run one attempt of the job in a folder, writing heartbeats, a log and its result.
+"""Worker that runs one attempt of a job and writes heartbeats, a log and the result.
 
     python -m telic.jobs.worker FOLDER ATTEMPT
 
@@ -40,7 +40,7 @@ def run_attempt_in(path: str, attempt: int) -> int:
 
 
 def keep_beat(path: Path, beat: JobBeat) -> None:
-    """Write a heartbeat without syncing: it is not needed after a power failure."""
+    """Write a heartbeat without syncing, because it is not needed after a power failure."""
     fresh = path.with_name(f"{TEMPORARY_MARK}{path.name}")
     fresh.write_text(beat.model_dump_json())
     os.replace(fresh, path)
@@ -63,7 +63,7 @@ def run_attempt(
     node: str | None = None,
     holds: tuple[int, ...] = (),
 ) -> AttemptEnd:
-    """Run a job's process to its end; `beat` returns whether it must stop."""
+    """Run the process of a job to its end. `beat` returns whether it must stop."""
     began, node = time.monotonic(), node or socket.gethostname()
     try:
         process = Process(

@@ -87,7 +87,7 @@ class JudgeCode:
     """A parsed judge file; calling it may run foreign code."""
 
     def __init__(self, source: str, label: str = "judge_fn.py") -> None:
-        """Check and execute the file; raise RefusedCode, or RewardError if it defines no judge."""
+        """Check and execute the file. Raises RefusedCode, or RewardError if it defines no judge."""
         self.label, self._function = label, None
         self.file = read_judge(source)
         if not self.file.code:
@@ -289,7 +289,7 @@ def _described(env_id: str, arguments: str) -> EnvSpec:
 
 
 def judge_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Judge every episode; entry point of the confined worker."""
+    """Judge every episode. Entry point for the confined worker."""
     use_one_thread()
     paths = [Path(path) for path in payload["paths"]]
     alive = partial(channel.heartbeat, _JUDGE_S, "judging")
@@ -301,7 +301,7 @@ def judge_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[s
 
 
 def find_judge(name: str) -> Callable[[str, EnvSpec], Judge]:
-    """Return the factory of a judge by name; raise UnknownName or PluginError."""
+    """Return the factory function for a judge by name. Raises UnknownName or PluginError."""
     make_judge = load_plugin("judges", name)
     if make_judge is None:
         raise UnknownName("judge", name, plugin_names("judges"))

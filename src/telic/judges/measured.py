@@ -174,7 +174,7 @@ def is_expression(text: str) -> bool:
 
 
 def measured_names(text: str) -> tuple[str, ...]:
-    """Return the quantities named in an expression, "" for a metric; raise UsageError."""
+    """Return the quantities in an expression, with "" for a metric. Raises UsageError."""
     found: list[str] = []
     for node in ast.walk(_parsed(text)):
         called = node.func if isinstance(node, ast.Call) else None
@@ -283,7 +283,7 @@ class _Measuring(ast.NodeVisitor):
 def _evaluate(
     text: str, episode: RecordedEpisode, left: float | None = None
 ) -> np.ndarray[Any, Any] | float:
-    """Evaluate an expression on an episode; return one number or one per step.
+    """Evaluate an expression on an episode, and return one number or one per step.
 
     `left` is the time remaining after a phase, in seconds. Raises UsageError or UnknownName.
     """

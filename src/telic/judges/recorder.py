@@ -242,7 +242,7 @@ class Rewards:
 
 
 def bounded(memory: object, rows: int) -> list[list[float]]:
-    """Validate and clip numbers that came from foreign code; raise WorkerDied."""
+    """Validate and clip numbers that came from foreign code. Raises WorkerDied."""
     if not is_row(memory) or len(memory) != rows or not all(map(is_row, memory)):
         raise WorkerDied("The reward's memory is not a row of numbers for each episode.")
     table: list[list[float]] = []
@@ -284,7 +284,7 @@ def record_confined(state: None, payload: dict[str, Any], channel: HostChannel) 
 
 
 def _follow(order: PlayOrder, channel: HostChannel) -> int | None:
-    """Run the reward on the actions of one order; return the number of the next order."""
+    """Run the reward on the actions of one order, and return the number of the next order."""
     # Loaded for each order, so that a reward cannot carry state over to the next one.
     reward = load_reward(order.reward, label="reward_fn.py")
     sample = make(order.env, num_envs=8, seed=0, **order.env_args)

@@ -296,7 +296,7 @@ def try_out(
     *,
     is_probed: bool = True,
 ) -> Trial:
-    """Validate reward and judge in a confined worker; raise TelicError if one of them fails.
+    """Validate reward and judge in a confined worker. Raises TelicError if one of them fails.
 
     `second` is another reading of the words. `is_probed` includes untrained policies and mutants in
     the validation.
@@ -361,7 +361,7 @@ def failure(error: TelicError) -> Trial:
 
 
 def validate_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Create, reward and judge the examples; entry point of the confined worker."""
+    """Score and judge the example episodes. Entry point for the confined worker."""
     use_one_thread()
 
     def alive() -> None:

@@ -1,4 +1,4 @@
-"""The MCP server: telic as tools, resources and prompts for a coding agent.
+"""MCP server that provides telic as tools, resources and prompts for coding agents.
 
 Only the verb that starts the server is here; the other modules need the `mcp` package.
 """

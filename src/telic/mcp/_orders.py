@@ -1,4 +1,4 @@
-"""Work orders: model requests of sessions and searches, answered by the host agent."""
+"""Work orders, which are model requests from sessions and searches for the host agent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Answer = Annotated[dict[str, Any], Field(description="One JSON object matching 
 
 
 def _folders(runs_dir: Path) -> dict[str, Path]:
-    """Return the orders folders of this user's own work; others must not instruct the agent."""
+    """Return the work order folders that this user created. Others must not instruct the agent."""
     found = sorted(runs_dir.glob(f"*/{ORDERS}"))
     return {path.parent.name: path for path in found if is_own_folder(path.parent)}
 
@@ -41,7 +41,7 @@ def _declined_file(folder: Path, key: str) -> Path:
 
 
 def picture(call: Call, run: str, name: str) -> Path:
-    """Return a picture of an order; raises UnknownName if it does not exist."""
+    """Return a picture from a work order. Raises UnknownName if it does not exist."""
     folder = _folder(call, run)
     orders = [read_order(folder, line.key) for line in list_orders(folder)]
     pictures = {Path(path).name: Path(path) for order in orders for path in order.images}
@@ -54,7 +54,7 @@ def list_work(
     call: Call,
     limit: Annotated[int, Field(ge=1, le=1000, description="Maximum number of entries.")] = 20,
 ) -> dict[str, Any]:
-    """List sessions, runs and searches with request, state, score and open work orders."""
+    """List sessions, runs and searches with their request, state, score and open work orders."""
     place = workplace(call)
     found = list_artifacts(runs_dir=place.runs_dir, root=place.root, limit=limit)
     return {"work": [plain(line) for line in found.data if line.kind != "study"]}
@@ -84,7 +84,7 @@ def next_work_order(call: Call) -> dict[str, Any]:
 
 
 def submit_work_order(call: Call, order: _OrderName, answer: _Answer) -> dict[str, Any]:
-    """Submit an answer; a rejection lists all of its errors."""
+    """Submit an answer. If it is rejected, the response lists all errors."""
     run, _, key = order.partition("/")
     folder, source = _folder(call, run), answer.get(_CODE)
     try:
@@ -102,7 +102,7 @@ def submit_work_order(call: Call, order: _OrderName, answer: _Answer) -> dict[st
 
 
 def decline_work_order(call: Call, order: _OrderName, because: _Because) -> dict[str, Any]:
-    """Decline an order that you cannot or should not answer; it is not offered again."""
+    """Decline a work order that you cannot or should not answer. It is not offered again."""
     run, _, key = order.partition("/")
     folder = _folder(call, run)
     declined = {"by": caller(call).name, "because": because}

@@ -1,4 +1,4 @@
-"""Verbs as tools: arguments from the fields of a request, the response from its result.
+"""MCP tools for operations, with arguments from request fields and responses from results.
 
 A verb that needs a person's consent becomes a tool that asks for it: the server builds the
 question, the client shows it as a form, and the verb runs only after consent.
@@ -51,7 +51,7 @@ _OFFERED = ("argument", "option", "context")
 
 
 class PersonAnswer(Record):
-    """Result of a verb that a person had to confirm."""
+    """Result of an operation that required confirmation by a person."""
 
     status: Literal["agreed", "ask_in_terminal"]
     result: dict[str, Any] | None = None
@@ -177,7 +177,7 @@ def _plain(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
 
 
 def _starting(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
-    """Return a tool that runs a verb in a process that outlives the server."""
+    """Return a tool that runs an operation in a process that outlives the server."""
 
     def start(call: Call, **values: Any) -> dict[str, Any]:
         given = {name: value for name, value in values.items() if value is not None}
@@ -191,13 +191,13 @@ def _starting(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
 
 
 def _data(result: Any) -> dict[str, Any]:
-    """Return a result as one object; result schemas would fill the agent's context."""
+    """Return a result as one object, because result schemas would fill the agent's context."""
     data = plain(as_data(result))
     return data if isinstance(data, dict) else {"result": data}
 
 
 class Asking(NamedTuple):
-    """The confirmation that a call requires, if any."""
+    """Confirmation that a call requires, if any."""
 
     question: Question | None
     needs_person: bool
@@ -242,7 +242,7 @@ def _asking(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
 def _request(
     tool: VerbTool, verb: Verb[Any, Any], call: Call, values: dict[str, Any], **more: Any
 ) -> Any:
-    """Build the request of a call from its arguments, the server's workplace, and the caller.
+    """Build the request for a call from its arguments, the server's folders and the caller.
 
     Progress of a long call is reported to the client.
     """
@@ -283,7 +283,7 @@ def _parameter(tool: VerbTool, field: RequestField) -> inspect.Parameter:
 
 
 def _shorten(schema: dict[str, Any]) -> None:
-    """Remove titles and the type null from a field's schema, as agents do not need them."""
+    """Remove titles and null types from a field's schema, because agents do not need them."""
     schema.pop("title", None)
     types = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     if len(types) == 1:
@@ -306,7 +306,7 @@ def _signed(
     name: str | None = None,
     **resolved: Any,
 ) -> Callable[..., Any]:
-    """Give a function of arbitrary keywords the signature that its schema is derived from."""
+    """Give a function that takes arbitrary keywords the signature that defines its schema."""
     call = inspect.Parameter("call", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Call)
     parameters = [
         call,

@@ -1,4 +1,4 @@
-"""The server's workplace, registration of functions as tools, and confirmations by a person.
+"""Repository and folders of the server, registration of tools, and confirmation by people.
 
 A confirmation is a form shown by the client, with a code to type. The answer comes from the client,
 never from tool arguments. A client without forms gets a command that a person runs in a terminal.
@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Workplace:
-    """The repository and the folder of runs of a server."""
+    """Repository and runs folder of a server."""
 
     root: Path
     """root of the repository; nothing outside it is read or written, except runs"""
@@ -58,7 +58,7 @@ class Workplace:
         return Study.find(self.root, task, study)
 
     def inside(self, path: str) -> Path:
-        """Return a file in the repository; raises UsageError if it is missing or outside."""
+        """Return a file in the repository. Raises UsageError if it is missing or outside."""
         root = self.root.resolve()
         found = (root / path).resolve()
         if not found.is_relative_to(root):
@@ -77,12 +77,12 @@ Call = Context[Workplace, Any]
 
 
 def workplace(call: Call) -> Workplace:
-    """Return the workplace of the server."""
+    """Return the repository and runs folder of the server."""
     return call.request_context.lifespan_context
 
 
 def caller(call: Call) -> StudyActor:
-    """Return the caller: always an agent, because no tool argument can prove a person."""
+    """Return the caller. It is always an agent, because tool arguments cannot prove a person."""
     params = call.session.client_params
     given = params.client_info.name if params is not None else ""
     name = _NOT_IN_A_NAME.sub("-", given).strip("-")[:_LONGEST_NAME]
@@ -112,7 +112,7 @@ def _tool_error(error: TelicError) -> Exception:
 
 
 def add_tool(server: Server, function: Callable[..., object], hints: ToolAnnotations) -> None:
-    """Register a function as a tool; only a STARTS tool may start processes or open connections."""
+    """Register a function as a tool. Only STARTS tools may start processes or open connections."""
     made = _readable(function) if hints is STARTS else guarded(function)
     server.add_tool(made, annotations=hints, structured_output=True)
 
@@ -120,7 +120,7 @@ def add_tool(server: Server, function: Callable[..., object], hints: ToolAnnotat
 def guarded(
     function: Callable[Given, Result], told: Callable[[TelicError], Exception] = _tool_error
 ) -> Callable[Given, Result]:
-    """Run a function with process starts and connections blocked; convert errors to text."""
+    """Run a function with process starts and connections blocked, and convert errors to text."""
 
     @wraps(function)
     def offline_call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -134,7 +134,7 @@ def _readable(
     function: Callable[Given, Result],
     told: Callable[[TelicError], Exception] = _tool_error,
 ) -> Callable[Given, Result]:
-    """Convert errors that the caller can act on to text; other exceptions propagate."""
+    """Convert errors that the caller can act on to text. Other exceptions propagate."""
 
     @wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -156,7 +156,7 @@ class Typed(BaseModel):
 
 
 class NoForm(BaseModel):
-    """No form is shown: none is required, the client has none, or it cannot show all of it."""
+    """Raised if no form is shown because none is required or the client cannot show all of it."""
 
 
 def ask(call: Call, question: Question) -> Elicit[Typed] | NoForm:
@@ -190,7 +190,7 @@ def consent_to(call: Call, question: Question, answer: object) -> Consent | None
 
 
 def _code(call: Call, question: Question) -> str:
-    """Return the code for a question: the same on each call, and unpredictable."""
+    """Return the unpredictable code for a question, which is the same on each call."""
     # The code covers the text and its hashes, so a changed text has another code.
     shown = "\n".join([question.text, *map(str, question.seen.values())])
     digest = hmac.digest(workplace(call).secret, shown.encode(), sha256)

@@ -1,4 +1,4 @@
-"""The MCP server: tools, resources and prompts in a fixed order; responses contain no secrets."""
+"""MCP server with tools, resources and prompts in a fixed order. Responses contain no secrets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ next_work_order returns what a session or a search needs to have written."""
 
 
 def make_server(place: Workplace) -> Server:
-    """Return the server of a workplace; nothing is read or started before a client's request."""
+    """Return the server. Nothing is read or started before a client's first request."""
 
     @asynccontextmanager
     async def lifespan(_: Server) -> AsyncGenerator[Workplace]:
@@ -62,7 +62,7 @@ def make_server(place: Workplace) -> Server:
     _verb_tools.register(server, may_start)
 
     def registry() -> str:
-        """Return the tasks and studies of the repository, and the active pair."""
+        """Return the tasks and studies of the repository, and which are active."""
         return _text(read_registry(place.root).as_data())
 
     server.resource("telic://registry", mime_type=_JSON)(guarded(registry, _resource_error))
@@ -90,7 +90,7 @@ def _state(call: Call, task: str, study: str) -> str:
 
 
 def _contract(call: Call, task: str, study: str) -> str:
-    """Return the contract: the allowed changes, and how candidates are judged."""
+    """Return the contract, which defines the allowed changes and how candidates are judged."""
     return read_text(workplace(call).open_study(task, study).folder.contract)
 
 
@@ -102,7 +102,7 @@ def _candidate(call: Call, task: str, study: str, candidate: str) -> str:
 def _metrics(
     call: Call, task: str, study: str, run: str, keys: str = "", tail: int = _MOST_POINTS
 ) -> str:
-    """Return the metrics of a run: keys=a,b selects series, tail=100 the last points."""
+    """Return the metrics of a run. keys=a,b selects series, and tail=100 the last 100 points."""
     opened = workplace(call).open_study(task, study)
     opened.run_state(run)  # raises for an unknown run
     log = read_run_log(opened, run)
@@ -133,7 +133,7 @@ def _report(call: Call, task: str, study: str) -> str:
 
 
 def _ledger(call: Call, task: str, study: str, since: int = 1, limit: int = _MOST_EVENTS) -> str:
-    """Return events of the ledger from number `since` on."""
+    """Return the events of the ledger, starting with number `since`."""
     events = workplace(call).open_study(task, study).events
     chosen = [event for event in events if event.seq >= since][: max(1, min(limit, _MOST_EVENTS))]
     return _text(
@@ -181,7 +181,7 @@ async def _keep_secrets(ctx: ServerRequestContext[Any, Any], call_next: CallNext
 
 
 def hide_in(value: Any) -> Any:
-    """Return plain data without secrets: those in the environment, and provider API keys."""
+    """Return plain data with environment secrets and provider API keys removed."""
     values = {value for name, value in os.environ.items() if is_secret_name(name)}
     secrets = sorted((each for each in values if len(each) >= _SHORTEST), key=len, reverse=True)
     return _hide_in(value, secrets)

@@ -75,7 +75,7 @@ class RobotFigure:
 
     @cached_property
     def feet(self) -> dict[Side, int]:
-        """Foot bodies; raises BadEnvironment unless there is a left and a right foot."""
+        """Foot bodies. Raises BadEnvironment unless there is a left and a right foot."""
         facts = self.robot.facts
         if (
             facts.sides is None

@@ -52,7 +52,7 @@ class _Person:
 def retarget(
     track: SkeletonTrack, robot: MotionRobot, origin: MotionOrigin
 ) -> tuple[MotionClip, float | None]:
-    """Retarget a human motion; return the clip and the mean foot sliding speed before, m/s.
+    """Retarget a human motion, and return the clip and the mean foot sliding speed before, m/s.
 
     Raises BadEnvironment if the robot is not a biped.
     """

@@ -1,4 +1,4 @@
-"""Entry point of the render process for `telic.sandbox.worker`.
+"""Render process: entry point for `telic.sandbox.worker`.
 
 Messages are `telic.rendering.jobs.RenderReport`. The result is {"broken": reason} if the backend
 fails.
@@ -20,7 +20,7 @@ class _Stopped(BaseException):
 
 
 def prepare(payload: dict[str, Any], channel: HostChannel) -> list[RenderJob] | str:
-    """Import all modules with the backend's variables; return a reason if that fails.
+    """Import all modules with the backend's variables, and return a reason if that fails.
 
     Imports read files, which a sandboxed process may not.
     """

@@ -134,7 +134,7 @@ def render_poses(
 
 
 def draw_portrait(model_file: Path, output: Path) -> None:
-    """Render a robot in its initial pose to a PNG file; raise TelicError on failure."""
+    """Render a robot in its initial pose to a PNG file. Raises TelicError on failure."""
     from telic.sim.simulation import load_model
 
     model = load_model(str(model_file))
@@ -180,7 +180,7 @@ def _run(
     listener: Listener,
     should_stop: Callable[[], bool] | None,
 ) -> str | None:
-    """Render jobs in a render process, or only test the backend; return why it failed, or None.
+    """Render jobs in a render process, or only test the backend, and return the failure or None.
 
     Results are added by job number.
     """
@@ -283,5 +283,5 @@ def choose_backend() -> Backend:
 
 @functools.cache
 def _why_broken(backend: Backend) -> str | None:
-    """Test a backend with a small image; return the reason of a failure, or None."""
+    """Test a backend with a small image, and return the reason of a failure, or None."""
     return _run(backend, {}, 1, {}, ignore, None)

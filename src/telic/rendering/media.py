@@ -145,7 +145,7 @@ def contact_sheet(
 
 
 def ffmpeg_path() -> str:
-    """Return the path of ffmpeg; raise TelicError if it is missing."""
+    """Return the path of ffmpeg. Raises TelicError if it is missing."""
     try:
         import imageio_ffmpeg
 

@@ -55,7 +55,7 @@ def import_environments(jobs: Sequence[RenderJob]) -> None:
 
 
 def draw_job(stage: Stage, job: RenderJob, progress: Callable[[int, int], None]) -> Rendering:
-    """Render one job; raise PainterBroken if the backend fails."""
+    """Render one job. Raises PainterBroken if the backend fails."""
     try:
         trajectory = read_trajectory(job.trajectory, (job.env, job.env_args))
         if not len(trajectory):
@@ -204,7 +204,7 @@ class Stage:
         return [(key, ", ".join(names)) for key, names in colours.items()]
 
     def try_out(self) -> None:
-        """Render a small test image; raise PainterBroken if that fails."""
+        """Render a small test image. Raises PainterBroken if that fails."""
         model = mujoco.MjModel.from_xml_string(_PROBE_MODEL)
         data = mujoco.MjData(model)
         mujoco.mj_forward(model, data)

@@ -48,7 +48,7 @@ _vmap: Any = torch.vmap
 
 
 def _unpack(result: Any, code: RewardCode) -> tuple[Any, dict[str, Any]]:
-    """Unpack a result into total and terms; raise RewardError for anything else."""
+    """Unpack a result into total and terms. Raises RewardError for anything else."""
     if isinstance(result, _ROW) and len(result) == 2 and isinstance(result[1], _DICT):
         return result[0], result[1]
     got = type(result).__name__
@@ -407,7 +407,7 @@ class BrokenRule(RewardError):
 def choose_runner(
     code: RewardCode, weights: Mapping[str, float], recording: TransitionRecording
 ) -> RunnerChoice:
-    """Return the execution mode of a reward; raise RewardError if it cannot run."""
+    """Return the execution mode of a reward. Raises RewardError if it cannot run."""
     try:
         return _try_batched(code, weights, recording)
     except RewardError as error:
@@ -425,7 +425,7 @@ def choose_runner(
 def _try_batched(
     code: RewardCode, weights: Mapping[str, float], recording: TransitionRecording
 ) -> RunnerChoice:
-    """Run it once per step; raise BrokenRule if it mixes environments or keeps hidden state."""
+    """Run it once per step. Raises BrokenRule if it mixes environments or keeps hidden state."""
     count, device = recording.num_envs, recording.device
 
     def batched(num_envs: int = count) -> BatchedRunner:

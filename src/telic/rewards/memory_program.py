@@ -54,7 +54,7 @@ class MemoryProgram(Record):
 def memory_program(
     reward: str, env: str, env_args: dict[str, Any], player: Callable[[dict[str, Any]], Any]
 ) -> MemoryProgram:
-    """Trace the memory update of a reward's text; raise TelicError if it cannot be exported.
+    """Trace the memory update of a reward's text. Raises TelicError if it cannot be exported.
 
     `player` creates the exported update, which must reproduce the reward's memory.
     """
@@ -76,7 +76,7 @@ def memory_program(
 
 
 def trace_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Trace a reward and record a few steps of its memory; entry point of the confined worker."""
+    """Trace a reward and record a few steps of its memory. Entry point for the confined worker."""
     use_one_thread()
     channel.heartbeat(120.0, "tracing the memory of a reward")
     sample = make(payload["env"], num_envs=2, seed=0, **payload["env_args"])

@@ -289,14 +289,14 @@ def signal(
 def term(
     latex: str = "{x}", *, memory: _Memory | None = None, digits: int = 4
 ) -> Callable[[Callable[P, Tensor]], Callable[P, Term]]:
-    """Decorate a function of measured values and numbers as a term; see `signal`."""
+    """Decorate a function of measured values and numbers as a term. See `signal`."""
     return lambda function: cast("Any", Recipe(function, Term, latex, memory or {}, digits))
 
 
 def step_term(
     latex: str = "{x}", *, memory: _Memory | None = None, digits: int = 4
 ) -> Callable[[Callable[Concatenate[StepView, P], Tensor]], Callable[P, Term]]:
-    """Decorate a function of a step, measured values and numbers as a term; see `signal`."""
+    """Decorate a function of a step, measured values and numbers as a term. See `signal`."""
     return lambda function: cast("Any", Recipe(function, Term, latex, memory or {}, digits))
 
 

@@ -98,7 +98,7 @@ class Reward:
 
     @property
     def source(self) -> str | None:
-        """Source text of the reward; None for the environment's reward."""
+        """Source text of the reward, or None for the environment's reward."""
         return self.code.text if self.code else None
 
     def with_weights(self, weights: Mapping[str, float]) -> Reward:
@@ -127,7 +127,7 @@ class Reward:
         return self.with_weights({})
 
     def decide(self, recording: TransitionRecording) -> RunnerChoice:
-        """Choose the execution mode on recorded transitions; raise RewardError on failure."""
+        """Choose the execution mode on recorded transitions. Raises RewardError on failure."""
         if self.code is not None:
             choice = choose_runner(self.code, self._changed, recording)
         else:

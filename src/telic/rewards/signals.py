@@ -49,7 +49,7 @@ def SoFar(step: StepView, quantity: str, width: int) -> Tensor:
 
 @signal("x")
 def Observed(step: StepView, kind: str, columns: tuple[int, ...]) -> Tensor:
-    """Return a value computed from observation columns; see `telic.quantities.observed`."""
+    """Return a value computed from observation columns. See `telic.quantities.observed`."""
     return observed_value(step.next_obs, kind, columns)
 
 

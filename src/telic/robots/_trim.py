@@ -30,7 +30,7 @@ BaseMount = Literal["model", "free", "fixed"]
 
 
 def fitting(pattern: str, names: Sequence[str], what: str, of: str) -> list[str]:
-    """Return the names that match a pattern; raise BadFile if there are none."""
+    """Return the names that match a pattern. Raises BadFile if there are none."""
     found = [name for name in names if re.fullmatch(pattern, name)]
     if not found:
         raise BadFile(

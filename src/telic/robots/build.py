@@ -188,7 +188,7 @@ def driven(record: RobotRecord) -> str:
 def _with_target(
     spec: mujoco.MjSpec, record: RobotRecord, model: mujoco.MjModel, qpos: np.ndarray
 ) -> np.ndarray:
-    """Add a target to an arm; return the pose including the target's position."""
+    """Add a target to an arm, and return the pose including the target's position."""
     names = {each.name for each in (*spec.bodies, *spec.joints, *spec.geoms)}
     own = {TARGET, "goal", *(f"{TARGET}_{axis}" for axis in "xyz")}
     reach = guessed_reach(model, qpos, record.hand)

@@ -146,7 +146,7 @@ class RobotRecord(Config):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a record from a TOML file and resolve its model path; raise BadFile if invalid."""
+        """Read a record from a TOML file and resolve its model path. Raises BadFile if invalid."""
         try:
             values: dict[str, Any] = tomllib.loads(read_text(path))
         except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -182,7 +182,7 @@ class RobotRecord(Config):
             raise unreadable(self.model, error) from error
 
     def posed(self, spec: mujoco.MjSpec) -> dict[str, float]:
-        """Return joint positions by name; raise BadFile for a pattern without matches."""
+        """Return joint positions by name. Raises BadFile for a pattern without matches."""
         joints = [joint.name for joint in spec.joints]
         found: dict[str, float] = {}
         for pattern, value in self.pose.items():

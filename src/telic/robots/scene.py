@@ -48,7 +48,7 @@ def write_scene(model_file: Path, simulated: mujoco.MjModel, folder: Path) -> No
 
 
 def _take_assets(root: ElementTree.Element, home: Path) -> dict[Path, str]:
-    """Assign unique names to asset files in the model; return the names by file."""
+    """Assign unique names to asset files in the model, and return the names by file."""
     folders, taken = _asset_folders(root, home), dict[Path, str]()
     for element in root.iter():
         is_generated = element.attrib.get("builtin", "none") != "none"

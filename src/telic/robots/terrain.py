@@ -118,7 +118,7 @@ def terrain(ground: Ground, tall_m: float) -> Terrain:
 
 
 def lay(spec: mujoco.MjSpec, ground: Ground) -> mujoco.MjModel:
-    """Add the ground to a model with a floor and an initial pose; return it compiled."""
+    """Add the ground to a model with a floor and an initial pose, and return it compiled."""
     plain = spec.compile()
     if ground.block:
         from telic.robots.arm import add_block  # imported lazily, as mujoco below

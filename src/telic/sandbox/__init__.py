@@ -1,1 +1,1 @@
-"""Run foreign code: checked against an allow-list and executed in a confined process."""
+"""Run untrusted code, checked against an allow-list and executed in a confined process."""

@@ -1,4 +1,4 @@
-"""The allow-list for foreign code: syntax, builtins, and modules with their functions.
+"""Allow-list for foreign code: syntax, builtins, and modules with their functions.
 
 The check before execution and the objects available during execution (both in `source`) use this
 list, so they cannot diverge. Rule for additions: numbers in, numbers out. No files, no global
@@ -187,7 +187,7 @@ def flatten(provided: Provided, prefix: str = "") -> dict[str, dict[str, Any]]:
 
 
 def modules_with(provided: Provided) -> dict[str, Collection[str]]:
-    """Return the allowed modules and names, including those supplied by higher layers."""
+    """Return the allowed modules and names, including those that other packages register."""
     return {**MODULES, **{path: frozenset(names) for path, names in flatten(provided).items()}}
 
 
@@ -280,7 +280,7 @@ _FILE_NAMES = re.compile(r"load|save|fromfile|memmap|genfromtxt|fromregex|from_f
 
 
 def why_not_member(path: str, name: str, offered: Collection[str]) -> str | None:
-    """Return why `path.name` is refused, or None if the module offers it."""
+    """Return the reason why `path.name` is refused, or None if it is allowed."""
     if name in offered or (offered == ANY and not name.startswith("_")):
         return None
     if _RANDOM_NAMES.search(name):
@@ -296,7 +296,7 @@ def why_not_member(path: str, name: str, offered: Collection[str]) -> str | None
 
 
 def why_not_attribute(name: str) -> str | None:
-    """Return why the attribute `name` is refused on any object, or None if it is allowed."""
+    """Return the reason why the attribute `name` is always refused, or None if it is allowed."""
     if name.startswith("__") and name.endswith("__"):
         return "Names with double underscores are internal to Python: remove it."
     if name.startswith("_"):

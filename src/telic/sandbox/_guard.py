@@ -1,4 +1,4 @@
-"""Attribute guard: restricts foreign code to the attributes offered by an object's kind.
+"""Guard that restricts foreign code to the attributes allowed for an object's kind.
 
 Whether `x.parse` is harmless depends on the type of x, which is unknown before the code runs. The
 code is therefore rewritten: every `x.name` that is not a member of a module, nor of the code's
@@ -26,7 +26,7 @@ MODULE_NAME = "reward"
 
 
 def ask(owner: object, name: str) -> Any:
-    """Return an attribute offered by the kind of `owner`; raises AttributeError otherwise."""
+    """Return an attribute if the kind of `owner` allows it. Raises AttributeError otherwise."""
     kind = type(owner)
     if name in names_of(kind):
         return getattr(owner, name)
@@ -56,7 +56,7 @@ def require_own(owner: object) -> None:
 
 
 def _inherited(owner: object, name: str) -> Any:
-    """Return a method of the base class; data attributes, shared by subclasses, are refused."""
+    """Return a method of the base class. Data attributes are refused, as subclasses share them."""
     value = getattr(owner, name)
     if isinstance(value, types.MethodType):
         return value
@@ -64,7 +64,7 @@ def _inherited(owner: object, name: str) -> Any:
 
 
 def _of_class(owner: type, name: str) -> Any:
-    """Return a static or class method, or a value, of a class; never an unbound method."""
+    """Return a static method, class method or value of a class, but never an unbound method."""
     for cls in owner.__mro__:
         if name in vars(cls):
             if not is_own(cls) or isinstance(vars(cls)[name], types.FunctionType | type):
@@ -83,7 +83,7 @@ def _refuse(owner: object, name: str, why: str | None) -> NoReturn:
 
 
 class Guard(ast.NodeTransformer):
-    """Insert the guard at every attribute access that the check did not exempt."""
+    """AST transformer that guards every attribute access that the check did not exempt."""
 
     def __init__(self, inspection: Inspection) -> None:
         self._inspection = inspection

@@ -60,7 +60,7 @@ _RIGHTS_NEWEST = 16
 
 
 def call(number: int, *arguments: int | ctypes.c_void_p | None) -> int:
-    """Make a raw system call; raises OSError if the kernel refuses."""
+    """Make a raw system call. Raises OSError if the kernel refuses."""
     libc = _libc()
     libc.syscall.restype = ctypes.c_long
     wide = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
@@ -73,7 +73,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """Set a process attribute; raises OSError if the kernel refuses."""
+    """Set a process attribute. Raises OSError if the kernel refuses."""
     libc = _libc()
     padded = [ctypes.c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
     return _checked(libc.prctl(option, *padded))
@@ -87,12 +87,12 @@ def _checked(result: int) -> int:
 
 
 def forbid_new_privileges() -> None:
-    """Disable set-user-id programs permanently; required by Landlock and seccomp."""
+    """Disable set-user-id programs permanently, as required by Landlock and seccomp."""
     prctl(PR_SET_NO_NEW_PRIVS, 1)
 
 
 def drop_capabilities() -> None:
-    """Drop all capabilities except the one to bypass file write permissions."""
+    """Drop all capabilities except the one that bypasses file write permissions."""
     if MACHINE not in _CAPSET:
         raise NotImplementedError(f"the number of the call is not known on {MACHINE}")
     for capability in range(_LAST_CAPABILITY + 1):
@@ -150,7 +150,7 @@ def landlock_abi() -> int:
 
 
 def restrict_files(grants: Iterable[tuple[Path, int]], version: int) -> None:
-    """Confine this thread and its future ones to the granted paths; block network and signals."""
+    """Confine this thread and threads it starts to the granted paths; block network and signals."""
     handled = (1 << _RIGHTS_OF_ABI.get(version, _RIGHTS_NEWEST)) - 1
     rules = _Ruleset(handled, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0)
     # Older kernels accept a longer struct if the unknown fields are zero.
@@ -240,7 +240,7 @@ _CHILDREN = ", fork 57 -, vfork 58 -, execve 59 221, wait4 61 260, waitid 247 95
 
 
 def call_numbers(machine: str, table: str = _TABLE) -> dict[str, int]:
-    """Return the number of each call in the table; calls missing on the machine are omitted."""
+    """Return the number of each call in the table, omitting calls missing on this machine."""
     column = {"x86_64": 1, "aarch64": 2}[machine]
     rows = [row.split() for row in table.split(",")]
     return {row[0]: int(row[column]) for row in rows if row[column] != "-"}
@@ -273,7 +273,7 @@ Instruction = tuple[int, int, int, int]
 
 
 class ArgumentRule(NamedTuple):
-    """Allow a call if (argument & mask) is, or is not, one of the values."""
+    """Rule that allows a call if (argument & mask) is (or is not) one of the values."""
 
     argument: int
     values: tuple[int, ...]
@@ -301,7 +301,7 @@ def argument_rules(pid: int, children: bool = False) -> dict[str, ArgumentRule]:
 
 
 def filter_program(machine: str, pid: int, children: bool = False) -> list[Instruction]:
-    """Assemble the filter for a machine and a process, with or without child processes."""
+    """Assemble the filter for a machine and a process that may or may not have children."""
     refuse, unknown = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
     code: list[Instruction] = [
         (_LOAD, 0, 0, _OFFSET_ARCHITECTURE),
@@ -343,7 +343,7 @@ def has_filter() -> bool:
 
 
 def install_filter(children: bool = False) -> None:
-    """Enforce the filter in all threads, permanently; requires no-new-privileges.
+    """Enforce the filter permanently in all threads. Requires no-new-privileges.
 
     With `children`, programs may be started; they inherit the filter and the file rules. Raises
     OSError if the kernel lacks seccomp filters, or a thread could not be covered.

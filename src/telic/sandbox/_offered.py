@@ -1,4 +1,4 @@
-"""Allow-list of attributes and methods for foreign code, by kind of object.
+"""Attributes and methods that foreign code may use, per kind of object.
 
 Complements the list in `_allowed`. It contains the names that rewards and judges need; all others
 are refused, even if the object has them. It is used by the check before execution (a name that no
@@ -128,7 +128,7 @@ _BUILT_IN: Mapping[type, str] = {
 
 @functools.cache
 def _known() -> dict[type, str]:
-    """Return the kind of every third-party class; torch and numpy are loaded by now."""
+    """Return the kind of every third-party class. Assumes that torch and numpy are loaded."""
     import numpy
     import torch
 
@@ -149,7 +149,7 @@ def _known() -> dict[type, str]:
 
 
 def kind_of(cls: type) -> str | None:
-    """Return the kind of a class's objects, or None if foreign code may access no attribute."""
+    """Return the kind of a class's objects, or None if foreign code may not access attributes."""
     own: Any = getattr(cls, "__offered__", None)
     if isinstance(own, str):
         return own

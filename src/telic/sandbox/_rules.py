@@ -34,7 +34,7 @@ EVERY_BUILTIN = frozenset(dir(builtins))
 
 
 class RefusedConstruct(NamedTuple):
-    """A refused construct: its position, description and suggested replacement."""
+    """Refused construct with its position, description and suggested replacement."""
 
     line: int
     what: str
@@ -42,7 +42,7 @@ class RefusedConstruct(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """Result of a walk; exempt attributes are not rewritten by the guard."""
+    """Result of an inspection. Exempt attributes are not rewritten by the guard."""
 
     refusals: list[RefusedConstruct]
     """ordered by line"""
@@ -53,20 +53,20 @@ class Inspection(NamedTuple):
 
 
 class LexicalScope(NamedTuple):
-    """Scope during the walk: the name of `self`, and the methods if in a class body."""
+    """Scope during the inspection, with the name of `self` and the methods of a class body."""
 
     self_name: str | None = None
     methods: frozenset[str] | None = None
 
 
 def why_not_offered(name: str) -> str:
-    """Return the message for an attribute that no kind of object offers."""
+    """Return the message for an attribute that is not allowed for any kind of object."""
     near = closest(name, EVERYTHING)
     return f"Did you mean {' or '.join(near)}?" if near else "No object here offers it: remove it."
 
 
 def inspect(tree: ast.Module, modules: Mapping[str, Collection[str]]) -> Inspection:
-    """Return the refused constructs of a parsed source, and what is exempt from the guard."""
+    """Return the refused constructs in a parsed source, and attributes exempt from the guard."""
     inspector = _Inspector(gather(tree, frozenset(modules)), modules)
     for node in filter(lambda each: type(each) not in SYNTAX, ast.walk(tree)):
         what, fix = allowed.REFUSED_SYNTAX.get(type(node), (type(node).__name__, "Rewrite it."))
@@ -77,7 +77,7 @@ def inspect(tree: ast.Module, modules: Mapping[str, Collection[str]]) -> Inspect
 
 
 class _Inspector:
-    """Walk a tree once and collect constructs that are not on the list."""
+    """AST visitor that collects constructs that are not on the allow-list."""
 
     def __init__(self, bound: Bindings, modules: Mapping[str, Collection[str]]) -> None:
         self.bound = bound
@@ -105,7 +105,7 @@ class _Inspector:
                 self.visit(node, scope)
 
     def excuse(self, node: ast.expr) -> None:
-        """Allow classes where they are only named: a base, an isinstance type, `A | None`."""
+        """Allow classes where they are only named, e.g. as a base class or in `A | None`."""
         match node:
             case ast.Name() | ast.Attribute():
                 self._excused.add(id(node))
@@ -125,7 +125,7 @@ class _Inspector:
     # Names
 
     def check_binding(self, node: ast.AST, name: str, scope: LexicalScope) -> None:
-        """Refuse a binding of a name whose meaning the other checks rely on."""
+        """Refuse assignments to a name whose meaning other checks rely on."""
         is_method = isinstance(node, ast.FunctionDef) and scope.methods is not None
         if is_dunder(name) and not (is_method and name in METHODS):
             self.refuse(node, f'the name "{name}"', "Choose a name without double underscores.")
@@ -213,7 +213,7 @@ class _Inspector:
         return False
 
     def module_of(self, node: ast.expr) -> str | None:
-        """Return the module that an expression refers to: np.linalg is "numpy.linalg"."""
+        """Return the module that an expression refers to, e.g. "numpy.linalg" for np.linalg."""
         if isinstance(node, ast.Name):
             return self.bound.modules.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -379,7 +379,7 @@ class _Inspector:
         return self_of(node)
 
     def visit_Lambda(self, node: ast.Lambda, scope: LexicalScope) -> None:
-        """Check a lambda; its first parameter is never treated as `self`."""
+        """Check a lambda, whose first parameter is never treated as `self`."""
         self.visit(node.body, self.enter(node, scope))
 
     def enter(self, node: Function, scope: LexicalScope) -> LexicalScope:
@@ -416,7 +416,7 @@ class Bindings:
 
     @property
     def fixed(self) -> set[str]:
-        """Names that only a class statement or a method may bind: what they stand for is known."""
+        """Names that only class statements and methods may bind, so that their meaning is known."""
         return self.owners | self.classes
 
 
@@ -469,7 +469,7 @@ def _is_decorated(node: ast.FunctionDef, name: str) -> bool:
 
 
 def in_class_body(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes in the scope of a class body, including those under if, for, try and with."""
+    """Yield the nodes in the scope of a class body, including those in nested blocks."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, ast.ClassDef | Function):

@@ -1,4 +1,4 @@
-"""Confine this process permanently: files, network, processes, memory, environment.
+"""Permanently restrict the files, network, processes and memory available to this process.
 
 Call once, after all imports and file opens, and before foreign code runs. It is effective for root
 and ordinary users. Order matters: file rules and capabilities cover the calling thread and the
@@ -84,7 +84,7 @@ class ConfinementPart(Record):
 
 
 class ConfinementReport(Record):
-    """State of every mechanism that confines a process."""
+    """Status of every mechanism that confines a process."""
 
     parts: tuple[ConfinementPart, ...]
     landlock_abi: int
@@ -101,7 +101,7 @@ class ConfinementReport(Record):
 
 
 def confine(rules: Confinement) -> ConfinementReport:
-    """Confine this process and all its threads permanently; report what is active.
+    """Confine this process and all its threads permanently, and report the active mechanisms.
 
     Raises Refused if the file rules cannot be enforced, or would not cover every thread.
     """
@@ -140,7 +140,7 @@ def confine(rules: Confinement) -> ConfinementReport:
 
 
 def _attempt(name: str, step: Callable[[], str]) -> ConfinementPart:
-    """Run one step; report, rather than hide, that a kernel does not support it."""
+    """Run one step, and report whether the kernel supports it."""
     try:
         return ConfinementPart(name=name, active=True, message=step())
     except (OSError, ValueError, NotImplementedError) as error:
@@ -161,7 +161,7 @@ def _limit(rules: Confinement) -> str:
 
 
 def _lower(which: int, value: int) -> None:
-    """Set the soft and hard limit, never above the current one."""
+    """Set the soft and hard limits, but never above the current limit."""
     hard = resource.getrlimit(which)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(which, (value, value))

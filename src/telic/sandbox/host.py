@@ -1,4 +1,4 @@
-"""Start a worker, exchange messages with it, monitor it, and reliably end it.
+"""Start a worker, exchange messages with it, monitor it, and terminate it reliably.
 
 If a `nursery` is running, a worker is a fork of its process, which has already imported the
 modules; otherwise it is a new interpreter.
@@ -90,13 +90,13 @@ def run_worker(
     should_wait: Check | None = None,
     **options: Unpack[WorkerOptions],
 ) -> dict[str, Any]:
-    """Run an entry (see `worker`) in a confined process and return its result; see `Worker`."""
+    """Run an entry module in a confined process and return its result. See `Worker`."""
     worker = Worker(entry, payload, writable=writable, **options)
     return worker.run(on_message, should_stop, should_wait)
 
 
 def available() -> ConfinementReport:
-    """Confine a worker that does nothing, and report what this system supports."""
+    """Confine a worker that does nothing, and report which mechanisms this system supports."""
     with tempfile.TemporaryDirectory() as folder:
         worker = Worker("telic.sandbox.worker:do_nothing", {}, writable=[Path(folder)], fresh=True)
         try:
@@ -109,7 +109,7 @@ def available() -> ConfinementReport:
 
 
 class Worker:
-    """One confined process and its lifetime.
+    """Confined process, from its start to its end.
 
     Start and wait in the same thread: the kernel kills a new interpreter when the thread that
     started it ends.
@@ -123,7 +123,7 @@ class Worker:
         writable: Sequence[Path],
         **options: Unpack[WorkerOptions],
     ) -> None:
-        """Configure the worker; nothing starts yet."""
+        """Configure the worker without starting it."""
         self.log = options.get("log", writable[0] / LOG_NAME).absolute()
         self.report: ConfinementReport | None = None
         """active confinement, or None until the worker is confined"""
@@ -161,7 +161,7 @@ class Worker:
         self._process: Process | None = None
 
     def kill(self) -> None:
-        """Kill the worker and any process it started before confinement."""
+        """Kill the worker and all processes that it started before confinement."""
         if self._process is not None and self._process.code is None:
             self._process.kill()
 
@@ -236,7 +236,7 @@ class Worker:
         on_message: MessageListener,
         log_start: int,
     ) -> dict[str, Any] | None:
-        """Handle one message; return the result if it is the last one."""
+        """Handle one message, and return the result if it is the last one."""
         match message:
             case {"kind": "message", "body": body} if is_record(body):
                 reply = on_message(body)
@@ -268,7 +268,7 @@ class Worker:
 
 
 class _Conversation:
-    """Non-blocking communication with a worker over two pipes: lines out, messages in."""
+    """Non-blocking communication with a worker over two pipes."""
 
     def __init__(self, process: Process, first: bytes) -> None:
         self.process = process
@@ -291,7 +291,7 @@ class _Conversation:
             self._writing = True
 
     def exchange(self, timeout_s: float) -> list[Message]:
-        """Write and read for at most the timeout; return the received messages."""
+        """Write and read for at most the timeout, and return the received messages."""
         received: list[Message] = []
         for key, _ in self._selector.select(timeout_s):
             if key.fileobj is self._stdin:

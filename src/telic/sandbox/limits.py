@@ -1,4 +1,4 @@
-"""Resource limits of a worker, monitored from outside."""
+"""Resource limits of a worker, monitored by its host."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Limits:
 
 
 class Watch:
-    """Measures a worker periodically and raises an error if it exceeds a limit."""
+    """Monitor that measures a worker periodically and raises an error if it exceeds a limit."""
 
     MEMORY_EVERY_S = 0.1
     DISK_EVERY_S = 1.0
@@ -58,7 +58,7 @@ class Watch:
         self._started = self._memory_at = self._disk_at = time.monotonic()
 
     def check(self) -> None:
-        """Run the measurements that are due; raises ResourceError for a worker to be killed."""
+        """Run the measurements that are due. Raises ResourceError if the worker must be killed."""
         now = time.monotonic()
         wall_s = self._limits.wall_s
         if wall_s is not None and now - self._started > wall_s:

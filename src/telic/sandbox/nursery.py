@@ -1,4 +1,4 @@
-"""A process that imports modules once and is forked to start workers quickly.
+"""Process that imports modules once and is then forked to start workers quickly.
 
 Imports take longer than most of a worker's tasks. While `prewarmed` is active, a nursery imports
 once, in the background, and every worker starts as a fork of it. The nursery receives no requests:
@@ -39,7 +39,7 @@ _ORDER_BYTES = 1 << 16
 
 @contextlib.contextmanager
 def loading() -> Generator[None]:
-    """Disable garbage collection during imports in this block, as imported objects are kept.
+    """Disable garbage collection inside the block, because imported objects are kept anyway.
 
     They are also exempt from later collections, so that forks keep sharing their memory.
     """
@@ -52,7 +52,7 @@ def loading() -> Generator[None]:
 
 
 class ForkedProcess(Process):
-    """A child of the nursery, which reports the exit code through a pipe."""
+    """Child of the nursery process, which reports the exit code of the child through a pipe."""
 
     def __init__(self, pid: int, stdin: int, stdout: int, status: int) -> None:
         self._take(pid, os.fdopen(stdin, "wb", 0), os.fdopen(stdout, "rb", 0), own_group=True)
@@ -88,7 +88,7 @@ class Nursery:
         return self._process.pid
 
     def fork(self, folder: Path | None, *, stderr: int) -> ForkedProcess | None:
-        """Start a worker that waits for its first message; None if the nursery has ended."""
+        """Start a worker that waits for its first message, or None if the nursery has ended."""
         stdin, to_worker = os.pipe()
         from_worker, stdout = os.pipe()
         status, told = os.pipe()
@@ -129,7 +129,7 @@ _shared = _Shared()
 
 @contextlib.contextmanager
 def prewarmed(modules: Sequence[str]) -> Generator[None]:
-    """Fork workers from a process that has imported these modules, until the last block ends.
+    """Fork workers from a process with these modules imported, until the last block ends.
 
     In nested blocks the modules of the first one are used; workers import others themselves.
     """
@@ -148,7 +148,7 @@ def prewarmed(modules: Sequence[str]) -> Generator[None]:
 
 
 def fork_worker(folder: Path | None, *, stderr: int) -> ForkedProcess | None:
-    """Fork a worker from the nursery, or return None without one."""
+    """Fork a worker from the nursery process, or return None if there is none."""
     nursery = _shared.nursery
     return None if nursery is None else nursery.fork(folder, stderr=stderr)
 
@@ -157,7 +157,7 @@ def fork_worker(folder: Path | None, *, stderr: int) -> ForkedProcess | None:
 
 
 def serve_orders(connection: socket.socket) -> None:
-    """Fork a worker per order until the host closes the connection."""
+    """Fork a worker per request until the host closes the connection."""
     children: dict[int, int] = {}
     waker, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -182,11 +182,11 @@ def serve_orders(connection: socket.socket) -> None:
 
 
 def _wake(number: int, frame: FrameType | None) -> None:
-    """Do nothing; without a handler the signal would not wake the loop."""
+    """Do nothing. Without a handler, the signal would not wake the loop."""
 
 
 def _reap(children: dict[int, int]) -> None:
-    """Report the exit code of each child that has ended."""
+    """Report the exit codes of children that have ended."""
     for pid in list(children):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
@@ -219,7 +219,7 @@ def _become_worker(order: dict[str, Any], handles: list[int]) -> None:
 
 
 def run_nursery(arguments: Sequence[str]) -> None:
-    """Import the modules named after the socket's number, then serve."""
+    """Import the modules listed after the socket number, then serve requests."""
     number, *modules = arguments
     connection = socket.socket(fileno=int(number))
     with loading():

@@ -1,4 +1,4 @@
-"""Foreign source: checked before execution, and the globals available to it.
+"""Check the source of foreign code before execution, and create its globals.
 
 The check bounds the source's size and applies the allow-list (`_rules`). The globals contain few
 builtins and read-only modules: foreign code gets a frozen proxy with exactly the names in
@@ -69,7 +69,7 @@ def check_source(source: str, filename: str, *, extra_modules: Provided | None =
 def compile_source(
     source: str, filename: str, *, extra_modules: Provided | None = None
 ) -> CodeType:
-    """Check source as `check_source` does; return its code, ready to run in `namespace()`."""
+    """Check source as `check_source` does, and return its code, ready to run in `namespace()`."""
     tree, inspection = _parse(source, filename, extra_modules or {})
     tree = ast.fix_missing_locations(Guard(inspection).visit(tree))
     with warnings.catch_warnings():
@@ -119,7 +119,7 @@ def _parse(source: str, filename: str, extra_modules: Provided) -> tuple[ast.Mod
 
 
 def _sizes(tree: ast.Module) -> list[RefusedConstruct]:
-    """Return violations of the limits on nodes, nesting and literals."""
+    """Return violations of the limits on AST nodes, nesting and literals."""
     literals: list[RefusedConstruct] = []
     level: list[ast.AST] = [tree]
     count = depth = 0
@@ -164,7 +164,7 @@ def _refused(refusals: list[RefusedConstruct], filename: str) -> RefusedCode:
 
 
 class FrozenModule:
-    """A read-only proxy for a module that has only the allowed members."""
+    """Read-only proxy for a module with only the allowed members."""
 
     def __init__(self, path: str, members: Mapping[str, Any]) -> None:
         self.__dict__.update(members)
@@ -186,7 +186,7 @@ class FrozenModule:
 
 
 class _AskOnly(type):
-    """Metaclass of type proxies: they support isinstance, but no creation or modification."""
+    """Metaclass for type proxies, which support isinstance but not creation or modification."""
 
     _real: type
 
@@ -285,7 +285,7 @@ def _importer(modules: Mapping[str, FrozenModule]) -> Callable[..., FrozenModule
 
 
 def _import_for_compiled_code(name: str) -> Any:
-    """Import on behalf of torch's or numpy's C code, on its first use of a module.
+    """Import a module for C code of torch or numpy on first use.
 
     Such imports also use the caller's builtins. They are recognized by their `fromlist`: C code
     passes a list, an import statement a tuple or None. The result is returned to the C code only.
@@ -300,7 +300,7 @@ _ABSENT = object()
 
 
 def _getattr(owner: object, name: str, default: object = _NO_DEFAULT) -> Any:
-    """Read an attribute as the code itself could, after checking the name again."""
+    """Implement getattr for foreign code, with the attribute name checked again."""
     if type(name) is not str or not name.isidentifier():
         raise AttributeError("An attribute name must be a plain string.")
     try:

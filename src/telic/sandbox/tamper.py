@@ -43,7 +43,7 @@ class _Owner(NamedTuple):
 
 
 class CodeSeal:
-    """Recorded state of functions and settings."""
+    """Recorded state of functions and settings, to detect changes."""
 
     def __init__(self) -> None:
         """Seal the builtins, the watched modules, and all loaded modules of telic."""
@@ -54,7 +54,7 @@ class CodeSeal:
         self._settings = _settings()
 
     def check(self) -> None:
-        """Compare with the current state; raises Refused that names the first changes."""
+        """Compare with the current state. Raises Refused with the first changes."""
         changed = [place for owner in self._owners for place in _changes(owner)]
         now = _settings()
         changed += [f"torch.{name}()" for name, old in self._settings.items() if now[name] != old]

@@ -1,4 +1,4 @@
-"""Protocol between host and worker: one JSON object per line, serialized errors, crash reports.
+"""Protocol between host and worker: JSON lines, serialized errors and crash reports.
 
 The host trusts no received data: lines are bounded, only known error classes are rebuilt, and
 control characters are removed from text.
@@ -37,7 +37,7 @@ def is_record(value: object) -> TypeGuard[dict[str, Any]]:
 
 
 def decode(line: bytes) -> Message:
-    """Decode a line; raises ValueError if the message lacks a "kind"."""
+    """Decode a line. Raises ValueError if the message lacks a "kind"."""
     try:
         message: object = json.loads(line)
     except RecursionError as error:
@@ -55,7 +55,7 @@ class LineBuffer:
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Add bytes and return the completed lines; raises ValueError for one too long."""
+        """Add bytes and return the completed lines. Raises ValueError if a line is too long."""
         *whole, rest = data.split(b"\n")
         if whole:
             whole[0] = b"".join((*self._parts, whole[0]))
@@ -111,7 +111,7 @@ def pack_error(error: TelicError) -> dict[str, Any]:
 
 
 def unpack_error(data: dict[str, Any]) -> TelicError:
-    """Rebuild an error from `pack_error`; anything else becomes a WorkerDied."""
+    """Rebuild an error from `pack_error`. Any other value becomes WorkerDied."""
     cls = getattr(errors, str(data.get("class")), None)
     fields: object = data.get("fields")
     if not (isinstance(cls, type) and issubclass(cls, TelicError) and is_record(fields)):

@@ -1,4 +1,4 @@
-"""The confined process: prepare, confine permanently, run foreign code, answer through a pipe.
+"""Confined process that runs foreign code and answers through a pipe.
 
 Started by `host` as: python -m telic.sandbox.worker PARENT_PID. A line on standard input holds the
 request. Its entry is a module, or a function of one as "module:function" instead of `run`:
@@ -32,7 +32,7 @@ _NO_MEMORY = ("can't allocate memory", "not enough memory")
 
 
 class HostChannel:
-    """Connection of a running entry to the host."""
+    """Connection from a running worker to its host."""
 
     def __init__(self, inbox: int, outbox: int) -> None:
         self._inbox = inbox
@@ -42,7 +42,7 @@ class HostChannel:
         self._stopping = False
 
     def send(self, message: Message) -> None:
-        """Send a message to the host's `on_message`; any plain JSON object."""
+        """Send a message, which may be any JSON object, to the host's `on_message`."""
         self.post("message", body=message)
 
     def ask(self, message: Message) -> Message:
@@ -62,11 +62,11 @@ class HostChannel:
                     raise EOFError("The host process has ended.")
 
     def heartbeat(self, seconds: float, doing: str = "") -> None:
-        """Set the timeout until the next message; the worker is killed after it."""
+        """Set the time until the next message, after which the worker is killed."""
         self.post("beat", seconds=seconds, doing=doing)
 
     def should_stop(self) -> bool:
-        """Return whether the host has requested a stop or ended; never blocks."""
+        """Return whether the host has requested a stop or ended, without blocking."""
         self._note(self._unread)
         self._unread = []
         while not self._stopping and select.select([self._inbox], [], [], 0)[0]:
@@ -97,7 +97,7 @@ class HostChannel:
 
 
 def do_nothing(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
-    """Do nothing: entry of a worker that only tests its confinement."""
+    """Do nothing. Entry point for a worker that only tests its confinement."""
     return {}
 
 
@@ -152,7 +152,7 @@ def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
 
 
 def _move_in(folder: Path, log: str) -> None:
-    """Change to the request's folder, and redirect output to its log."""
+    """Change to the folder of the request, and redirect output to its log."""
     os.chdir(folder)
     os.environ["TMPDIR"] = str(folder)
     tempfile.tempdir = None  # libraries may have cached another folder
@@ -169,7 +169,7 @@ def _log_traceback() -> None:
 
 
 def _kind(error: BaseException) -> str:
-    """Return the class name of an error; out-of-memory errors of libraries are unified."""
+    """Return the class name of an error, with one name for all out-of-memory errors."""
     no_memory = isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY)
     return "MemoryError" if no_memory else type(error).__name__
 

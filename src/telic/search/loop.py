@@ -1,7 +1,7 @@
 """One run of a search, as parts of `telic.loop`: propose, evaluate, revise, select, confirm.
 
 The parts are generators that yield trials and receive rollouts, so that the driver can batch the
-episodes of many runs; see `runner.do_runs`. Episodes are deterministic given parameters and seeds,
+episodes of many runs. See `runner.do_runs`. Episodes are deterministic given parameters and seeds,
 so they are replayed instead of stored, and candidates with similar returns are compared on
 additional episodes.
 """
@@ -132,7 +132,7 @@ class SearchRun:
 
     @property
     def warmup(self) -> int:
-        """Number of initial random policies for a model; 0 for numeric optimizers."""
+        """Number of initial random policies for a model, or 0 for numeric optimizers."""
         if self._model is None:
             return 0
         room = max(0, self.plan.budget - self.cost)

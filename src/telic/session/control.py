@@ -110,7 +110,7 @@ class SessionControl:
     def approved(
         self, criteria: tuple[Criterion, ...], records: SessionJournal
     ) -> tuple[Criterion, ...]:
-        """Propose criteria, wait for approval, and return the approved ones; raises SessionStopped.
+        """Propose criteria, wait for approval, and return the approved ones. Raises SessionStopped.
 
         The approval is recorded in the journal after the proposal; the file is a readable copy.
         """

@@ -139,7 +139,7 @@ class SessionJournal:
     def once(
         self, kind: str, record: type[_Kind], make: Callable[[], _Kind], subject: str | None = None
     ) -> _Kind:
-        """Record the candidate or verdict of an iteration; see `telic.loop`."""
+        """Record the candidate or verdict of an iteration. See `telic.loop`."""
         path = self._folder.path / f"iter_{subject}" / _LOOP_FILES[kind]
         return self.step(path, record, make)
 

@@ -68,7 +68,7 @@ _TOO_LITTLE_ROOM = ("NEFC", "NJMAX_NNZ", "BROADPHASE", "NARROWPHASE", "CCD", "HF
 
 
 def engine() -> tuple[ModuleType, ModuleType]:
-    """Import Warp and MuJoCo Warp; raise MissingExtra if they are not installed."""
+    """Import Warp and MuJoCo Warp. Raises MissingExtra if they are not installed."""
     try:
         import warp
 
@@ -149,7 +149,7 @@ class GpuSimulation(Simulation):
     # ---- fields
 
     def field(self, name: str) -> Tensor:
-        """Return the live view of a field; see `Simulation.field`."""
+        """Return the live view of a field. See `Simulation.field`."""
         view = self._fields.get(name)
         if view is None:
             view = self._warning if name == "warning" else self._bind(name)
@@ -179,7 +179,7 @@ class GpuSimulation(Simulation):
         return self._warp.to_torch(getattr(self._data, name))
 
     def vary(self, name: str) -> Tensor:
-        """Expand a model field to one value per simulation; see `Simulation.vary`."""
+        """Expand a model field to one value per simulation. See `Simulation.vary`."""
         view = self._varied.get(name)
         if view is None:
             shared: Any = getattr(self._warp_model, name, None)
@@ -198,7 +198,7 @@ class GpuSimulation(Simulation):
     # ---- time
 
     def step(self, ctrl: Tensor, substeps: int) -> None:
-        """Advance every simulation; see `Simulation.step`."""
+        """Advance every simulation. See `Simulation.step`."""
         self._ctrl.copy_(ctrl)
         self._before[0].copy_(self._qpos)
         self._before[1].copy_(self._qvel)
@@ -207,7 +207,7 @@ class GpuSimulation(Simulation):
         self._guard()
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
-        """Reset where `mask`; see `Simulation.reset`."""
+        """Reset where `mask`. See `Simulation.reset`."""
         rows = mask[:, None]
         self._qpos.copy_(torch.where(rows, qpos.to(self._qpos.dtype), self._qpos))
         self._qvel.copy_(torch.where(rows, qvel.to(self._qvel.dtype), self._qvel))
@@ -217,7 +217,7 @@ class GpuSimulation(Simulation):
         self._refresh(mask)
 
     def compile(self, shared: Path | None = None) -> None:
-        """Compile the kernels needed by any field; see `Simulation.compile`."""
+        """Compile the kernels needed by any field. See `Simulation.compile`."""
         every = tuple(dict.fromkeys((*_MOTION, *_MOTORS, *_ALL, "step", *_COMPUTED_BY.values())))
         from telic.sim._warp import load_modules
 

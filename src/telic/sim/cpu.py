@@ -108,7 +108,7 @@ class CpuSimulation(Simulation):
         self._qvel = self.field("qvel")
 
     def field(self, name: str) -> Tensor:
-        """Return the live view of a field; see `Simulation.field`."""
+        """Return the live view of a field. See `Simulation.field`."""
         view = self._fields.get(name)
         if view is None:
             if name in _STATE_FIELDS:
@@ -121,7 +121,7 @@ class CpuSimulation(Simulation):
         return view
 
     def vary(self, name: str) -> Tensor:
-        """Expand a model field to one value per simulation; see `Simulation.vary`."""
+        """Expand a model field to one value per simulation. See `Simulation.vary`."""
         view = self._varied.get(name)
         if view is None:
             like: Any = getattr(self.model, name, None)
@@ -136,7 +136,7 @@ class CpuSimulation(Simulation):
         return view
 
     def step(self, ctrl: Tensor, substeps: int) -> None:
-        """Advance every simulation; see `Simulation.step`."""
+        """Advance every simulation. See `Simulation.step`."""
         self._ctrl.copy_(ctrl)
         bad = self._library.mjb_step(self._batch, None, 0, substeps, _NONE)
         self.failed = self._status != 0 if bad else None
@@ -144,7 +144,7 @@ class CpuSimulation(Simulation):
             self._run_after_step()
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
-        """Reset where `mask`; see `Simulation.reset`."""
+        """Reset where `mask`. See `Simulation.reset`."""
         ids = mask.nonzero().to(torch.int32)
         if len(ids) == 0:
             return

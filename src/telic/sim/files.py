@@ -218,7 +218,7 @@ def prepare(payload: dict[str, Any], channel: HostChannel) -> None:
 
 
 def compile_model(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
-    """Compile a model; entry point of the sandboxed process."""
+    """Compile a model. Entry point for the sandboxed process."""
     import mujoco
 
     try:

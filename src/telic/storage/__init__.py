@@ -1,1 +1,1 @@
-"""Files: atomic writes, the layout of run folders, metric series and trajectories."""
+"""Storage of files: atomic writes, folder layout, metric series and trajectories."""

@@ -43,7 +43,7 @@ _FREE_HINT = (
 
 
 def plain(value: Any) -> Any:
-    """Convert `value` to JSON types; non-finite numbers become None."""
+    """Convert `value` to JSON types. Non-finite numbers become None."""
     if type(value) in (list, tuple):  # fast path for long rows of numbers
         row = cast("list[Any]", value)
         kinds: set[type[Any]] = set(map(type, row))
@@ -107,22 +107,22 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def json_text(value: Any) -> str:
-    """Return a record or plain data as indented JSON, formatted as by `write_json`."""
+    """Return a record or plain data as indented JSON in the format of `write_json`."""
     return json.dumps(plain(value), indent=2, allow_nan=False) + "\n"
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; raises BadFile with the file and the position."""
+    """Return the content of a JSON file. Raises BadFile with the file and the position."""
     return parse_json(read_bytes(path), str(path))
 
 
 def read_record(path: Path, record: type[Record]) -> Record:
-    """Read a record from a JSON file; raises BadFile with the file and the field."""
+    """Read a record from a JSON file. Raises BadFile with the file and the field."""
     return as_record(read_json(path), record, str(path))
 
 
 def as_record(value: Any, record: type[Record], where: str) -> Record:
-    """Convert plain values from one of our files to a record; raises BadFile with the field."""
+    """Convert plain values from one of our files to a record. Raises BadFile with the field."""
     from pydantic import ValidationError
 
     try:
@@ -173,7 +173,7 @@ def once(path: Path, record: type[Record], make: Callable[[], Record]) -> Record
 
 
 def remove_unfinished(folder: Path) -> list[Path]:
-    """Remove temporary files of killed writers under `folder`; return them. Hold the run's lock."""
+    """Remove and return temporary files of killed writers. The caller must hold the run's lock."""
     left = files_below(folder, f"{TEMPORARY_MARK}*", most=sys.maxsize)
     for path in left:
         path.unlink(missing_ok=True)
@@ -207,7 +207,7 @@ class JsonLines:
             _cut_torn_line(self._handle)
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Append one line; it survives a crash of this process (for power failures see `sync`)."""
+        """Append one line, which survives a crash of this process. See `sync` for power loss."""
         line = json.dumps(plain(row), separators=(",", ":"), allow_nan=False).encode() + b"\n"
         with disk_errors(self.path):
             written = 0
@@ -225,7 +225,7 @@ class JsonLines:
             os.fsync(self._handle)
 
     def close(self) -> None:
-        """Close the file; repeated calls are allowed."""
+        """Close the file. Repeated calls are allowed."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
@@ -243,7 +243,7 @@ class JsonLines:
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a JSON-lines file, skipping a truncated last line; empty if missing."""
+    """Yield the rows of a JSON-lines file, if it exists, skipping a truncated last line."""
     if not path.exists():
         return
     check_file(path)
@@ -302,7 +302,7 @@ def require_free(path: Path, needed_bytes: int, purpose: str) -> None:
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Generator[None]:
-    """Translate errors: ResourceError for a full disk, UsageError for an unwritable location."""
+    """Convert errors to ResourceError for a full disk, or UsageError for a read-only location."""
     try:
         yield
     except OSError as error:
@@ -314,7 +314,7 @@ def disk_errors(path: Path) -> Generator[None]:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its parents; raises UsageError if that is impossible."""
+    """Create a folder and its parents. Raises UsageError if that is impossible."""
     with disk_errors(path):
         try:
             path.mkdir(parents=True, exist_ok=True)

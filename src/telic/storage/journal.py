@@ -45,15 +45,15 @@ _Kind = TypeVar("_Kind", bound=BaseModel)
 
 
 class JournalBroken(TelicError):
-    """A journal line differs from the one that was written."""
+    """Raised if a journal line differs from the line that was written."""
 
 
 class JournalBusy(TelicError):
-    """Another process is writing to the journal, or has written since it was read."""
+    """Raised if another process is writing to the journal or has written since it was read."""
 
 
 class JournalHead(Record):
-    """Number and hash of the last line of a journal."""
+    """Number and hash of the last line in a journal."""
 
     seq: int
     hash: str
@@ -82,7 +82,7 @@ class JournalEntry(Record):
 
     @property
     def has_wrong_signature(self) -> bool:
-        """Return whether the signature is invalid; those of earlier versions are not checked."""
+        """Return whether the signature is invalid. Those of earlier versions are not checked."""
         is_checked = (self.sig or "").startswith("ed25519:")
         return is_checked and signer_of(self.hash.encode(), self.sig) is None
 
@@ -105,7 +105,7 @@ class JournalCheck(Record):
 
 
 class _Noted(Record):
-    """The last line of a guarded journal, stored in the user's folder."""
+    """Copy of the last line of a guarded journal, stored in the user's folder."""
 
     head: JournalHead
     coming: JournalHead | None = None
@@ -123,7 +123,7 @@ class _Bad(NamedTuple):
 
 
 class Journal:
-    """An append-only journal; several processes may write to it in turn."""
+    """Append-only journal to which several processes may write in turn."""
 
     def __init__(
         self,
@@ -133,12 +133,12 @@ class Journal:
         *,
         guard: Literal["path", "copies"] | None = None,
     ) -> None:
-        """Open a journal; the first append creates the file.
+        """Open a journal. The first append creates the file.
 
         Args:
             path: the JSONL file.
             name: identifies the work; a journal copied from other work fails verification.
-            key: signs every line; None if the user has no usable key.
+            key: key that signs every line, or None if the user has no usable key.
             guard: note the last line outside the journal: for the journal at this "path", to detect
                 truncation, replacement or a restart; or for this journal and all its "copies", to
                 detect an earlier copy in any location.
@@ -155,7 +155,7 @@ class Journal:
     # ------------------------------------------------------------------------------ reading
 
     def entries(self) -> list[JournalEntry]:
-        """Return all entries, oldest first; raises JournalBroken at the first invalid line."""
+        """Return all entries, oldest first. Raises JournalBroken at the first invalid line."""
         with self._mutex:
             bad = self._read_on()
             if bad is not None and not bad.torn:
@@ -164,7 +164,7 @@ class Journal:
 
     @property
     def head(self) -> JournalHead:
-        """The last line; its number is 0 if the journal is empty."""
+        """Number and hash of the last line. The number is 0 if the journal is empty."""
         self.entries()
         return self._end
 
@@ -185,7 +185,7 @@ class Journal:
         return as_record(entry.data, record, f"{self.path}, line {entry.seq}")
 
     def verify(self) -> JournalCheck:
-        """Reread the whole file and check the chain, the signatures and the noted head."""
+        """Read the whole file again, and check the chain, the signatures and the recorded head."""
         check = self._verify_once()
         for _ in range(_RETRIES):
             if check.ok or not (check.foreign or check.torn):
@@ -220,7 +220,7 @@ class Journal:
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """Lock the journal for writing; reentrant. Raises JournalBusy after `PATIENCE_S`."""
+        """Lock the journal for writing. Reentrant. Raises JournalBusy after `PATIENCE_S`."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with self._lock.acquire(timeout=PATIENCE_S), self._mutex:
@@ -293,7 +293,7 @@ class Journal:
         self._size = 0
 
     def _read_on(self) -> _Bad | None:
-        """Parse the lines added since the last read; return the first invalid one."""
+        """Parse the lines added since the last read, and return the first invalid one."""
         size = self.path.stat().st_size if self.path.exists() else 0
         if size < self._size:
             self._forget()
@@ -318,7 +318,7 @@ class Journal:
         return _Bad(before.seq + 1, "it is incomplete", torn=True) if lines[-1] else None
 
     def _drop_torn_line(self) -> None:
-        """Remove a last line truncated by a crash: it was never committed."""
+        """Remove a last line that was truncated by a crash and therefore never committed."""
         bad = self._read_on()
         if bad is not None and bad.torn:
             noted = self._noted()
@@ -355,7 +355,7 @@ class Journal:
         return (entry.sig or "").startswith(f"ed25519:{self._public}:")
 
     def _noted_files(self, first: str) -> list[Path]:
-        """Return the paths of the note: by hash of the first line, then by the journal's path."""
+        """Return the paths of the copied head, by hash of the first line and by journal path."""
         paths = [str(self.path.absolute())] if self._guard == "path" else []
         names = [hashlib.sha256(each.encode()).hexdigest()[:24] for each in (*paths, first)]
         return [config_folder() / "heads" / f"{name}.json" for name in names]
@@ -370,7 +370,7 @@ class Journal:
             write_json(path, signed)
 
     def _noted(self) -> _Noted | str | None:
-        """Return the noted last line, None without a note, or why the note is invalid."""
+        """Return the recorded last line, None if there is none, or why the record is invalid."""
         first = self._entries[0].hash if self._entries else ""
         found = [path for path in self._noted_files(first) if path.is_file()]
         if self._guard is None or self._key is None or not found:
@@ -382,7 +382,7 @@ class Journal:
         return "the record of its last line is not signed with your key"
 
     def _why_foreign(self) -> str | None:
-        """Return why this is not the journal that was written here, or None if it may be."""
+        """Return why this is not the journal written on this machine, or None if it may be."""
         noted = None if self._guard is None else self._noted()
         if isinstance(noted, str):
             return noted
@@ -403,7 +403,7 @@ class Journal:
 
 
 def read_entries(path: Path) -> list[dict[str, Any]]:
-    """Return journal entries as plain data without verifying them. Use only for display."""
+    """Return journal entries as plain data without verifying them. For display only."""
     if not path.exists():
         return []
     lines = read_bytes(path).split(b"\n")[:-1]
@@ -416,7 +416,7 @@ def _line(body: bytes, digest: str, signature: str | None) -> bytes:
 
 
 def _parse(line: bytes, before: JournalHead) -> JournalEntry | str:
-    """Parse a line that follows `before`; return the entry, or the reason why it is invalid."""
+    """Parse the line after `before`, and return the entry or the reason why it is invalid."""
     front, _, rest = line.rpartition(_HASH)
     body, digest = front.removeprefix(_HEAD), rest[:64].decode(errors="replace")
     try:

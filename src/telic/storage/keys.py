@@ -1,4 +1,4 @@
-"""The user's Ed25519 key, and signatures that include the public key needed to verify them.
+"""The user's Ed25519 key, and signatures that include the public key for verification.
 
 A signature is text: `ed25519:<public key>:<signature>`, both in hex. The private key is stored in
 the user's configuration folder, outside all folders it signs, and is readable only by its owner.
@@ -43,7 +43,7 @@ class SigningKey:
         return hashlib.sha256(self._private.private_bytes_raw() + purpose.encode()).hexdigest()
 
     def sign(self, content: bytes) -> str:
-        """Sign bytes; the signature includes the public key."""
+        """Sign bytes. The signature includes the public key."""
         return f"ed25519:{self.public}:{self._private.sign(content).hex()}"
 
 
@@ -157,14 +157,14 @@ BEGUN = "begun.json"
 
 
 def sign_folder(folder: Path) -> None:
-    """Record that this user created a work folder; the record does not hold for a copy."""
+    """Record that this user created a work folder. The record is not valid for copies of it."""
     with contextlib.suppress(TelicError, OSError):  # without a key the folder has no owner
         key = user_key(folder.parent)
         write_json(folder / BEGUN, {"schema_version": 1, "sig": key.sign(_identity(folder))})
 
 
 def is_own_folder(folder: Path) -> bool:
-    """Return whether this user created the work in a folder, here or before it was moved."""
+    """Return whether this user created the work in a folder, even if it was moved since."""
     key = usable_key(folder.parent)
     with contextlib.suppress(TelicError, OSError):
         signature = read_fields(folder / BEGUN, sig=str)["sig"]
@@ -187,7 +187,7 @@ _granted: set[str] = set()
 
 
 def permit(*code: str) -> None:
-    """Permit folders to name this code from now on, because the user has just named it."""
+    """Permit folders to refer to this code from now on, because the user has just named it."""
     fresh = [each for each in code if not _is_permitted(each)]
     if not fresh:
         return
@@ -200,12 +200,12 @@ def permit(*code: str) -> None:
 
 
 def permit_all() -> None:
-    """Disable permission checks in this process: it is confined, or its parent has checked."""
+    """Disable permission checks in this process, which is confined or was checked by its parent."""
     _granted.add("*")
 
 
 def checks_code() -> bool:
-    """Return whether this process checks the code that folders name."""
+    """Return whether this process checks permissions for code that folders refer to."""
     return "*" not in _granted
 
 

@@ -29,7 +29,7 @@ class _Folder(Protocol):
 
 
 class FolderFile:
-    """Descriptor of a file in a folder: `folder.summary` is `folder.path / "summary.json"`."""
+    """Descriptor for a file in a folder: `folder.summary` is `folder.path / "summary.json"`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -39,7 +39,7 @@ class FolderFile:
 
 
 class Artifact(NamedTuple):
-    """A file of one evaluation; `label` is None for checkpoints."""
+    """File of one evaluation. `label` is None for checkpoints."""
 
     path: Path
     step: int
@@ -135,7 +135,7 @@ class RunFolder(WorkFolder):
         return self.state.parent / str(number) / self.state.name
 
     def cell_result(self, number: int) -> Path:
-        """Return the result path of one of several processes; the process cannot write there."""
+        """Return the result path of one of several processes, to which the process cannot write."""
         return self.state.parent / f"{number}.json"
 
     def member(self, config: str, seed: int) -> MemberFolder:
@@ -201,7 +201,7 @@ class SessionFolder(WorkFolder):
     origin = FolderFile("origin.json")
 
     def iterations(self) -> list[int]:
-        """Return the iteration numbers on disk, sorted; 0 is the starting point of a branch."""
+        """Return the sorted iteration numbers on disk. 0 is the starting point of a branch."""
         names = (path.name.removeprefix("iter_") for path in self.path.glob("iter_*"))
         return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
 
@@ -219,7 +219,7 @@ def file_name(text: str) -> str:
 
 
 def check_name(name: str, option: str) -> str:
-    """Validate a user-chosen folder name; raises UsageError if it is invalid."""
+    """Validate a user-chosen folder name. Raises UsageError if it is invalid."""
     if name != file_name(name) or len(name) > _LONGEST_NAME:
         raise UsageError(
             f'{option} "{name[:_LONGEST_NAME]}" is not a valid folder name.',
@@ -242,7 +242,7 @@ def list_runs(runs_dir: Path) -> list[RunFolder]:
 
 
 def new_name(kind: str, letters: int = 8) -> str:
-    """Return a unique name from the kind, the time, and random letters."""
+    """Return a unique name that consists of the kind, the time and random letters."""
     stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
     return f"{kind}_{stamp}_{secrets.token_hex(letters // 2)}"
 

@@ -1,4 +1,4 @@
-"""File locks that let one process at a time write to a run."""
+"""File locks that ensure that only one process at a time writes to a run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RunLock:
         self._handle: int | None = None
 
     def acquire(self) -> None:
-        """Acquire the lock, or raise Refused with the process id of its holder."""
+        """Acquire the lock, or raise Refused with the id of the process that holds it."""
         began = time.monotonic()
         handle = self._open()
         while not _try_lock(handle, fcntl.LOCK_EX):
@@ -65,7 +65,7 @@ class RunLock:
 
     @property
     def handle(self) -> int:
-        """The open file descriptor; a child process that inherits it also holds the lock."""
+        """The open file descriptor. A child process that inherits it also holds the lock."""
         assert self._handle is not None, "the lock is not held"
         return self._handle
 
@@ -90,7 +90,7 @@ class RunLock:
 
 
 def lock_holder(path: Path) -> int | None:
-    """Return the process id of the holder of the lock at `path`, or None if it is free."""
+    """Return the id of the process that holds the lock at `path`, or None if it is free."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_NONBLOCK)
     except OSError:  # missing, or not a lockable file
@@ -102,7 +102,7 @@ def lock_holder(path: Path) -> int | None:
 
 
 def try_hold(path: Path) -> int | None:
-    """Lock a file, creating it if needed; return None if another process holds it.
+    """Lock a file, creating it if needed. Return None if another process holds the lock.
 
     Close the returned descriptor to release the lock; the kernel does so when the process ends.
     """
@@ -116,7 +116,7 @@ def try_hold(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def taking_turns(path: Path) -> Generator[None]:
-    """Hold the lock of a file during the block, waiting for other holders."""
+    """Hold the lock on a file during the block, waiting for other processes to release it."""
     with disk_errors(path):
         make_folder(path.parent)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)

@@ -46,7 +46,7 @@ _HALVES = re.compile(rb"\\u(?:[dD][89a-fA-F]|0000)")
 
 
 def check_file(path: Path, limit: int = LARGEST) -> int:
-    """Return the size of a regular file; raises BadFile for other or larger files."""
+    """Return the size of a regular file. Raises BadFile for other or larger files."""
     try:
         found = os.stat(path)
     except OSError as error:
@@ -65,7 +65,7 @@ def check_file(path: Path, limit: int = LARGEST) -> int:
 
 
 def read_bytes(path: Path, limit: int = LARGEST) -> bytes:
-    """Return the content of a regular file; raises BadFile with the reason if it cannot be read."""
+    """Return the content of a regular file. Raises BadFile with the reason if it cannot be read."""
     check_file(path, limit)
     try:
         # It may have been replaced by a pipe: opening must not block.
@@ -82,7 +82,7 @@ def read_bytes(path: Path, limit: int = LARGEST) -> bytes:
 def bounded_entries(
     archive: ZipFile, most: int = 1000, most_bytes: int = 1024 * MEBIBYTE
 ) -> list[ZipInfo]:
-    """Return the entries of an archive; raises ValueError if they unpack to too much."""
+    """Return the entries of an archive. Raises ValueError if their unpacked size is too large."""
     entries = archive.infolist()
     size = sum(entry.file_size for entry in entries)
     if len(entries) > most or size > most_bytes:
@@ -98,7 +98,7 @@ def log_end(path: Path, most_bytes: int = 1 << 14) -> str:
 
 
 def read_text(path: Path, limit: int = LARGEST_TEXT, errors: str = "strict") -> str:
-    """Return the text of a regular file; raises BadFile with the reason if it cannot be read."""
+    """Return the text of a regular file. Raises BadFile with the reason if it cannot be read."""
     try:
         text = read_bytes(path, limit).decode(errors=errors)
     except UnicodeDecodeError as error:
@@ -107,7 +107,7 @@ def read_text(path: Path, limit: int = LARGEST_TEXT, errors: str = "strict") -> 
 
 
 def given_text(path: Path | str, what: str, limit: int = LARGEST_TEXT) -> str:
-    """Return the text of a user-given file; raises UsageError if it cannot be read."""
+    """Return the text of a user-provided file. Raises UsageError if it cannot be read."""
     try:
         return read_text(Path(path), limit)
     except BadFile as error:
@@ -115,7 +115,7 @@ def given_text(path: Path | str, what: str, limit: int = LARGEST_TEXT) -> str:
 
 
 def parse_json(content: bytes | str, where: str) -> Any:
-    """Parse JSON to plain values; raises BadFile with the position of the error."""
+    """Parse JSON to plain values. Raises BadFile with the position of the error."""
     content = content.encode(errors="surrogatepass") if isinstance(content, str) else content
     try:
         value = json.loads(content, parse_constant=_no_number, parse_int=_whole, parse_float=_real)
@@ -142,7 +142,7 @@ def _real(text: str) -> float:
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
-    """Parse TOML to plain values; raises BadFile with the position of the error."""
+    """Parse TOML to plain values. Raises BadFile with the position of the error."""
     import tomllib
 
     try:
@@ -226,7 +226,7 @@ def files_below(folder: Path, pattern: str = "*", most: int | None = None) -> li
 
 
 def without_links(folder: Path) -> Path:
-    """Return a folder; raises Refused if it is or contains a link, which could lead elsewhere."""
+    """Return a folder. Raises Refused if it is or contains a link, which could lead elsewhere."""
     for place, folders, files in os.walk(folder):
         for path in (place, *(os.path.join(place, name) for name in (*folders, *files))):
             if os.path.islink(path):

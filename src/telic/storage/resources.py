@@ -1,4 +1,4 @@
-"""Admission of sessions to the CPU cores and memory of this machine.
+"""Share the CPU cores and memory of this machine between sessions.
 
 A lease is a file locked by its process; the kernel releases the lock when the process dies. Only
 the process that holds `turn` may add a lease; the others queue for the turn, so that small requests
@@ -34,7 +34,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 class ResourceNeed(NamedTuple):
-    """Cores and memory that work needs while it runs."""
+    """Number of cores and amount of memory required by running work."""
 
     cores: int
     memory_bytes: int | None
@@ -67,7 +67,7 @@ def _container_bytes() -> int | None:
 
 
 class CoreLease(Record):
-    """The holder of a set of CPU cores."""
+    """Reservation of CPU cores by a process."""
 
     holder: str
     pid: int
@@ -77,7 +77,7 @@ class CoreLease(Record):
 
 
 class Admission:
-    """CPU cores shared by sessions."""
+    """Pool of CPU cores shared by sessions."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Admission:
         tell: Listener = ignore,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Generator[bool]:
-        """Hold the resources during the block; yield whether they were granted (False: stopped).
+        """Hold the resources during the block. Yields False if stopped before they were granted.
 
         Requests for more cores than the machine has get all of them. `tell` receives
         session.waiting when the reason for waiting changes, and session.admitted afterwards. Raises
@@ -116,7 +116,7 @@ class Admission:
                 os.close(handle)
 
     def leases(self) -> list[CoreLease]:
-        """Return the current leases, removing those of dead processes."""
+        """Return the current reservations, removing those of dead processes."""
         found: list[CoreLease] = []
         for path in sorted(self.folder.glob("lease_*")):
             if (handle := try_hold(path)) is not None:
@@ -135,7 +135,7 @@ class Admission:
         tell: Listener,
         should_stop: Callable[[], bool],
     ) -> int | None:
-        """Return the handle of the lease, or None if asked to stop."""
+        """Return the handle of the reservation, or None if a stop was requested."""
         started, said, turn = time.monotonic(), "", None
         wanted = min(max(1, need.cores), len(self.cores))
         waiting = f"waiting for {wanted} of {len(self.cores)} cores"
@@ -164,7 +164,7 @@ class Admission:
                 os.close(turn)
 
     def _lacking_memory(self, need: ResourceNeed, leases: list[CoreLease]) -> str | None:
-        """Return why to wait for memory, or None; raises ResourceError if waiting cannot help."""
+        """Return why to wait for memory, or None. Raises ResourceError if waiting is pointless."""
         free = self._free_bytes()
         if need.memory_bytes is None or free is None:
             return None
@@ -185,7 +185,7 @@ class Admission:
 
 
 def _hold(path: Path, holder: str, cores: int, memory_bytes: int | None) -> int | None:
-    """Write a lease and lock it."""
+    """Write a reservation file and lock it."""
     lease = CoreLease(
         holder=holder, pid=os.getpid(), cores=cores, memory_bytes=memory_bytes, since=time.time()
     )

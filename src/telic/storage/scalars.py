@@ -1,4 +1,4 @@
-"""Metric series: one JSON line per training iteration and per evaluation ("type": "eval").
+"""Metric series, with one JSON line per training iteration and evaluation ("type": "eval").
 
 Every row has "global_step". A resumed run truncates the file to the step of its saved state, so
 that no step is recorded twice.
@@ -34,7 +34,7 @@ _MEND = "Delete that line; the other lines are intact."
 
 
 class EvaluationRow(TypedDict):
-    """Metrics of a member's evaluation: one row, or the best one."""
+    """Metrics of an evaluation of a member."""
 
     global_step: int
     mean_return: NotRequired[float | None]
@@ -59,7 +59,7 @@ class ScalarLog(JsonLines):
         super().append(row)
 
     def truncate_after(self, global_step: int) -> int:
-        """Drop the rows after this step and return their number."""
+        """Drop the rows after a step and return their number."""
         rows = read_rows(self.path)
         kept = [row for row in rows if row["global_step"] <= global_step]
         if len(kept) < len(rows):
@@ -92,7 +92,7 @@ def is_evaluation(row: _MetricRow) -> bool:
 def read_columns(
     path: Path, names: Iterable[str] | None = None, kind: RowKind = "train"
 ) -> dict[str, Column]:
-    """Return series of equal length by name, with None where a row lacks the value.
+    """Return series of equal length by name, with None for missing values.
 
     Without `names`, return every name that is numeric in at least one row.
     """

@@ -100,13 +100,13 @@ class TrajectoryFacts(Record):
 
     @property
     def environment(self) -> Environment:
-        """Return the environment with its arguments, from the file or as given by the reader."""
+        """Return the environment with its arguments, as stored in the file or set by the caller."""
         return self.env_id, self.env_kwargs
 
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """One episode: `trajectory["qpos"]` is a column, `trajectory.facts.dt_s` a fact."""
+    """Recorded episode with columns (`trajectory["qpos"]`) and metadata (`trajectory.facts`)."""
 
     columns: Mapping[str, np.ndarray]
     facts: TrajectoryFacts
@@ -131,7 +131,7 @@ class Trajectory:
         return None if self.facts.dt_s is None else len(self) * self.facts.dt_s
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the steps as plain Python data; reward_terms is a mapping from name to number."""
+        """Yield the steps as plain Python data. reward_terms is a mapping from names to numbers."""
         names = list(self.columns)
         for values in zip(*(column.tolist() for column in self.columns.values()), strict=True):
             row = dict(zip(names, values, strict=True))
@@ -142,7 +142,7 @@ class Trajectory:
 
 
 def write_trajectory(path: Path, trajectory: Trajectory, *, is_kept: bool = True) -> None:
-    """Write an episode atomically; "step" and "timestamp" are added if missing.
+    """Write an episode atomically, adding "step" and "timestamp" columns if missing.
 
     Equal episodes give identical bytes. Episodes that are not kept (read once, then removed) are
     not compressed.
@@ -165,7 +165,7 @@ def write_trajectory(path: Path, trajectory: Trajectory, *, is_kept: bool = True
 
 
 def read_trajectory(path: Path, environment: Environment | None = None) -> Trajectory:
-    """Read a recorded episode; raises TelicError if the file is missing or damaged."""
+    """Read a recorded episode. Raises TelicError if the file is missing or damaged."""
     if not path.exists():
         raise TelicError(f"Trajectory not found: {path}.")
     try:
@@ -191,13 +191,13 @@ def read_trajectory(path: Path, environment: Environment | None = None) -> Traje
 
 
 def _with_own_ground(env_args: dict[str, Any], seed: object) -> dict[str, Any]:
-    """Return the arguments, with the variant of the ground that the episode records."""
+    """Return the arguments with the variant of the ground that the episode was recorded on."""
     is_seed = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**31
     return {**env_args, _GROUND_SEED: seed} if "terrain" in env_args and is_seed else env_args
 
 
 def read_registered_trajectory(path: Path, environment: Environment | None) -> Trajectory:
-    """Read an episode of the given environment; without one, only registered ids are allowed."""
+    """Read an episode of an environment. By default, only registered ids are allowed."""
     trajectory = read_trajectory(path, environment)
     if environment is None:
         require_registered(trajectory.facts, path)
@@ -205,7 +205,7 @@ def read_registered_trajectory(path: Path, environment: Environment | None) -> T
 
 
 def require_registered(facts: TrajectoryFacts, path: Path) -> None:
-    """Refuse an environment named only by a file, unless it is a registered id.
+    """Refuse an environment that only a file names, unless it is a registered id.
 
     Raises:
         Refused: the file names code to import or a model to open.
@@ -226,7 +226,7 @@ def require_registered(facts: TrajectoryFacts, path: Path) -> None:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read the arrays of a .npz from another process; raises BadFile if it is damaged."""
+    """Read the arrays of a .npz from another process. Raises BadFile if it is damaged."""
     try:
         return _read_columns(path)
     except _DAMAGE as error:

@@ -1,4 +1,4 @@
-"""Resolve user-given names to runs, sessions, searches, studies and policies.
+"""Find runs, sessions, searches, studies and policies by user-provided names.
 
 A name is `latest`, an id, a prefix of one, or a path. A folder is identified by its files, so that
 nothing has to be loaded:
@@ -82,7 +82,7 @@ class Thing:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether it is finished, i.e. has nothing to resume."""
+        """Return whether the work is finished, i.e. has nothing to resume."""
         if self.kind == "run":
             status = self.path / "status.json"
             return status.exists() and read_fields(status, status=str)["status"] == "completed"
@@ -124,7 +124,7 @@ def is_unbegun(session: Path) -> bool:
 
 
 def has_begun(session: Path) -> bool:
-    """Return whether a session should be listed: it is running, or it has results.
+    """Return whether to list a session, i.e. whether it is running or has results.
 
     A session that ended before its intent was interpreted has only its request, unless a model was
     called: then its log has further lines.
@@ -156,7 +156,7 @@ class Workspace:
         return sorted(chosen, key=lambda thing: (thing.last_active, thing.name), reverse=True)
 
     def find(self, name: str = LATEST, *kinds: ArtifactKind, prefer_running: bool = False) -> Thing:
-        """Resolve an id, a prefix of one, a path, or "latest".
+        """Find an artifact by id, prefix of an id, path, or "latest".
 
         Raises UnknownName with the closest ids, or UsageError for an ambiguous prefix.
         """
@@ -180,7 +180,7 @@ class Workspace:
         return SessionFolder(self.find(name, "session").path)
 
     def unfinished(self, kind: ArtifactKind, is_same: Callable[[Path], bool]) -> Path | None:
-        """Return the latest work of the same request that is unfinished and not running, or None.
+        """Return the latest unfinished work with the same request that is not running, or None.
 
         Only work created by this user is resumed implicitly.
         """
@@ -192,7 +192,7 @@ class Workspace:
         return None
 
     def delete(self, thing: Thing) -> Path:
-        """Move an artifact to the trash, from which `restore` recovers it; return its new path."""
+        """Move an artifact to the trash and return its new path. `restore` reverts this."""
         if thing.path.resolve().parent != self.runs_dir.resolve():
             raise UsageError(
                 f"{thing.path} is not a folder directly in {self.runs_dir}.",
@@ -235,7 +235,7 @@ class Workspace:
 
 
 def _without_links(thing: Thing) -> Thing:
-    """Return an artifact; raises Refused if it contains a link, through which writes could escape.
+    """Return an artifact. Raises Refused if it contains a link, through which writes could escape.
 
     A policy is checked together with the run and session that contain it.
     """
@@ -249,7 +249,7 @@ def _without_links(thing: Thing) -> Thing:
 
 
 def _choose(name: str, known: list[Thing], kinds: tuple[ArtifactKind, ...], where: Path) -> Thing:
-    """Return the first for "latest", else the only one whose id starts with `name`."""
+    """Return the first artifact for "latest", else the only one whose id starts with `name`."""
     words = " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
     if not known:
         named = "" if name == LATEST else f' "{name}"'
@@ -272,7 +272,7 @@ def _choose(name: str, known: list[Thing], kinds: tuple[ArtifactKind, ...], wher
 
 
 def _starts(thing: Thing, name: str) -> bool:
-    """Return whether the id starts with `name`; its kind ("session_") or task may be omitted."""
+    """Return whether the id starts with `name`, which may omit the kind ("session_") or task."""
     full, short = thing.name, thing.path.name
     return any(
         text.startswith(name) for text in (full, short, short.removeprefix(f"{thing.kind}_"))

@@ -77,7 +77,7 @@ class Answer(NamedTuple):
 
 
 def is_allowed(argv: Sequence[str]) -> bool:
-    """Return whether `argv` is an allowed git command in the form built by `ask`."""
+    """Return whether `argv` is an allowed git command as built by `ask`."""
     head = ("git", *_SAFE_SETTINGS)
     if tuple(argv[: len(head)]) != head or len(argv) <= len(head):
         return False
@@ -205,7 +205,7 @@ def why_patch_fails(root: Path, patch: Path, base_commit: str | None) -> str | N
 
 
 class Patch(NamedTuple):
-    """Diff: files that it touches, removed and added lines, and problems."""
+    """Parsed diff with the affected files, the removed and added lines, and problems."""
 
     files: tuple[str, ...]
     removed: tuple[str, ...]
@@ -214,7 +214,7 @@ class Patch(NamedTuple):
 
 
 def read_patch(root: Path, path: Path) -> Patch:
-    """Read a diff as git applies it. Links, submodules, binary parts and odd names are problems."""
+    """Parse a diff as git applies it, and report links, submodules, binaries and unusual names."""
     answer, text = (
         ask(root, "apply", "--numstat", "-z", "-p1", str(path.resolve())),
         read_text(path),

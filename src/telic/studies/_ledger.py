@@ -28,7 +28,7 @@ _EARLIER_FORMAT = b'{"actor":'
 
 
 class Ledger:
-    """Ledger of one study. Read and append inside `locked` to exclude other writers."""
+    """Ledger of one study. Use `locked` to exclude other writers."""
 
     def __init__(self, folder: StudyFolder) -> None:
         self.folder, self.path = folder, folder.ledger
@@ -42,17 +42,17 @@ class Ledger:
     # ------------------------------------------------------------------ reading
 
     def entries(self) -> list[JournalEntry]:
-        """Return all entries; raise BrokenIntegrity E_LEDGER_BROKEN at the first bad line."""
+        """Return all entries. Raises BrokenIntegrity E_LEDGER_BROKEN at the first bad line."""
         with self._translated():
             return self._signed().entries()
 
     @property
     def head(self) -> JournalHead:
-        """Head of the ledger: the last entry, or number 0 if empty."""
+        """Number and hash of the last entry. The number is 0 if the ledger is empty."""
         return self.state().ledger_head
 
     def state(self) -> StudyState:
-        """Return the state after all entries. Raises the errors of `entries`."""
+        """Return the state after all entries. Raises the same errors as `entries`."""
         entries, seq = self.entries(), self._state.ledger_head.seq
         if seq and (seq > len(entries) or entries[seq - 1].head != self._state.ledger_head):
             seq = 0  # the file was replaced
@@ -64,7 +64,7 @@ class Ledger:
         return self._snapshot
 
     def verify(self) -> JournalCheck:
-        """Verify the chain, the signatures, and the last line noted outside the repository."""
+        """Verify the hash chain, the signatures, and the last line noted outside the repository."""
         check = self._signed().verify()
         if not check.ok:
             self._refuse_earlier()
@@ -99,7 +99,7 @@ class Ledger:
         return entry
 
     def adopt(self) -> None:
-        """Accept the current end of a ledger that was continued elsewhere."""
+        """Accept the current end of a ledger that was extended on another machine."""
         with self.locked():
             check = self.verify()
             if not check.ok and not check.foreign:

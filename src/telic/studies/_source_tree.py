@@ -60,13 +60,13 @@ class SourceTree:
     def find(
         self, path: str, pattern: str | re.Pattern[str]
     ) -> Iterator[tuple[re.Match[str], str]]:
-        """Yield the matches of a pattern in a file with their places (path:line)."""
+        """Yield the matches of a pattern in a file with their locations (path:line)."""
         text = self.text(path)
         for match in re.finditer(pattern, text):
             yield match, f"{path}:{text.count(chr(10), 0, match.start()) + 1}"
 
     def imports(self, path: str) -> dict[str, str]:
-        """Return the dotted modules and names imported by a file, with their places."""
+        """Return the dotted modules and names that a file imports, with their locations."""
         if path not in self._imports:
             found: dict[str, str] = {}
             for match, place in self.find(path, _IMPORT):
@@ -79,7 +79,7 @@ class SourceTree:
         return self._imports[path]
 
     def imported(self, reach: Iterable[str], pattern: str) -> str | None:
-        """Return the place of the first import of a matching module in any of the files."""
+        """Return the location of the first import of a matching module in any of the files."""
         names = (item for path in reach for item in self.imports(path).items())
         return next((place for name, place in names if re.fullmatch(pattern, name)), None)
 

@@ -78,7 +78,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def _uncited(root: Path, adapter: Adapter) -> Iterator[str]:
-    """Yield fields without a source, and sources missing from the repository."""
+    """Yield fields without a source, and sources that are missing from the repository."""
     cited = [(name, each.evidence) for name, each in adapter.provenance.items()]
     cited += [(each.id, tuple(filter(None, each.evidence.split(", ")))) for each in adapter.hazards]
     for name, provenance in adapter.provenance.items():
@@ -133,7 +133,7 @@ def _spec_problems(root: Path, spec: CommandSpec) -> Iterator[str]:
 
 
 def unconfirmed(study: Study) -> dict[str, Any]:
-    """Return the values of unconfirmed fields required for a launch."""
+    """Return the values of unconfirmed fields that a launch requires."""
     if not study.folder.adapter.is_file():
         return {}
     adapter, data = study.adapter, study.adapter.as_data()
@@ -154,7 +154,7 @@ def unconfirmed_hash(study: Study) -> Sha | None:
 
 
 def confirm_all(study: Study, consent: Consent, seen: Sha) -> tuple[str, ...]:
-    """Confirm all displayed values; raise GateRefused E_CHANGED if they changed since."""
+    """Confirm all displayed values. Raises GateRefused E_CHANGED if they changed since."""
     if unconfirmed_hash(study.refresh()) != seen:
         raise GateRefused("E_CHANGED", "adapter.yaml changed since it was displayed.")
     fields = tuple(unconfirmed(study))

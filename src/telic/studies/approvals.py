@@ -1,4 +1,4 @@
-"""Signed approvals by people, valid while the approved content is unchanged.
+"""Signed approvals by people, which are valid while the approved content is unchanged.
 
 An approval is bound to the hash of its subject and signed with the user's key. It becomes void
 when the subject changes.
@@ -49,7 +49,7 @@ _LETTERS = "abcdefghjkmnpqrstuvwxyz"
 
 @dataclass(frozen=True)
 class Consent:
-    """A person's consent to one subject, given through a human-only channel."""
+    """A person's consent to one subject through a channel that only people can use."""
 
     by: str
     method: ApprovalMethod
@@ -159,7 +159,7 @@ def reject(
 
 
 def void_changed(study: Study) -> list[JournalEntry]:
-    """Void every approval that no longer matches its subject and return the ledger entries."""
+    """Void all approvals that no longer match their subjects, and return the ledger entries."""
     entries: list[JournalEntry] = []
     with study.locked():
         for held in [x for x in study.state.approvals.values() if x.status == "approved"]:
@@ -229,7 +229,7 @@ def approval_standing(study: Study, key: ApprovalKey, candidate: str | None = No
 
 
 def experiment_standing(study: Study, name: str, phase: StudyPhase) -> Standing:
-    """Return whether a candidate is approved for a phase, individually or by class."""
+    """Return whether a candidate is approved for a phase, individually or through its class."""
     own, candidate = study.standing("experiment", name), study.candidate(name)
     contract, change = study.contract, candidate.change
     if own.status in ("approved", "rejected"):

@@ -136,7 +136,7 @@ def revise_candidate(
 
 
 def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> None:
-    """Withdraw a candidate that was never run; a launched one moves to debug.
+    """Withdraw a candidate that was never run. A launched candidate moves to debug instead.
 
     Raises GateRefused E_RUN_LIVE while one of its runs is live.
     """
@@ -182,7 +182,7 @@ def _check_authored(draft: Mapping[str, Any]) -> None:
 
 
 def _attach(draft: Mapping[str, Any], contents: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return the draft with attached files and their hashes listed in `change`."""
+    """Return the draft with the attached files and their hashes listed in `change`."""
     if "change" not in draft and not contents:
         return dict(draft)
     change: dict[str, Any] = {**plain(draft.get("change") or {})}
@@ -253,7 +253,7 @@ def _write(
     actor: StudyActor,
     contents: Mapping[str, bytes],
 ) -> Candidate:
-    """Write a revision's folder, replacing one that was never entered in the ledger."""
+    """Write a revision's folder, replacing a folder that was never recorded in the ledger."""
     system = {
         "schema": "telic.candidate/1",
         "id": name,
@@ -282,7 +282,7 @@ def _hashes(record: Candidate) -> dict[str, Any]:
 
 
 def read_candidate(folder: StudyFolder, candidate: str, revision: int) -> Candidate:
-    """Read a revision from disk; raise UnknownName or InvalidDocument E_SCHEMA."""
+    """Read a revision from disk. Raises UnknownName or InvalidDocument E_SCHEMA."""
     path = folder.candidate_file(candidate, revision)
     if not path.is_file():
         there = sorted(each.name for each in folder.candidates.glob("*"))

@@ -49,7 +49,7 @@ def run_id() -> str:
 
 
 def next_number(used: Iterable[str]) -> int:
-    """Return the next free number of numbered ids (candidates or decisions)."""
+    """Return the next free number for numbered ids (candidates or decisions)."""
     return max((int(match[1]) for name in used if (match := _NUMBERED.match(name))), default=0) + 1
 
 
@@ -59,7 +59,7 @@ def utc_now() -> str:
 
 
 def moment(text: str) -> datetime:
-    """Parse a timestamp. Without a time zone it is UTC."""
+    """Parse a timestamp. Timestamps without a time zone are in UTC."""
     at = datetime.fromisoformat(text)
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 

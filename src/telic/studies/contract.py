@@ -236,7 +236,7 @@ def contract_diff(study: Study) -> str:
 
 
 def required_approvals(contract: Contract) -> tuple[ApprovalKey, ...]:
-    """Return the approvals that this contract requires before any launch."""
+    """Return the approvals that this contract requires before a launch."""
     keys, automation = list(ALWAYS_REQUIRED), contract.automation
     if contract.network is not None and contract.network.destinations:
         keys.append("network")
@@ -248,7 +248,7 @@ def required_approvals(contract: Contract) -> tuple[ApprovalKey, ...]:
 
 
 def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
-    """Return the plain data approved under a key. The approval is bound to its hash."""
+    """Return the data approved under a key. The approval is bound to the hash of this data."""
     if key not in _SECTIONS:
         raise StudyError("E_APPROVAL", f"{key} is approved for a candidate, not for the contract.")
     written, card, path = (

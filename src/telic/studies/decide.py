@@ -111,7 +111,7 @@ def _why_unfounded(
     audit: Audit | None,
     cause: str | None,
 ) -> str | None:
-    """Return why a verdict is not justified, or None if it is."""
+    """Return the reason why a verdict is not justified, or None if it is."""
     held, audited = study.candidate_state(candidate), audit.verdict if audit else None
     match verdict:
         case "accept":
@@ -155,7 +155,7 @@ def standing_audits(study: Study, candidate: str) -> list[str]:
 def _cite(
     study: Study, candidate: str, evidence: Sequence[str], audit: str | None
 ) -> tuple[list[str], Audit | None]:
-    """Return the cited evidence of a decision and its audit, after an integrity check.
+    """Return the evidence and the audit that a decision cites, after an integrity check.
 
     Defaults to the newest audit, or else the newest evidence. Audits before the
     candidate's last run are ignored.
@@ -194,7 +194,7 @@ def _ending(study: Study, candidate: str) -> str:
 
 
 def _trusted(study: Study, candidate: str, audit: Audit) -> dict[str, Any]:
-    """Return the new incumbent of an accepted audit, with the noise floor of a baseline."""
+    """Return the new incumbent after an accepted audit, with the noise floor of a baseline."""
     if audit.protocol_hash != study.state.protocol_hash:
         raise GateRefused(
             "E_PROTOCOL", f"{audit.id} was made under a different protocol than the current one."

@@ -91,7 +91,7 @@ _SYSTEMS = {
 
 
 class OpenQuestion(Record):
-    """Field that the draft leaves unknown, with the reason and possible answers."""
+    """Field that the draft leaves unknown, with the reason and the possible answers."""
 
     field: str
     why: str
@@ -99,7 +99,7 @@ class OpenQuestion(Record):
 
 
 class AdapterDraft(Record):
-    """Draft of adapter.yaml with the fields left to fill in."""
+    """Draft of adapter.yaml with the fields that remain to be filled in."""
 
     adapter: Adapter
     questions: tuple[OpenQuestion, ...]
@@ -144,7 +144,7 @@ def _is_usable(words: Sequence[str]) -> bool:
 
 
 class _Script(NamedTuple):
-    """Entry point of Python code in the repository."""
+    """Python script or installed command in the repository."""
 
     words: tuple[str, ...]
     path: str
@@ -228,7 +228,7 @@ class _Draft(SourceTree):
     # ------------------------------------------------------------------ scripts
 
     def _documented(self) -> Iterator[tuple[str, tuple[str, ...], str]]:
-        """Yield (script, words, place) of usable commands in README, pages and Makefiles."""
+        """Yield (script, words, location) for usable commands in the README, docs and Makefiles."""
         pages = sorted(filter(_PAGE.fullmatch, self.paths), key=lambda x: (x.count("/"), x))
         for page in pages[:_MOST_PAGES]:
             held = ""
@@ -259,7 +259,7 @@ class _Draft(SourceTree):
         return script if script in self.paths else None
 
     def _choose(self, field: str, name: re.Pattern[str]) -> _Script | None:
-        """Return the script for a role, or add an open question if there is not exactly one."""
+        """Return the script for a role, or add an open question if it is not unique."""
         scripts = sorted(self._scripts(name), key=lambda script: -script.score)
         unsafe = [script.path for script in scripts if script.path in self.drives_hardware]
         scripts = [script for script in scripts if script.path not in unsafe]
@@ -275,7 +275,7 @@ class _Draft(SourceTree):
         return best[0] if best else None
 
     def _scripts(self, name: re.Pattern[str]) -> Iterator[_Script]:
-        """Yield scored candidate scripts for a role: documented, installed, named so, learns."""
+        """Yield scored candidate scripts for a role, based on docs, installation and names."""
         other = _EVALUATES if name is _TRAINS else _TRAINS
         installed = {path: (word, place) for word, (path, place) in self.installed.items()}
 
@@ -301,7 +301,7 @@ class _Draft(SourceTree):
             yield _Script(words, path, place, path in self.commands, score)
 
     def _options(self, reach: Sequence[str]) -> tuple[dict[str, str], set[str]]:
-        """Return the options of a script with their places, and the required options.
+        """Return the options of a script with their locations, and the required options.
 
         Positional arguments have no dashes; keys of a Hydra configuration end with "=".
         """
@@ -431,7 +431,7 @@ class _Draft(SourceTree):
 
 
 def _option_of(flags: dict[str, str], role: str) -> tuple[str, str] | None:
-    """Return the only option for a role with its place, or None if there is not exactly one."""
+    """Return the only option for a role with its location, or None if it is not unique."""
     fits = [
         (flag, place)
         for flag, place in flags.items()
@@ -441,7 +441,7 @@ def _option_of(flags: dict[str, str], role: str) -> tuple[str, str] | None:
 
 
 def _place(words: list[str], flag: str, role: str) -> None:
-    """Replace the value of an option or argument by its placeholder, or append it."""
+    """Replace the value of an option or argument with its placeholder, or append it."""
     value = f"{{{role}}}"
     for index, word in enumerate(words):
         name, joint, _ = word.partition("=")

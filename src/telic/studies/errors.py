@@ -1,4 +1,4 @@
-"""Study errors. Each has a code for programs and an exit code for shells.
+"""Study errors, each with an error code for programs and an exit code for shells.
 
 StudyError                    exit code 2: the request does not fit the study
 ├── GateRefused               exit code 3: rejected by a gate, an approval or the lifecycle
@@ -15,7 +15,7 @@ from telic.errors import TelicError
 
 
 class StudyError(TelicError):
-    """The request does not fit the study; `code` names the reason for programs."""
+    """Raised for requests that do not fit the study. `code` is a machine-readable reason."""
 
     exit_code = 2
 
@@ -25,36 +25,36 @@ class StudyError(TelicError):
 
 
 class GateRefused(StudyError):
-    """Rejected by a gate, an approval or the lifecycle, without any change."""
+    """Raised if a gate, an approval or the lifecycle rejects a request. Nothing was changed."""
 
     exit_code = 3
 
 
 class InvalidDocument(StudyError):
-    """A document or a candidate failed validation."""
+    """Raised if a document or a candidate fails validation."""
 
     exit_code = 4
 
 
 class BrokenIntegrity(StudyError):
-    """The ledger or an immutable file was altered."""
+    """Raised if the ledger or an immutable file was altered."""
 
     exit_code = 5
 
 
 class LockTimeout(StudyError):
-    """Timed out while another process held the study's lock."""
+    """Raised on a timeout while another process holds the study's lock."""
 
     exit_code = 6
 
 
 class StudyBudgetExceeded(StudyError):
-    """Not enough of a budget is left."""
+    """Raised if the remaining budget is not sufficient."""
 
     exit_code = 7
 
 
 class EnvironmentBlocked(StudyError):
-    """This machine lacks a requirement, such as a GPU or a simulator."""
+    """Raised if this machine lacks a requirement, such as a GPU or a simulator."""
 
     exit_code = 8

@@ -1,4 +1,4 @@
-"""Index of a repository's studies and paths of all files inside .telic/."""
+"""Index of a repository's studies, and paths of all files inside .telic/."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def read_registry(root: Path) -> Registry:
 
 
 def activate(folder: StudyFolder) -> None:
-    """Make a study the active one of its repository."""
+    """Make a study the active study of its repository."""
     active = {"task_id": folder.task_id, "study_id": folder.study_id}
     write_yaml(folder.registry, {"schema": "telic.registry/1", "active": active})
 
 
 class StudyFolder:
-    """Paths of one study of a task in a repository. Contents are not read."""
+    """Paths of one study in a repository. File contents are not read."""
 
     def __init__(self, root: Path, task_id: str, study_id: str) -> None:
         self.root, self.task_id, self.study_id = root, task_id, study_id
@@ -94,7 +94,7 @@ class StudyFolder:
 
     @classmethod
     def find(cls, root: Path, task: str | None = None, study: str | None = None) -> StudyFolder:
-        """Return the active study of a repository, or the named one.
+        """Return the named study of a repository, or the active one by default.
 
         A task alone selects its only study, or the active one. Raises StudyError E_NO_STUDY if the
         repository has no study, UnknownName for an unknown name.
@@ -121,7 +121,7 @@ class StudyFolder:
         return self.runs / run_id
 
     def artefacts(self, run_id: str) -> Path:
-        """Return the output folder of a run's training ({run_dir} in its command)."""
+        """Return the output folder for the training of a run ({run_dir} in its command)."""
         return self.runs / run_id / "artefacts"
 
     def evidence_file(self, evidence_id: str) -> Path:

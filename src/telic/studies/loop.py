@@ -72,7 +72,7 @@ def run_study(
     seconds: float | None = None,
     on_step: Callable[[NextAction], None] = lambda _: None,
 ) -> NextAction:
-    """Execute steps until one needs a person or an author, and return that step.
+    """Execute steps until one requires a person or an author, and return that step.
 
     Without `may_launch` it stops at the first launch; without `processes` no scheduler is queried.
     After `seconds` it returns the pending step. `on_step` is called with each step
@@ -85,7 +85,7 @@ def run_study(
 
 
 class _LedgerRecorder:
-    """Loop recorder backed by the ledger: the n-th candidate and its outcome."""
+    """Recorder for the loop that stores each candidate and its outcome in the ledger."""
 
     def __init__(self, study: Study) -> None:
         self._study = study
@@ -136,7 +136,7 @@ class _StudyParts:
         return LoopCandidate(id=names()[number - 1]) if len(names()) >= number else None
 
     def check(self, number: int, candidate: LoopCandidate) -> None:
-        """Do nothing: checks V01 to V16 and the launch gates are steps inside `run`."""
+        """Do nothing, because checks V01 to V16 and the launch gates are part of `run`."""
 
     def run(self, number: int, candidate: LoopCandidate) -> None:
         """Execute steps until the candidate is decided, or a person or an author is needed."""
@@ -252,7 +252,7 @@ def _values(study: Study, candidate: str | None) -> dict[str, Any]:
 
 
 def _moves(study: Study) -> Iterator[dict[str, Any]]:
-    """Yield untried single-parameter moves: both directions, then with half the step size."""
+    """Yield untried changes of single parameters in both directions, then with half the step."""
     values = _values(study, study.incumbent.candidate if study.incumbent else None)
     params = {
         path: allowed
@@ -270,7 +270,7 @@ def _moves(study: Study) -> Iterator[dict[str, Any]]:
 
 
 def _moved(now: Any, allowed: ParamRange, share: float) -> float | int:
-    """Return a value moved by a share of its range, on a log scale for wide ranges."""
+    """Return a value moved by a fraction of its range, on a log scale for wide ranges."""
     low, high = float(allowed.min or 0.0), float(allowed.max or 0.0)
     is_log = low > 0 and high / low >= 10
     to, back = (math.log, math.exp) if is_log else (float, float)
@@ -304,7 +304,7 @@ def _draft(study: Study, values: dict[str, Any], path: str, to: Any) -> dict[str
 
 
 def _asked(study: Study, argv: tuple[str, ...]) -> dict[str, Any]:
-    """Return the draft printed by the proposer's command for the study's state."""
+    """Return the draft that the proposer command prints for the state of the study."""
     history = [
         {"id": name, "status": held.status, "reason": held.reason, "overrides": overrides}
         for name, held in study.state.candidates.items()

@@ -101,7 +101,7 @@ def next_step(study: Study) -> NextAction:
 
 
 def note_next(study: Study) -> NextAction:
-    """Return the next safe action, after recording newly fired stop rules and met conditions."""
+    """Record new stop rules and conditions that hold, and return the next safe action."""
     action = next_step(study)
     if action.action not in ("repair", "agree") and record_findings(study):
         action = next_step(study)
@@ -187,7 +187,7 @@ def _unasked(study: Study) -> list[str]:
 
 
 def _stopped(study: Study, effects: tuple[str, ...]) -> Iterator[NextAction]:
-    """Yield actions for fired stop rules: end runs, wait for them, or ask a person."""
+    """Yield actions for stop rules that fired: end runs, wait for them, or ask a person."""
     stops = [each for each in standing_stops(study) if each.effect in effects]
     if not stops:
         return
@@ -298,13 +298,13 @@ def _decision(name: str, verdict: str, why: str, *asks: str, **cited: str) -> Ne
 
 
 def _successor(study: Study, name: str) -> dict[str, str]:
-    """Return the option for a revert that leaves the study without an incumbent."""
+    """Return the option for a revert that would leave the study without an incumbent."""
     has_other = _trusted(study) not in (None, name) or study.state.previous_incumbent(name)
     return {} if has_other else {"to": NO_INCUMBENT}
 
 
 def _doubts(study: Study) -> Iterator[NextAction]:
-    """Yield actions for an unconfirmed incumbent gain: more seeds, or ask a person."""
+    """Yield actions for an incumbent whose gain is unconfirmed: more seeds, or ask a person."""
     found = check_incumbent(study)
     if found is None or found.outcome == "holds":
         return
@@ -332,7 +332,7 @@ def _exploits(study: Study) -> dict[str, str]:
 
 
 def _objections(study: Study) -> Iterator[NextAction]:
-    """Yield decisions that end candidates refuted by a review or by their falsifier."""
+    """Yield decisions that end candidates which a review or their falsifier refuted."""
     found = [(name, "exploit", why) for name, why in _exploits(study).items()]
     found += [
         (name, result.cause, result.why)

@@ -1,4 +1,4 @@
-"""Forbid processes, sockets and training frameworks outside the launch path.
+"""Forbid processes, sockets and training frameworks outside of a launch.
 
 Uses Python audit hooks: inside `offline` these audit events raise a refusal. Only the
 read-only git commands of `git_read` may start.
@@ -41,7 +41,7 @@ _installed = False
 
 @contextmanager
 def offline(doing: str) -> Generator[None]:
-    """Refuse processes, sockets and training frameworks inside the block.
+    """Block processes, sockets and training frameworks inside the context.
 
     Args:
         doing: description of the block for the error message.

@@ -1,4 +1,4 @@
-"""Job queue: runs needed by open candidates, their outcome, and which may start now.
+"""Queue of the runs that open candidates need, with outcomes and which may start now.
 
 Jobs are derived from the ledger: the seeds of every open candidate in
 its present phase, the incumbent's runs on the seeds of a challenger, and the check of an incumbent
@@ -119,7 +119,7 @@ def _job(state: StudyState, pools: SeedPools, candidate: str, phase: StudyPhase,
 def why_seed_is_spent(
     state: StudyState, pools: SeedPools, candidate: str, phase: StudyPhase, seed: int
 ) -> str | None:
-    """Return why a seed can no longer be used in a phase, or None if it can."""
+    """Return the reason why a seed cannot be used again in a phase, or None if it can."""
     if seed not in pools.pool(ROLES[phase]):
         return f"{seed} is not in the {ROLES[phase]} pool"
     for name, run in state.runs_of(candidate).items():
@@ -183,7 +183,7 @@ def checked_arms(study: Study, incumbent: str) -> list[str]:
 def fresh_seeds(
     study: Study, phase: StudyPhase, arms: Sequence[str], count: int = _SEED_BLOCK
 ) -> tuple[int, ...]:
-    """Return seeds of a phase's pool that are unused by all arms."""
+    """Return the seeds in the pool of a phase that no arm has used."""
     used = {run.seed for arm in arms for run in study.state.runs_of(arm).values()}
     left = sorted(study.contract.seeds.pool(ROLES[phase]) - used)
     if len(left) < count:

@@ -1,4 +1,4 @@
-"""Render a study report as Markdown and HTML. Identical inputs give identical bytes."""
+"""Render a study report as Markdown and HTML. The output is deterministic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Study state and budget, computed by folding over the ledger entries.
+"""State and budget of a study, computed from the ledger entries.
 
 Keys of `data` read by the fold, per entry kind (other keys are informational):
 
@@ -120,7 +120,7 @@ class RunState(Record):
 
     @property
     def cost(self) -> Amounts:
-        """The reservation while live, then the actual amounts where known."""
+        """Reserved amounts while the run is live, then the actual amounts as far as known."""
         if self.status == RunStatus.ABORTED:
             return Amounts()
         actual = {} if self.actual is None else self.actual.model_dump(exclude_none=True)
@@ -293,7 +293,7 @@ def apply(state: StudyState, entry: JournalEntry) -> None:
 
 
 def _known(kind: type[BaseModel], data: dict[str, Any]) -> dict[str, Any]:
-    """Return the entry values whose names are fields of `kind`."""
+    """Return the values of an entry whose names are fields of `kind`."""
     return {key: data[key] for key in kind.model_fields if data.get(key) is not None}
 
 
@@ -453,7 +453,7 @@ class BudgetState(DocumentPart):
 
 
 def total_amounts(*amounts: Amounts) -> Amounts:
-    """Sum amounts. A resource that is None in all of them stays None."""
+    """Sum amounts. Resources that are None in all of them remain None."""
     totals: dict[str, float] = {}
     for each in amounts:
         for name in RESOURCES:
@@ -474,7 +474,7 @@ def left_of(limits: Amounts, used: Amounts, own: Amounts = _NOTHING) -> Amounts:
 
 
 def exceeding(wanted: Amounts, left: Amounts) -> list[tuple[str, float, float]]:
-    """Return (name, wanted, left) of each resource that exceeds what is left."""
+    """Return (name, required, left) for each resource of which not enough is left."""
     amounts = [(name, getattr(wanted, name), getattr(left, name)) for name in RESOURCES]
     return [x for x in amounts if x[1] is not None and x[2] is not None and x[1] > x[2] + _SLACK]
 

@@ -78,7 +78,7 @@ class Study:
 
     @classmethod
     def find(cls, root: Path, task: str | None = None, study: str | None = None) -> Study:
-        """Return the active study of a repository, or the named one; see `StudyFolder.find`."""
+        """Return the named or the active study of a repository. See `StudyFolder.find`."""
         return cls(StudyFolder.find(root, task, study))
 
     @property
@@ -101,7 +101,7 @@ class Study:
         return self
 
     def pinned(self) -> Study:
-        """Return a view with a fixed snapshot, so that checked values are the values used."""
+        """Return a view with a fixed snapshot, so that the values checked are the values used."""
         return Study(self.folder, self.ledger)
 
     @contextlib.contextmanager
@@ -114,7 +114,7 @@ class Study:
     def append(
         self, kind: str, subject: str | None, data: dict[str, Any], actor: StudyActor
     ) -> JournalEntry:
-        """Commit one entry; see `Ledger.append`."""
+        """Commit one entry. See `Ledger.append`."""
         entry = self.ledger.append(kind, subject, data, actor)
         self.refresh()
         return entry
@@ -306,7 +306,7 @@ class Study:
 
     @fact
     def experiment_standing(self, candidate: str, phase: StudyPhase) -> Standing:
-        """Return whether a candidate is approved for a phase, individually or by its class."""
+        """Return whether a candidate is approved for a phase, individually or through its class."""
         return approvals.experiment_standing(self, candidate, phase)
 
     # ------------------------------------------------------------------ evidence

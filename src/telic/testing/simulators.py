@@ -16,7 +16,7 @@ from telic.testing.contracts import EnvironmentContract
 
 
 class SimulatorContract(EnvironmentContract):
-    """Contract of simulator environments; see `telic.envs.simulators.server`."""
+    """Contract of simulator environments. See `telic.envs.simulators.server`."""
 
     env: ClassVar[str]
     """the environment under test, such as "mjlab:TASK" """

@@ -1,4 +1,4 @@
-"""Entry point of the confined training worker: probe the rewards, then train."""
+"""Entry point for the confined training worker: probe the rewards, then train."""
 
 from __future__ import annotations
 

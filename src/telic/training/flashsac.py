@@ -205,7 +205,7 @@ class ReplayMemory:
                 file.unlink()
 
     def load(self, folder: Path, iteration: int) -> None:
-        """Load the batches before an iteration; raises ValueError if any is missing."""
+        """Load the batches before an iteration. Raises ValueError if any is missing."""
         missing = set(range(max(0, iteration - self.batches), iteration))
         for file, first, end in _kept(folder):
             if end > iteration:  # newer than the resumed state
@@ -255,7 +255,7 @@ class FlashSac(PathwiseLearner):
         self._batches = 0
 
     def learn(self, batch: Batch, iteration: int) -> LearningResult:
-        """Store a batch and update after `learning_starts` samples; see `Learner.learn`."""
+        """Store a batch and update after `learning_starts` samples. See `Learner.learn`."""
         population, settings = self.population, self.population.settings
         self.replay.add(batch, iteration)
         self._batches = iteration + 1

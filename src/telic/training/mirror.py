@@ -100,7 +100,7 @@ def joint_partners(model: mujoco.MjModel, facts: Robot, name: str) -> SignedOrde
 
 
 def mirrored_state(model: mujoco.MjModel, facts: Robot, name: str) -> tuple[SignedOrder, ...]:
-    """Return the mirror symmetries of qpos and qvel; raises BadEnvironment if there are none."""
+    """Return the mirror symmetries of qpos and qvel. Raises BadEnvironment if there are none."""
     partners, root = joint_partners(model, facts, name), facts.root
     qpos, qvel = (SignedOrder(torch.arange(n), torch.ones(n)) for n in (model.nq, model.nv))
     seen = {slide.qpos for slide in root.slides}

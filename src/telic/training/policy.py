@@ -321,7 +321,7 @@ _UNITS = {"forward": "m/s", "sideways": "m/s", "turn": "rad/s"}
 
 
 def spans_of(env_args: Mapping[str, Any]) -> VelocityCommands:
-    """Return a policy's command ranges; raises UsageError if it was trained without commands."""
+    """Return a policy's command ranges. Raises UsageError if it was trained without commands."""
     if env_args.get("commands") is None:
         raise UsageError(
             "This policy was trained without velocity commands.",

@@ -72,7 +72,7 @@ class PpoLearner(Learner):
         self._shuffles = torch.empty(0)
 
     def learn(self, batch: Batch, iteration: int) -> LearningResult:
-        """Learn from a batch; see `Learner.learn`."""
+        """Learn from a batch. See `Learner.learn`."""
         samples = batch.rewards[:, 0].numel()
         shuffles = self.population.shuffles(iteration, samples)
         if self.population.device.type == "cpu":

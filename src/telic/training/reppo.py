@@ -135,7 +135,7 @@ class Reppo(PathwiseLearner):
         self._batch: Batch | None = None
 
     def learn(self, batch: Batch, iteration: int) -> LearningResult:
-        """Learn from a batch; see `Learner.learn`."""
+        """Learn from a batch. See `Learner.learn`."""
         self._batch = batch
         count = batch.rewards[:, 0].numel()
         shuffles = torch.stack(list(self.population.shuffles(iteration, count)))

@@ -148,7 +148,7 @@ def _train_groups(
             on_event(event)
 
     def train(number: int) -> RunSummary | TelicError:
-        """Train a group unless it is complete; return its summary, or the error."""
+        """Train a group unless it is complete, and return its summary, or the error."""
         group = groups[number]
         if group.result.exists():
             summary = read_record(group.result, RunSummary)

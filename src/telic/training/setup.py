@@ -146,7 +146,7 @@ def assemble(
 
 
 def _mirrors(job: TrainJob, rewards: list[Reward], scoring: Scoring) -> list[Mirror]:
-    """Find the mirror symmetry of every member's samples; raises BadEnvironment if none exists.
+    """Find the mirror symmetry of every member's samples. Raises BadEnvironment if none exists.
 
     Inputs of a population are observation, memory padded to the largest reward's, extra fields.
     """

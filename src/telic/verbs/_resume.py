@@ -1,4 +1,4 @@
-"""Resume work, and load results from its folder; imports the training code."""
+"""Resume work and load its results from its folder. Importing this module loads training code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from telic.verbs.lines import state_of
 
 
 def resume(thing: Thing, request: WorkResumeRequest) -> Run | Session | Search | WorkState:
-    """Resume work in its folder; runs and searches keep their configuration unchanged."""
+    """Resume the work in a folder. Runs and searches keep their configuration."""
     if thing.kind != "session" and not thing.has_ended:  # the user has just named it
         sign_folder(thing.path)
     if thing.kind == "run":
@@ -39,7 +39,7 @@ def resume(thing: Thing, request: WorkResumeRequest) -> Run | Session | Search |
 
 
 def result_in(path: Path) -> Session | Run | Search:
-    """Load the result of finished work."""
+    """Load the result of finished work from its folder."""
     match kind_of(path):
         case "session":
             return Session(path, verified(SessionFolder(path)))

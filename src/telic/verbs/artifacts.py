@@ -34,7 +34,7 @@ class ArtifactRequest(RunsRequest):
     root: Path | str = location("Repository folder, for studies.", "--root", default=Path())
 
     def find(self, *kinds: ArtifactKind, prefer_running: bool = False) -> Thing:
-        """Resolve the name; "latest" refers to one of these kinds, other names to any kind."""
+        """Find an artifact by name. "latest" is the most recent artifact of the given kinds."""
         workspace = Workspace(self.runs_dir, self.root)
         if self.thing == "latest":
             return workspace.find(self.thing, *kinds, prefer_running=prefer_running)
@@ -55,7 +55,7 @@ _INSTEAD: dict[ArtifactKind, str] = {
 
 
 class _MemberRequest(ArtifactRequest):
-    """A policy of a run, or of the run that a session judged best."""
+    """Request for a policy of a run, or of the best run of a session."""
 
     member: str | None = option(
         "Member of the run; default: the best member.", "--member", "-m", default=None
@@ -69,7 +69,7 @@ class _PolicyRequest(_MemberRequest):
     root: Path | str = inner("Repository folder, for studies.", default=Path())
 
     def choose(self) -> _PolicyPlace:
-        """Locate the policy; for a session, the judged one."""
+        """Locate the policy. For a session, this is the policy that was judged."""
         thing = self.find("session", "run", "policy")
         if thing.kind == "session":
             return self._judged(thing)
@@ -99,7 +99,7 @@ class _PolicyRequest(_MemberRequest):
 
 
 class _PolicyPlace(NamedTuple):
-    """Location of a policy; None fields are chosen by its evaluations."""
+    """Location of a policy. Fields that are None are chosen based on its evaluations."""
 
     run: RunFolder
     member: str | None
@@ -137,7 +137,7 @@ def list_artifacts(request: _ArtifactListRequest) -> Shown[list[ArtifactLine]]:
 
 
 class RunPage(NamedTuple):
-    """A run: its facts and its members."""
+    """Description of a run and its members."""
 
     facts: dict[str, Any]
     members: list[dict[str, Any]]
@@ -145,14 +145,14 @@ class RunPage(NamedTuple):
     """whether a single member was requested"""
 
     def as_data(self) -> dict[str, Any]:
-        """Return everything but the curves, which are long."""
+        """Return all data except the curves, which are long."""
         members = [{k: v for k, v in member.items() if k != "curve"} for member in self.members]
         return {**self.facts, "members": members}
 
 
 @verb(_MemberRequest)
 def show(request: _MemberRequest) -> RunPage | dict[str, Any] | SearchSummary | StatusReport:
-    """Show a session, run, search, study or policy: results, findings and files."""
+    """Show the results, findings and files of a session, run, search, study or policy."""
     thing = request.find(*_ALL)
     return _PAGES[thing.kind](thing, request.member)
 
@@ -232,7 +232,7 @@ def _study_page(thing: Thing, member: str | None) -> StatusReport:
 
 
 def _study(thing: Thing) -> dict[str, Any]:
-    """Return the place of a study as the fields of its verbs."""
+    """Return the request fields that identify a study."""
     task, _, study = thing.name.partition("/")
     return {"root": thing.path.absolute().parents[4], "task": task, "study": study}
 
@@ -263,7 +263,7 @@ class _ExportRequest(_PolicyRequest):
 
 @verb(_ExportRequest)
 def export(request: _ExportRequest) -> dict[str, Any]:
-    """Export a policy as ONNX and NumPy with its normalizer and a model card, verified to 1e-5."""
+    """Export a policy to ONNX and NumPy with normalizer and model card, verified to within 1e-5."""
     policy = request.choose()
     proof = check = None
     if policy.is_judged:
@@ -307,7 +307,7 @@ class _PlayRequest(_PolicyRequest):
 
 @verb(_PlayRequest, examples=_PLAY_EXAMPLES)
 def play_artifact(request: _PlayRequest) -> dict[str, Any]:
-    """Render an episode of a policy as an mp4; for a session, of the policy it judged best."""
+    """Render an episode of a policy, or of the best policy of a session, as an MP4 file."""
     policy = request.choose()
     trajectory: Path | None = None
     if request.command is not None:

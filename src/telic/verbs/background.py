@@ -91,7 +91,7 @@ def start_verb(
     *,
     without: Sequence[str] = (),
 ) -> StartedJob:
-    """Start a verb, given by its path in the catalogue, in a process that outlives this one.
+    """Run an operation, identified by its catalogue path, in a process that outlives this one.
 
     `values` are request fields as plain data; variables named in `without` are not passed on.
     """
@@ -115,7 +115,7 @@ def _request(verb: Verb[Any, Any], values: Mapping[str, Any], **more: Any) -> An
 
 
 def read_job(runs_dir: Path, job: str) -> StartedJob:
-    """Return a job with its state; raises UnknownName."""
+    """Return a job with its state, or raise UnknownName."""
     known = {path.stem: path for path in _requests(runs_dir)}
     if job not in known:
         raise UnknownName("job", job[:200], list(known))
@@ -133,20 +133,20 @@ def read_job(runs_dir: Path, job: str) -> StartedJob:
 
 
 def list_jobs(runs_dir: Path) -> list[StartedJob]:
-    """Return the jobs started in this folder, latest first."""
+    """Return the jobs that were started in this folder, latest first."""
     files = sorted(_requests(runs_dir), key=changed_at, reverse=True)[:_MOST_LISTED]
     return [read_job(runs_dir, path.stem) for path in files]
 
 
 def starting(runs_dir: Path) -> set[str]:
-    """Return the sessions, runs and searches whose process has just been started."""
+    """Return the sessions, runs and searches whose processes have just started."""
     recent = [x for x in _requests(runs_dir) if time.time() - changed_at(x) < _STARTING_S]
     jobs = [read_job(runs_dir, path.stem) for path in recent]
     return {x.target for x in jobs if x.target and x.state in ("starting", "running")}
 
 
 def stop_job(runs_dir: Path, job: str) -> StartedJob:
-    """Ask a job's process to save and stop; raises Refused if it is not running."""
+    """Ask a job's process to save and stop. Raises Refused if it is not running."""
     found = read_job(runs_dir, job)
     if found.state != "running" or found.pid is None:
         raise Refused(f"{job} is {found.state}, so it cannot be stopped.")
@@ -166,7 +166,7 @@ def _requests(runs_dir: Path) -> list[Path]:
 
 
 def run_job_file(file: str) -> int:
-    """Run the verb in a job file; return the exit code."""
+    """Run the operation described in a job file and return its exit code."""
     path = Path(file)
     request, state, own = (
         read_record(path, JobFile),

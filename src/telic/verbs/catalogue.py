@@ -1,4 +1,4 @@
-"""Every verb by its command, in the order in which new users need them."""
+"""Catalogue of all operations by command, in the order in which new users need them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class VerbGroup(NamedTuple):
 
 
 def load_verb(path: str) -> Verb[Any, Any]:
-    """Import the verb given as "module:name"."""
+    """Import the operation specified as "module:name"."""
     module, _, name = path.partition(":")
     return getattr(import_module(_full_name(module)), name)
 
 
 def summary(path: str) -> str:
-    """Return the first line of a verb's help, parsed from its source without importing it."""
+    """Return the first help line of an operation, parsed from its source without importing it."""
     module, _, name = path.partition(":")
     found = re.search(
         rf'^def {name}\(.*?"""(.+?)(?:"""|$)', _source(module), re.DOTALL | re.MULTILINE

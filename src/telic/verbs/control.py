@@ -47,14 +47,14 @@ WorkState = Shown[dict[str, str]]
 
 
 def work_state(kind: str, name: str, state: str) -> WorkState:
-    """Return a state, with the command that resumes waiting work."""
+    """Return the state of the work, including the command that resumes it if it is waiting."""
     is_waiting = state in ("stopped", "interrupted", "pausing", "paused")
     hint = f"Resume with: telic resume {name}" if is_waiting else ""
     return Shown({kind: name, "status": state}, hint=hint)
 
 
 def _becomes(is_so: Callable[[], bool], seconds: float) -> bool:
-    """Poll a condition until it holds or the time is over; return whether it holds."""
+    """Poll a condition until it is true or the timeout expires, and return its final value."""
     deadline = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > deadline:
@@ -88,7 +88,7 @@ class _WorkStopRequest(_WorkRequest):
 
 @verb(_WorkStopRequest, examples=STEER)
 def stop(request: _WorkStopRequest) -> WorkState:
-    """Stop a running session, run or search; it saves and can be resumed."""
+    """Stop a running session, run or search. Its state is saved, so it can be resumed."""
     thing, folder = request.work()
     if not thing.is_running:
         raise UsageError(f"{thing.name} is not running; it is {state_of(thing)}.")
@@ -116,7 +116,7 @@ class WorkResumeRequest(_WorkRequest, WatchedRequest):
     max_calls: int | None = option("New limit of a session: model calls in total.", default=None)
 
     def limits(self) -> dict[str, float | int]:
-        """Return the limits that were given."""
+        """Return the limits that are set."""
         names = ("max_hours", "max_steps", "max_usd", "max_calls")
         limits = {name: getattr(self, name) for name in names}
         return {name: value for name, value in limits.items() if value is not None}
@@ -157,7 +157,7 @@ def watch(request: _WatchRequest) -> WorkState:
 
 
 def tell_from(path: Path, position: int, listener: Listener) -> int:
-    """Emit the events after a position in a log; return its end position."""
+    """Emit the events after a position in a log, and return the position of its end."""
     if not path.exists():
         return position
     check_file(path)
@@ -203,7 +203,7 @@ class _SessionPauseRequest(SessionRequest):
 
 @verb(_SessionPauseRequest, examples=STEER)
 def pause(request: _SessionPauseRequest) -> WorkState:
-    """Pause a session at its next safe point; training is saved and the budget is not used."""
+    """Pause a session at its next safe point. Training is saved, and no budget is used."""
     folder = request.folder
     if not is_running(folder):
         raise UsageError(f"{folder.name} is not running; it is {session_state(folder)}.")

@@ -1,4 +1,4 @@
-"""Verbs on other machines: run a verb as a job, copy its files back, read its result here.
+"""Run operations on other machines as jobs, copy their files back, and read the results here.
 
 The job's process runs the verb exactly as in a terminal (`background.py`), in a working folder with
 the files that the request names. Its event log is copied back with every heartbeat, and the events
@@ -39,7 +39,7 @@ _LISTEN_S = 0.2
 
 
 class _VerbJob(NamedTuple):
-    """A verb as a job, and its progress file."""
+    """Job that runs an operation, with its progress file."""
 
     spec: JobSpec
     runs_dir: Path
@@ -47,7 +47,7 @@ class _VerbJob(NamedTuple):
 
 
 def do_elsewhere(request: PlacedRequest, words: Sequence[str], path: str) -> Any:
-    """Run a verb at the place in its request; return the session, run or search."""
+    """Run an operation where its request specifies, and return the session, run or search."""
     fields = catalogue.load_verb(path).fields
     given = {field.name: getattr(request, field.name) for field in fields}
     _require_no_answers(str(request.on), given)  # before the place is opened
@@ -67,7 +67,7 @@ def _require_no_answers(on: str, given: Mapping[str, Any]) -> None:
 
 @contextmanager
 def remote_verbs(request: PlacedRequest) -> Generator[RemoteVerbs]:
-    """Open the place of a request, where several verbs may run concurrently."""
+    """Connect to the machine or cluster of a request, to run several operations concurrently."""
     assert request.on is not None
     place, runs_dir = read_place(request.on), Path(request.runs_dir)
     listening = {"on_event": request.on_event, "should_stop": request.should_stop}
@@ -76,7 +76,7 @@ def remote_verbs(request: PlacedRequest) -> Generator[RemoteVerbs]:
 
 
 class RemoteVerbs(NamedTuple):
-    """An open place that runs verbs as jobs."""
+    """Connection to a machine or cluster that runs operations as jobs."""
 
     pool: JobPool
     on: str
@@ -85,7 +85,7 @@ class RemoteVerbs(NamedTuple):
     def do(
         self, words: Sequence[str], path: str, given: Mapping[str, Any], on_event: Listener
     ) -> Any:
-        """Run a verb; return the resulting session, run or search."""
+        """Run an operation and return the resulting session, run or search."""
         from telic.verbs import _resume  # imports torch
 
         values = {
@@ -116,7 +116,7 @@ class RemoteVerbs(NamedTuple):
 
 
 def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: Path) -> _VerbJob:
-    """Create the job of a verb; files named by relative paths are copied to its machine."""
+    """Create the job for an operation. Files with relative paths are copied to its machine."""
     command = shlex.join(
         ["telic", *words, *command_words(catalogue.load_verb(path).request, values)]
     )
@@ -142,7 +142,7 @@ def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: 
 
 
 def _named_files(values: Any, cwd: Path) -> Iterator[str]:
-    """Yield the files and folders in the working folder that a request names."""
+    """Yield the files and folders in the working folder that a request refers to."""
     if is_mapping(values):
         values = list(values.values())
     if is_row(values):
@@ -155,7 +155,7 @@ def _named_files(values: Any, cwd: Path) -> Iterator[str]:
 
 
 def thing_of(job: _VerbJob, future: Future[JobRecord], on_event: Listener) -> Path:
-    """Wait for a job and emit its events; return the folder of its session, run or search.
+    """Wait for a job while emitting its events, and return the folder of its results.
 
     Raises the error of the job, or Refused if it was stopped or could not run.
     """

@@ -1,4 +1,4 @@
-"""Environments and robots: list them, show one, describe one."""
+"""List, show and describe environments and robots."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ENVS_HINT = (
 
 
 class EnvsRequest(VerbRequest):
-    """Training environments, one of them, or the tasks of policy search."""
+    """Request for all training environments, one of them, or the tasks for policy search."""
 
     env: str | None = argument(
         "Environment to describe: an id, module:Class or MJCF path.", default=None
@@ -44,7 +44,7 @@ class EnvsRequest(VerbRequest):
 
 @verb(EnvsRequest)
 def envs(request: EnvsRequest) -> Shown[list[EnvSummary]] | EnvSpec | Shown[list[SearchTask]]:
-    """List environments, or describe one: observations, actions, info values, bodies, reward."""
+    """List environments, or show the observations, actions, info values and reward of one."""
     if request.search:
         return search_tasks()
     if request.env is not None:
@@ -181,7 +181,7 @@ def _describe(name: str) -> RobotText:
 
 
 def _simulated(name: str) -> Path:
-    """Return the simulated model of a robot name, a description file, or a model file."""
+    """Return the simulated model for a robot name, a description file, or a model file."""
     from telic.robots.build import build_robot
     from telic.robots.record import RobotRecord
 

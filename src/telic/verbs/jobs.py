@@ -1,4 +1,4 @@
-"""Manage jobs: list them, print a log, stop one, retry one."""
+"""List jobs, print their logs, and stop or retry them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ telic jobs run_2026... --retry                  resume it from the files that we
 
 
 class _JobsRequest(RunsRequest, WatchedRequest):
-    """All jobs, or one of them."""
+    """Request for all jobs, or one of them."""
 
     name: str | None = argument("Job: a name, a prefix of one, or 'latest'.", default=None)
     logs: bool = option("Print the end of the output of the latest attempt.", default=False)
@@ -38,7 +38,7 @@ class _JobsRequest(RunsRequest, WatchedRequest):
 
     @property
     def board(self) -> JobBoard:
-        """Board of the jobs on other machines."""
+        """Table of the jobs on other machines."""
         return JobBoard(Path(self.runs_dir))
 
 
@@ -57,7 +57,7 @@ def _exit_code(result: object) -> int:
 
 @verb(_JobsRequest, examples=_EXAMPLES, exit_code=_exit_code)
 def jobs(request: _JobsRequest) -> Shown[list[JobLine]] | PrintedLog | JobLine | JobRecord:
-    """List jobs with place, attempts and state; or print the log of one, stop it, or retry it.
+    """List jobs with their location, attempts and state, or print the log of one, stop or retry it.
 
     Jobs that were started from the dashboard are on its Machine page.
     """

@@ -1,4 +1,4 @@
-"""Labels of judged episodes by people and agents, and vetoes of passed sessions."""
+"""Add labels to judged episodes, and veto sessions that passed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ telic veto --why "a look-alike"     withdraw a pass
 
 
 class _LabelRequest(AuthoredRequest):
-    """An episode, and whether it shows what was requested."""
+    """Episode with a label that states whether it shows the requested behavior."""
 
     answer: Literal["yes", "no"] | None = argument(
         "Whether the episode shows the intended behavior; default: list the labels.",
@@ -88,14 +88,14 @@ def label(request: _LabelRequest) -> Shown[dict[str, Any]]:
 
 
 class _VetoRequest(SessionRequest, AuthoredRequest):
-    """A pass to withdraw."""
+    """Request to withdraw a pass."""
 
     why: str = option("Reason.")
 
 
 @verb(_VetoRequest, examples=EXAMPLES)
 def veto(request: _VetoRequest) -> Shown[dict[str, Any]]:
-    """Withdraw a pass: the session is then permanently recorded as unproven."""
+    """Withdraw a pass. The session is then permanently recorded as unproven."""
     folder = request.folder
     made = sessions.labels.add_veto(folder, request.why, request.author, request.by)
     sessions.report.rewrite_report(

@@ -1,4 +1,4 @@
-"""One row per session, run, search or study, as listed by every interface."""
+"""Rows that describe sessions, runs, searches and studies in the lists of every interface."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ArtifactLine(Record):
 
 
 class ArtifactAbout(Record):
-    """User-given name, tags and note of an artifact: about.json in its folder."""
+    """User-defined name, tags and note of an artifact, stored as about.json in its folder."""
 
     name: str | None = Field(default=None, max_length=200)
     tags: tuple[Annotated[str, Field(min_length=1, max_length=60)], ...] = Field(
@@ -76,7 +76,7 @@ class ArtifactAbout(Record):
 
 
 def read_line(thing: Thing) -> ArtifactLine:
-    """Read the row of an artifact; errors are reported in the row, not raised."""
+    """Read the row of an artifact. Errors are reported in the row instead of raised."""
     try:
         line, about = _LINES[thing.kind](thing), _read_about(thing)
         return line if about is None else line.model_copy(update=about.model_dump())
@@ -119,7 +119,7 @@ _JUDGED: dict[str, Any] = {
 
 
 def judged_facts(folder: SessionFolder) -> list[dict[str, Any]]:
-    """Return the listed facts of each judged iteration."""
+    """Return the facts about each judged iteration that are shown in lists."""
     files = [folder.iteration(number).judgment for number in folder.iterations()]
     return [read_fields(file, **_JUDGED) for file in files if file.exists()]
 

@@ -1,4 +1,4 @@
-"""This installation: checks, benchmarks, the plugin."""
+"""Check the installation, run benchmarks, and build the plugin for coding agents."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _PluginRequest(VerbRequest):
 
 
 class _PluginFiles(NamedTuple):
-    """Files of the coding agent package that were written or are stale."""
+    """Files of the coding agent plugin that were written or are outdated."""
 
     plugin: str
     changed: list[str]
@@ -78,7 +78,7 @@ def build(request: _PluginRequest) -> _PluginFiles:
 
 
 class _HookRequest(VerbRequest):
-    """A hook of a coding agent; its JSON is read from standard input."""
+    """Hook event of a coding agent, read as JSON from standard input."""
 
     event: Literal["before-shell"] = argument(
         "before-shell: deny commands that bypass the launch gate."
@@ -87,7 +87,7 @@ class _HookRequest(VerbRequest):
 
 @verb(_HookRequest)
 def hook(request: _HookRequest) -> None:
-    """Answer a hook of a coding agent; JSON on standard input."""
+    """Answer a hook event of a coding agent, read as JSON from standard input."""
     sys.stdout.write(answer(request.event, sys.stdin.read()))
 
 
@@ -103,7 +103,7 @@ Run the same command again to resume unfinished cases.
 
 
 class _IntentsRequest(PlacedRequest):
-    """Cases of a suite, each run as a session."""
+    """Request to run the cases of a suite, each as a session."""
 
     suite: str = option("core, exotic, or a TOML file.", default="core")
     only: Sequence[str] = option("Cases by id: a,b.", default=(), read=names)
@@ -128,7 +128,7 @@ def _is_unfinished(benchmark: Benchmark) -> int:
 
 @verb(_IntentsRequest, examples=_EXAMPLES, exit_code=_is_unfinished)
 def intents(request: _IntentsRequest) -> Benchmark:
-    """Run every intent of a suite as a session; report pass rates with intervals and videos."""
+    """Run every intent of a suite as a session, and report pass rates with intervals and videos."""
     suite = bench.results.load_suite(request.suite)
     cases = suite.select(
         only=list(request.only),

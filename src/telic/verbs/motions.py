@@ -1,4 +1,4 @@
-"""Reference motions: generate, import, list, show and filter clips."""
+"""Generate, import, list, show and filter reference motions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_LISTED = 200
 
 
 class _MotionRequest(VerbRequest):
-    """Clips of a library, or one of them."""
+    """Request for the clips of a library, or one of them."""
 
     clip: str | None = argument("Clip to show; default: list all.", default=None)
     library: Path = option("Library folder.", "--library", "-l", default=_LIBRARY)
@@ -52,7 +52,7 @@ class _MotionRequest(VerbRequest):
 
 @verb(_MotionRequest, examples=_EXAMPLES)
 def show_motions(request: _MotionRequest) -> dict[str, Any]:
-    """List the clips of a library, or show one: origin, processing, measurements, a video."""
+    """List the clips of a library, or show the origin, processing, metrics and video of one."""
     library = motions.library.MotionLibrary.open(request.library)
     robot = {"robot": library.robot.name}
     if request.clip is None:
@@ -123,7 +123,7 @@ def _add(request: _IntakeRequest, robot: str, candidates: Iterator[ClipCandidate
 
 
 class MotionIntake(NamedTuple):
-    """Clips that were added or rejected, with reasons."""
+    """Clips that were added, and rejected clips with reasons."""
 
     library: str
     robot: str
@@ -166,7 +166,7 @@ class _ImportMotionsRequest(_IntakeRequest):
 
 @verb(_ImportMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
 def import_motions(request: _ImportMotionsRequest) -> MotionIntake:
-    """Import BVH and AMASS files, and those of GMR, TWIST2, ASAP, PBHC, BeyondMimic and Unitree.
+    """Import motion files: BVH, AMASS, GMR, TWIST2, ASAP, PBHC, BeyondMimic or Unitree.
 
     Formats are recognized by content; pickles are never executed. Human motions and motion
     libraries of other robots are retargeted to the robot.
@@ -218,7 +218,7 @@ class _GenerateMotionsRequest(_IntakeRequest):
 
 @verb(_GenerateMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
 def generate_motions(request: _GenerateMotionsRequest) -> MotionIntake:
-    """Generate motions for a biped: walks, squats, hops, waves. Equal seeds give equal clips."""
+    """Generate walks, squats, hops and waves for a biped. The same seed gives the same clips."""
     known: list[str] = []
     if (request.library / "library.json").is_file():
         known = motions.library.MotionLibrary.open(request.library).names
@@ -245,7 +245,7 @@ class _FilterMotionsRequest(_IntakeRequest):
 
 @verb(_FilterMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
 def filter_motions(request: _FilterMotionsRequest) -> MotionIntake:
-    """Write a library of the clips within the limits; report why others are rejected."""
+    """Write the clips within the limits to a library, and report why other clips are rejected."""
     new, suffix = motions.intake.NewClip, motions.mirror.SUFFIX
     library = motions.library.MotionLibrary.open(request.library)
     if request.out.resolve() == request.library.resolve():

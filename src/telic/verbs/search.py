@@ -69,14 +69,14 @@ _COLUMNS = ("id", "states", "actions", "target", "time_limit")
 
 
 def search_tasks() -> Shown[list[SearchTask]]:
-    """Return the tasks of policy search."""
+    """Return the available tasks for policy search."""
     from telic.search import worlds
 
     return Shown([worlds.find_task(name) for name in worlds.TASKS], _COLUMNS)
 
 
 def search_methods() -> Shown[dict[str, dict[str, Any]]]:
-    """Return the methods of policy search, with the switches that differ from the defaults."""
+    """Return the methods for policy search, with the switches that differ from the defaults."""
     from telic.search.plan import method_names, switches_of
 
     found = {name: switches_of(name).model_dump(exclude_defaults=True) for name in method_names()}

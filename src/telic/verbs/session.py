@@ -1,4 +1,4 @@
-"""From an intent to a policy: run a session, answer its work orders."""
+"""Run a session that turns an intent into a policy, and answer its work orders."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _exit_code(session: Session | MeasurableIntent) -> int:
 
 
 def _read(request: IntentRequest) -> MeasurableIntent:
-    """Return the criteria that the composer derives from an intent, without training or writing."""
+    """Return the criteria that the composer derives from an intent, without training."""
     from telic.authors.author import MeasurableIntent  # imports torch
 
     made = sessions.motion.composed(request)
@@ -95,7 +95,7 @@ def run(request: IntentRequest) -> Session | MeasurableIntent:
 
 
 class _OrdersRequest(RunsRequest):
-    """The work orders of a session or search, one of them, or an answer to it."""
+    """Request to list, show or answer the work orders of a session or search."""
 
     key: str | None = argument(
         "Order to show, by key or a prefix of it; all: answer several.", default=None
@@ -153,7 +153,7 @@ telic orders all answers/             hand in answers/KEY.json for every order
     exit_code=lambda result: 2 if getattr(result, "refused", None) else 0,
 )
 def orders(request: _OrdersRequest) -> Shown[list[WorkOrderLine]] | WorkOrder | _AnswersTaken:
-    """List the work orders of a session that runs with --model host, show one, or answer it."""
+    """List, show or answer the work orders of a session that runs with --model host."""
     from telic.llm import work_orders  # imports all of llm
 
     if request.key == "all" and request.file is not None:

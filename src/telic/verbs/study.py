@@ -1,4 +1,4 @@
-"""Set a study up: begin it, describe the repository, agree on the contract and approve it."""
+"""Set up a study: create it, describe the repository, and agree on and approve the contract."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RootRequest(VerbRequest):
 
     @property
     def who(self) -> StudyActor:
-        """The actor, as identified in the ledger."""
+        """The actor as identified in the ledger."""
         return self.actor or current_actor()
 
 
@@ -93,7 +93,7 @@ class PersonRequest(StudyRequest):
 
     @property
     def person(self) -> Consent:
-        """Consent of a person; raises GateRefused E_NO_HUMAN if it is missing."""
+        """Return the consent of a person. Raises GateRefused E_NO_HUMAN if it is missing."""
         if self.consent is not None:
             return self.consent
         raise GateRefused(
@@ -110,7 +110,7 @@ def study_verb(
     exit_code: Callable[[Any], int] = lambda result: 0,
     question: Callable[[Asked], Question | None] | None = None,
 ) -> Callable[[Callable[[Asked], Result]], Verb[Asked, Result]]:
-    """Declare a verb that cannot start processes or open connections; see `verb`."""
+    """Declare an operation that cannot start processes or open connections. See `verb`."""
 
     def make(function: Callable[[Asked], Result]) -> Verb[Asked, Result]:
         asked = None if question is None else _offline(question)
@@ -160,7 +160,7 @@ class NewStudy(Record):
 
 @study_verb(InitRequest)
 def init(request: InitRequest) -> NewStudy:
-    """Create a study: a ledger and valid template files. Repeating the command changes nothing.
+    """Create a study with a ledger and valid template files. Repeating the command has no effect.
 
     adapter.yaml is drafted from the repository without running its code; see telic study adapter.
     """
@@ -205,7 +205,7 @@ class AdapterReport(Record):
 
 @verb(AdapterRequest, exit_code=lambda report: 0 if report.ok else 4)
 def adapter(request: AdapterRequest) -> AdapterReport:
-    """Check adapter.yaml: schema, cited lines and commands. Exits with code 4 on an error.
+    """Check the schema, cited lines and commands of adapter.yaml. Exits with code 4 on an error.
 
     With --draft it is rewritten from facts of the repository, without running its code. With
     --smoke --confirm RUN_CANDIDATE the baseline runs three times in its smoke phase, to check that
@@ -227,7 +227,7 @@ def adapter(request: AdapterRequest) -> AdapterReport:
 
 
 class ContractView(Record):
-    """The contract: problems, open questions and approvals."""
+    """Contract with its problems, open questions and approvals."""
 
     check: ContractCheck
     ok: bool
@@ -279,7 +279,7 @@ def _amend_question(request: ContractRequest) -> Question | None:
 
 @study_verb(ContractRequest, exit_code=lambda view: 0 if view.ok else 4, question=_amend_question)
 def contract(request: ContractRequest) -> ContractView:
-    """Check the contract; exits with code 4 on an error or an unrecorded version.
+    """Check the contract. Exits with code 4 on an error or an unrecorded version.
 
     --set, --metric-spec, --protocol and --evaluator change it first; --amend records a new version.
     Once parts are approved, a person must confirm changes; approvals of changed text become void.
@@ -369,7 +369,7 @@ def _approve_question(request: ApproveRequest) -> Question | None:
 
 @study_verb(ApproveRequest, question=_approve_question)
 def approve_study(request: ApproveRequest) -> Approvals:
-    """Approve parts of the contract, or a candidate; a person types a code in a terminal.
+    """Approve a candidate or parts of the contract. A person must type a code in a terminal.
 
     Without a name, everything missing is approved, including the adapter's statements about the
     repository: the same code confirms guessed commands, seeds and numbers.

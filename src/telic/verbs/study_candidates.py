@@ -1,4 +1,4 @@
-"""Propose candidates, one bounded change each, and decide about them: only people accept."""
+"""Propose candidates with one bounded change each, and decide on them. Only people accept."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KEY = "x-request-key"
 
 
 class CandidateDraft(Record):
-    """A candidate as written by an author; the contract provides missing fields."""
+    """Candidate as written by an author. Missing fields are filled in from the contract."""
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": False})
 
@@ -58,7 +58,7 @@ class CandidateDraft(Record):
     curriculum: dict[str, Any] | None = None
 
     def authored(self, key: str | None) -> dict[str, Any]:
-        """Return the given parts of the candidate, with the key of the request."""
+        """Return the candidate's parts that the request specifies, with the request's key."""
         given = self.model_dump(
             mode="json", exclude_unset=True, exclude={"title", "patch", "files"}
         )
@@ -97,7 +97,7 @@ class ProposeRequest(StudyRequest):
     )
 
     def complete(self) -> CandidateDraft:
-        """Return the draft with the patch and files given by options."""
+        """Return the draft with the patch and files that the options specify."""
         given = {path: read_text(Path(file)) for path, file in texts(self.files, "--file").items()}
         patch = {} if self.patch is None else {"patch": read_text(self.patch)}
         more = {**patch, **({"files": {**self.draft.files, **given}} if given else {})}
@@ -132,7 +132,7 @@ telic study propose better.yaml --revise c-0003-more-tracking
 
 @study_verb(ProposeRequest, examples=_EXAMPLES, exit_code=lambda found: 0 if found.ok else 4)
 def propose(request: ProposeRequest) -> ProposedCandidate:
-    """Write a candidate and run the checks V01 to V16; exits with code 4 if one fails.
+    """Write a candidate and run the checks V01 to V16. Exits with code 4 if one fails.
 
     A draft has title, kind, hypothesis, change, evidence_refs and plan. It is frozen when all
     checks pass; until then it can be revised.
@@ -154,7 +154,7 @@ def propose(request: ProposeRequest) -> ProposedCandidate:
 
 
 def _write(study: Study, request: ProposeRequest) -> Candidate:
-    """Write the candidate or revision of a request, or return the existing one (idempotent)."""
+    """Write the requested candidate or revision, or return it if it already exists."""
     draft, key, revised = request.complete(), request.key, request.revise
     values, contents = draft.authored(key), draft.contents()
     with study.locked():
@@ -222,7 +222,7 @@ def _decide_question(request: DecideRequest) -> Question | None:
 
 @study_verb(DecideRequest, question=_decide_question)
 def decide(request: DecideRequest) -> DecisionOutcome:
-    """Record a decision with evidence; a person confirms accept, keep or revert with a code.
+    """Record a decision with evidence. A person confirms accept, keep or revert with a code.
 
     If an agent accepts, keeps or reverts, this is a proposal to a person.
     """
@@ -258,5 +258,5 @@ def decide(request: DecideRequest) -> DecisionOutcome:
     question=lambda request: _question(request) if request.verdict in _BY_PEOPLE else None,
 )
 def decide_asking(request: DecideRequest) -> DecisionOutcome:
-    """Record a decision with evidence; a person is asked to confirm accept, keep or revert."""
+    """Record a decision with evidence. Accept, keep and revert require confirmation by a person."""
     return decide.do(request)

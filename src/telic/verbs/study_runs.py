@@ -1,4 +1,4 @@
-"""Run a study and inspect it: steps, runs and gates, status, evidence, the ledger, the report."""
+"""Run a study, and inspect its runs, gates, status, evidence, ledger and report."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class RunRequest(PersonRequest):
 
 
 class StudyProgress(Record):
-    """Steps taken, a run, a change of status, or an evaluation of the gates."""
+    """Progress of a study: steps taken, a run, a change of status, or the state of the gates."""
 
     study: str
     steps: dict[str, int] = Field(default={})
@@ -90,7 +90,7 @@ class StudyProgress(Record):
         return self.gates is not None and not self.gates.is_open
 
     def as_data(self) -> dict[str, Any]:
-        """Return the progress; for a dry run, include whether all gates are open."""
+        """Return the progress. For a dry run, this includes whether all gates are open."""
         data = self.model_dump(mode="json", exclude_none=True)
         return data if self.gates is None else {**data, "open": self.gates.is_open}
 
@@ -108,7 +108,7 @@ def resume_question(request: RunRequest) -> Question | None:
 
 @verb(RunRequest, exit_code=lambda x: 3 if x.is_refused else 0, question=resume_question)
 def run_steps(request: RunRequest) -> StudyProgress:
-    """Take every step that requires no person, until there is a question for one.
+    """Execute all steps that need no person, and stop at the first one that does.
 
     Ended runs are settled, measured, reflected on and audited; candidates advance; the baseline is
     drafted. With --confirm RUN_CANDIDATE runs are started and awaited. With a CANDIDATE one run is
@@ -203,7 +203,7 @@ class StatusReport(Record):
 
 @study_verb(StatusRequest)
 def status(request: StatusRequest) -> StatusReport:
-    """Show the state of the study, or one of its candidates, runs or evidence records."""
+    """Show the state of the study or of one of its candidates, runs or evidence records."""
     study, about = request.open(), request.about
     data = study.state.as_data()
     match about:
@@ -226,7 +226,7 @@ def status(request: StatusRequest) -> StatusReport:
 
 @study_verb(StudyRequest)
 def next_action(request: StudyRequest) -> NextAction:
-    """Print the next safe step with its command and reason; never executes it."""
+    """Print the next safe step with its command and reason, without executing it."""
     return note_next(request.open())
 
 
@@ -260,7 +260,7 @@ class AuditRequest(StudyRequest):
 
 
 class StudyAudit(Record):
-    """Result of measuring, monitoring, auditing, reviewing or probing."""
+    """Result of a measurement, health check, audit, review or robustness probe."""
 
     kind: Literal["metrics", "monitor", "claim", "review", "probe"]
     evidence: str | None
@@ -436,7 +436,7 @@ def _close_question(request: ReportRequest) -> Question | None:
 
 @study_verb(ReportRequest, question=_close_question)
 def report_study(request: ReportRequest) -> StudyReportFiles:
-    """Write report.md and report.html from the ledger and the evidence; manual notes are kept.
+    """Write report.md and report.html from the ledger and the evidence, keeping manual notes.
 
     With --close it is the last report: nothing more is proposed or launched in the study.
     """

@@ -1,4 +1,4 @@
-"""Server-only verbs: summaries, lists, gates, and runs that require confirmation."""
+"""Operations for servers: summaries, lists, gates, and runs that require confirmation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from telic.verbs.study_runs import RunRequest, StudyProgress, resume_question, r
 
 
 class StudyView(Record):
-    """Summary of a study; the resource telic://TASK/STUDY/state has the complete state."""
+    """Summary of a study. The resource telic://TASK/STUDY/state contains the complete state."""
 
     study: str
     status: str
@@ -105,7 +105,7 @@ def list_candidates(request: ListRequest) -> CandidateList:
 
 @study_verb(ListRequest)
 def list_study_runs(request: ListRequest) -> RunList:
-    """List runs; telic://TASK/STUDY/runs/RUN/metrics has the numbers of one."""
+    """List runs. The resource telic://TASK/STUDY/runs/RUN/metrics contains the metrics of a run."""
     found = list(request.open().state.runs.items())
     lines = [RunLine(id=name, run=each) for name, each in found[-request.limit :]]
     return RunList(runs=tuple(lines), left_out=len(found) - len(lines))
@@ -119,7 +119,7 @@ class ReportText(Record):
 
 @study_verb(StudyRequest)
 def get_report(request: StudyRequest) -> ReportText:
-    """Render the report of the study as Markdown; writes nothing."""
+    """Return the report of the study as Markdown without writing files."""
     study = request.open()
     return ReportText(markdown=report_text(study, next_step(study)))
 
@@ -128,7 +128,7 @@ def get_report(request: StudyRequest) -> ReportText:
 
 
 class GatesRequest(StudyRequest):
-    """A run whose gates to evaluate."""
+    """Request to evaluate the gates of a run."""
 
     candidate: str = argument(CANDIDATE)
     phase: str | None = option("Phase; default: the current one.", default=None)
@@ -148,7 +148,7 @@ class GateLook(Record):
 
 @study_verb(GatesRequest)
 def check_gates(request: GatesRequest) -> GateLook:
-    """Evaluate the gates G01 to G24 and show what a run would start; starts nothing."""
+    """Evaluate the gates G01 to G24 and show the command of a run without starting it."""
     study = request.open()
     wanted = next_request(study, request.candidate, request.phase, request.seed)
     found = look(study, wanted, processes=False)
@@ -156,7 +156,7 @@ def check_gates(request: GatesRequest) -> GateLook:
 
 
 def _start_question(request: RunRequest) -> Question | None:
-    """Return the confirmation required to start runs or resume, unless autonomy is approved."""
+    """Return the confirmation needed to start or resume runs, or None if autonomy is approved."""
     if request.confirm is None:
         return resume_question(request)
     check_token(request.confirm)
@@ -177,7 +177,7 @@ def _start_question(request: RunRequest) -> Question | None:
 
 @verb(RunRequest, question=_start_question)
 def run_asking(request: RunRequest) -> StudyProgress:
-    """Take every step that requires no person; with confirm, start runs and wait for them.
+    """Execute all steps that need no person. With confirm, also start runs and wait for them.
 
     Asks the person before runs are started, unless autonomy is approved. With a candidate, one run
     is shown with its gates, or started. Returns at a question or after some minutes; then call it

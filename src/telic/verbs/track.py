@@ -1,4 +1,4 @@
-"""Motion tracking: train, evaluate and export trackers."""
+"""Train, evaluate and export motion trackers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class _TrackRequest(PlacedRequest):
 
 
 class TrackedRun(NamedTuple):
-    """A training run of trackers and the tracking success of its members on held-out clips."""
+    """Training run of trackers, with the tracking success of its members on held-out clips."""
 
     path: str
     status: str
@@ -159,7 +159,7 @@ class TrackerEvaluation(NamedTuple):
 
 @verb(_EvalRequest, examples=_EXAMPLES)
 def eval(request: _EvalRequest) -> TrackerEvaluation:
-    """Evaluate a tracker on clips, by encoder and clip; render the worst."""
+    """Evaluate a tracker per encoder and clip, and render the worst clips."""
     chosen = request.choose()
     config = tracking.train.read_config(chosen.run)
     if request.library is not None:
@@ -207,7 +207,7 @@ class _ExportTrackerRequest(_TrackerRequest):
 
 @verb(_ExportTrackerRequest, examples=_EXAMPLES)
 def export_tracking(request: _ExportTrackerRequest) -> TrackerExport:
-    """Export a tracker as ONNX: encoders, decoder and full policy, each verified."""
+    """Export the encoders, decoder and full policy of a tracker to ONNX, and verify each."""
     chosen = request.choose()
     folder = Path(request.output) if request.output else chosen.member.path / "onnx"
     tracker = tracking.tracker.load_tracker(chosen.path)

@@ -1,4 +1,4 @@
-"""Train a population from rewards; show the settings that training starts from."""
+"""Train a population of policies with rewards, and show the default settings for training."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _failed(result: Any) -> int:
 
 @verb(TrainRequest, examples=_EXAMPLES, exit_code=_failed)
 def train(request: TrainRequest) -> Run | TrainJob:
-    """Train one policy per reward, variant and seed; policies of one reward train together."""
+    """Train one policy per reward, variant and seed. Policies of one reward train together."""
     permit_env(request.env, {"python": request.python, **(request.env_args or {})})
     if request.on is not None:
         return do_elsewhere(request, ("train",), "train:train")
@@ -85,7 +85,7 @@ def tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) 
 
 
 class _PresetsRequest(VerbRequest):
-    """Presets of training, or methods of policy search."""
+    """Request for the training presets, or the methods for policy search."""
 
     env: str | None = argument("Environment; default: all.", default=None)
     search: bool = option("Show the methods of telic search instead.", default=False)
@@ -95,7 +95,7 @@ class _PresetsRequest(VerbRequest):
 def presets(
     request: _PresetsRequest,
 ) -> Shown[dict[str, dict[str, Any]]]:
-    """Show the default settings for training, or the methods of policy search."""
+    """Show the default settings for training, or the methods for policy search."""
     if request.search:
         return search_methods()
     every = sorted({env for by_env in plan.PRESETS.values() for env in by_env})

@@ -1,4 +1,4 @@
-"""The dashboard: one process on one local port, to monitor and control all work.
+"""Dashboard to monitor and control all work, served by one process on one local port.
 
 Only the verb that starts the server is here; the other modules need `fastapi`.
 """
@@ -44,7 +44,7 @@ class _DashboardRequest(RunsRequest):
 
 
 def _require_web() -> None:
-    """Raise MissingExtra when the packages of the dashboard are not installed."""
+    """Raise MissingExtra if the packages required by the dashboard are not installed."""
     for package in ("fastapi", "uvicorn"):
         if find_spec(package) is None:
             raise MissingExtra(package, "web", "The dashboard")
@@ -62,7 +62,7 @@ class _ArtifactReportRequest(ArtifactRequest):
 
 @verb(_ArtifactReportRequest)
 def write_report(request: _ArtifactReportRequest) -> ReportPlace | SavedSite:
-    """Write the report of a session, search or study and print its path; or export its pages."""
+    """Write the report of a session, search or study and print its path, or export its pages."""
     if request.site is None:
         where = {"runs_dir": request.runs_dir, "root": request.root}
         return report(request.thing, **where)
@@ -75,7 +75,7 @@ def write_report(request: _ArtifactReportRequest) -> ReportPlace | SavedSite:
 
 @verb(_DashboardRequest, examples=_EXAMPLES)
 def serve(request: _DashboardRequest) -> None:
-    """Open the dashboard: describe a behavior, watch it become a policy, correct it.
+    """Open the dashboard to describe behaviors, monitor training and give feedback.
 
     The token is TELIC_WEB_TOKEN, or the one stored on this machine.
     """

@@ -66,7 +66,7 @@ _MOST_FOUND, _LARGEST = 100, 1 << 20
 
 
 class ArtifactPage(Record):
-    """Rows of a list, most recently active first."""
+    """Page of a list of artifacts, most recently active first."""
 
     artifacts: tuple[ArtifactLine, ...]
     kinds: dict[str, int]
@@ -163,7 +163,7 @@ class ArtifactDetail(Record):
 
 
 class TermChange(Record):
-    """A term that differs from the parent's."""
+    """Reward term that differs from the parent's."""
 
     name: str
     change: Literal["new", "gone", "weight"]
@@ -181,7 +181,7 @@ class RewardChange(Record):
 
 
 class IterationDetail(Record):
-    """Details of a session's iteration: reward, change, verdicts."""
+    """Reward, changes and verdicts of an iteration of a session."""
 
     number: int
     candidate: RewardCandidate | None
@@ -225,7 +225,7 @@ class AnswerGiven(Record):
 
 
 class _Reader:
-    """Reads files and collects errors of unreadable ones."""
+    """Reader that collects the errors of files that cannot be read."""
 
     def __init__(self) -> None:
         self.damage: list[str] = []
@@ -295,7 +295,7 @@ def _search(thing: Thing, is_running: bool, reader: _Reader) -> SearchDetail:
 
 
 def _search_curves(folder: SearchFolder) -> list[SearchCurve]:
-    """Return the iterations of each run, from the run's journal."""
+    """Return the iterations of each run, read from its journal."""
     curves: list[SearchCurve] = []
     for path in sorted(folder.path.glob("run_[0-9]*")):
         rows = list(SearchRunFolder(path).read())
@@ -407,7 +407,7 @@ def _gallery_card(entry: ListedArtifact) -> GalleryCard | None:
 
 
 def _found(entry: ListedArtifact, wanted: str) -> Iterator[FoundText]:
-    """Yield the first matching line of the artifact's description and of each of its files."""
+    """Yield the first matching line in the artifact's description and in each of its files."""
     line, home = entry.line, entry.thing.path
     texts = {"intent": " ".join(filter(None, (line.title, line.name, line.note)))}
     for file in (path for each in _SEARCHED for path in sorted(home.glob(each))):
@@ -459,7 +459,7 @@ def _order_routes(router: APIRouter, place: WebPlace) -> None:
 
     @router.get("/artifacts/{thing}/orders/{key}")
     def read_order(thing: str, key: str) -> WorkOrder:
-        """Return a work order: instructions, request, and the schema of the answer."""
+        """Return the instructions, the request and the answer schema of a work order."""
         folder = folder_of(thing)
         require(folder, key)
         return work_orders.read_order(folder, key)
@@ -516,7 +516,7 @@ def routes(place: WebPlace) -> APIRouter:
     def read_iteration(
         thing: str, number: Annotated[int, PathPart(ge=0, le=10**9)]
     ) -> IterationDetail:
-        """Return an iteration of a session: reward, change, verdicts, lessons."""
+        """Return the reward, changes, verdicts and lessons of an iteration of a session."""
         place.iteration(thing, number)
         return _iteration(place.session(thing), number)
 
@@ -529,7 +529,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/artifacts/{thing}/tracking")
     def read_tracking(thing: str) -> list[TrackingReport]:
-        """Return the tracker evaluations of a run by step, each with its worst clips."""
+        """Return the tracker evaluations of a run by step, each with the worst clips."""
         members = RunFolder(place.thing(thing, "run").path).members()
         reports = sorted(
             (report for member in members for report in reports_of(member)),

@@ -1,4 +1,4 @@
-"""Results of intent benchmarks by case, with pictures of each case."""
+"""Results of intent benchmarks per case, with pictures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BenchmarkLine(Record):
 
 
 class BenchmarkDetail(Record):
-    """Results of a benchmark by case."""
+    """Results of a benchmark per case."""
 
     line: BenchmarkLine
     cases: tuple[CaseResult, ...]
@@ -60,7 +60,7 @@ def _line(folder: Path) -> BenchmarkLine:
 
 
 def _files(cases: list[CaseResult]) -> dict[str, str]:
-    """Return the keys of the files referenced by results."""
+    """Return the keys of the files that the results refer to."""
     return {name: file_key(name) for case in cases for name in (case.strip, case.video) if name}
 
 
@@ -85,7 +85,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/benchmarks/{benchmark}")
     def read_benchmark(benchmark: str) -> BenchmarkDetail:
-        """Return the results of a benchmark by case."""
+        """Return the results of a benchmark per case."""
         folder = folder_of(benchmark)
         cases, home = results_in(BenchFolder(folder)), f"{API}/benchmarks/{folder.name}/files"
         files = {name: f"{home}/{key}" for name, key in _files(cases).items()}

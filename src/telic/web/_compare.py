@@ -1,4 +1,4 @@
-"""Comparison of sessions or runs: results per training seed, and differing settings.
+"""Comparison of sessions or runs by their results per training seed and their settings.
 
 A difference is computed only between results with the same measurement: sessions with the same
 environment and criteria by score, runs in the same environment by return. Each training seed is one
@@ -37,7 +37,7 @@ _MEANING = ("quantity", "kind", "direction", "zero", "goal", "unit", "weight", "
 
 
 class Difference(Record):
-    """Difference of means with its confidence interval over training seeds."""
+    """Difference between means with a confidence interval over training seeds."""
 
     value: float
     low: float | None
@@ -61,7 +61,7 @@ class ComparedArtifact(Record):
 
 
 class SettingDifference(Record):
-    """A setting with different values."""
+    """Setting that differs between the compared artifacts."""
 
     name: str
     values: tuple[str, ...]
@@ -129,7 +129,7 @@ def _run(thing: Thing) -> _Measured:
 
 
 def _difference(own: np.ndarray, first: np.ndarray, tests: int, what: str) -> Difference:
-    """Return the difference of means with Welch's interval, jointly at 95 % over all tests."""
+    """Return the difference between means with Welch's interval, at a joint level of 95 %."""
     value, low, high = float(own.mean() - first.mean()), None, None
     if len(own) > 1 and len(first) > 1:
         from scipy.stats import ttest_ind
@@ -149,7 +149,7 @@ def _difference(own: np.ndarray, first: np.ndarray, tests: int, what: str) -> Di
 
 
 def _obstacles(kinds: set[str], all_of: list[_Measured]) -> tuple[str, ...]:
-    """Return why results are not comparable by a single number."""
+    """Return the reasons why results cannot be compared by a single number."""
     if len(kinds) > 1:
         return ("Sessions are scored by a judge and runs by their return.",)
     environments = dict.fromkeys(each.environment for each in all_of)

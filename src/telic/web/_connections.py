@@ -1,4 +1,4 @@
-"""The server's connections and token: where it listens, and how long a client may take.
+"""Connections and token of the server, with limits on its address and on slow clients.
 
 A client has bounded time and bounded size for its request; when there are many connections, a slow
 one is closed in favour of a new one.
@@ -43,7 +43,7 @@ class BoundedConnection(H11Protocol):
     _timer: Any = None
 
     def connection_made(self, transport: Any) -> None:
-        """Accept a connection; if there are too many, close a slow one."""
+        """Accept a connection. If there are too many, close a slow one."""
         super().connection_made(transport)
         if len(self.connections) > self.most:
             others = (each for each in self.connections if isinstance(each, BoundedConnection))
@@ -67,7 +67,7 @@ class BoundedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        """Run the timeout from the start to the end of each part of a request."""
+        """Apply the timeout to each part of a request."""
         part = self.conn.their_state
         if part is self._waits_for:
             return
@@ -114,7 +114,7 @@ def find_token(rotate: bool = False) -> str:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on this machine; raises UsageError for other addresses."""
+    """Return a socket that listens on this machine. Raises UsageError for other addresses."""
     if not is_loopback(host):
         raise UsageError(
             f"{host} is reachable from other machines.",
@@ -135,7 +135,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def is_own_listener(port: int) -> bool:
-    """Return whether a process of this user listens on a port; False if that is not known."""
+    """Return whether a process of this user listens on a port, or False if this is unknown."""
     with contextlib.suppress(psutil.Error):
         for each in psutil.net_connections("tcp"):
             if each.laddr and each.laddr.port == port and each.status == psutil.CONN_LISTEN:
@@ -144,7 +144,7 @@ def is_own_listener(port: int) -> bool:
 
 
 def answer_until_stopped(app: Any, listening: socket.socket) -> None:
-    """Serve requests until the process is stopped; open requests are then dropped."""
+    """Serve requests until the process is stopped, then drop requests that are still open."""
     config = uvicorn.Config(
         app,
         http=BoundedConnection,
@@ -160,7 +160,7 @@ def answer_until_stopped(app: Any, listening: socket.socket) -> None:
 
 
 def _is_no_farewell(record: logging.LogRecord) -> bool:
-    """Return True unless a log record is about responses interrupted by the server's shutdown."""
+    """Return False for log records about responses that the server's shutdown interrupted."""
     cut_off = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
     return not cut_off and "graceful shutdown" not in record.getMessage()
 

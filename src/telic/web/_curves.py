@@ -1,4 +1,4 @@
-"""Metric curves for charts, and the progress of a training.
+"""Metric curves for charts, and training progress.
 
 Ranges with more points than requested are downsampled, preserving shape and extremes.
 """
@@ -46,7 +46,7 @@ class MetricCurve(Record):
 
 
 class SeriesSet(Record):
-    """Metric curves, and the names of all others."""
+    """The requested metric curves, and the names of all others."""
 
     series: tuple[MetricCurve, ...]
     names: tuple[str, ...]
@@ -72,7 +72,7 @@ class SeriesQuery(Record):
 
 
 class TrainingPulse(Record):
-    """Progress of a training, from its latest metrics."""
+    """Training progress derived from the latest metrics."""
 
     step: int
     """environment steps per member so far"""
@@ -95,7 +95,7 @@ class LogLine(NamedTuple):
 
 
 def read_lines(path: Path, start: int, most_bytes: int = _PIECE) -> list[LogLine]:
-    """Return complete lines from a position on, skipping a partial line at the start."""
+    """Return the complete lines after a position, skipping a partial line at the start."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -140,7 +140,7 @@ def _training_row(text: bytes) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=64)
 def _columns(path: Path, changed: int, size: int) -> dict[str, np.ndarray]:
-    """Return the columns of a metric file by name, NaN where a row lacks the value.
+    """Return the columns of a metric file by name. Missing values are NaN.
 
     Modification time and size are part of the cache key.
     """
@@ -188,7 +188,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/artifacts/{thing}/series")
     def read_series(thing: str, query: Annotated[SeriesQuery, Query()]) -> SeriesSet:
-        """Return curves of a run, or of an iteration of a session (default: the last)."""
+        """Return curves of a run, or of an iteration of a session (by default the last one)."""
         try:
             run = place.run(thing, query.iteration)
         except NotTrained:

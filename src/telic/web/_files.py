@@ -1,4 +1,4 @@
-"""Files of an artifact that can be displayed: videos, pictures, recordings, code, reports.
+"""Displayable files of an artifact: videos, pictures, recordings, code and reports.
 
 Files are addressed by opaque keys, resolved in a list built from the layout; a URL is never used as
 a path.
@@ -98,7 +98,7 @@ def file_key(name: str) -> str:
 
 
 def find_file(place: WebPlace, thing: Thing, key: str) -> FoundFile:
-    """Return the file with this key; raises UnknownName, or Refused for a link that leads out."""
+    """Return the file with this key. Raises UnknownName, or Refused for an outside link."""
     found = files_of(thing).get(key)
     if found is None:
         raise UnknownName("file", key[:60], [])

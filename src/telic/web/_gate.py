@@ -89,7 +89,7 @@ class WebGate:
         return None
 
     def _greeting(self, scope: Scope, path: str) -> Response | None:
-        """Move a token from the URL to a cookie, so that it does not stay in the history."""
+        """Move a token from the URL to a cookie to keep it out of the browser history."""
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         token = next((value for name, value in query if name == "token"), None)
         if token is None or not self._is_token(token):
@@ -124,7 +124,7 @@ def _is_this_machine(host: str) -> bool:
 
 
 def _foreign(method: str, headers: Headers) -> str | None:
-    """Return why a cross-origin request, even from this machine, is refused, or None."""
+    """Return why a request is refused as cross-origin, or None if it is not."""
     host, origin = headers.get("host", "").lower(), headers.get("origin")
     if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
         return "Requests from other origins are rejected."

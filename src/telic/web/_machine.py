@@ -1,4 +1,4 @@
-"""Machine status: cores and leases, memory, disk, GPUs, and jobs started from the dashboard."""
+"""Status of the machine (cores, memory, disk, GPUs) and jobs started from the dashboard."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/jobs/{job}")
     def read_started(job: str) -> StartedJob:
-        """Return the state of a job, and its artifact once known."""
+        """Return the state of a job, with its artifact once it is known."""
         return read_job(place.runs_dir, job)
 
     @router.get("/jobs/{job}/log")

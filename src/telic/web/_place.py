@@ -1,4 +1,4 @@
-"""Workspace of a dashboard: runs and studies, looked up by exact id.
+"""Workspace of a dashboard, in which runs and studies are looked up by exact id.
 
 Ids are matched against existing folders and never joined to a path. Only files inside the workspace
 are served; a link that leads out is refused.
@@ -37,7 +37,7 @@ class NotTrained(UsageError):
 
 
 def current_run(files: IterationFolder) -> RunFolder | None:
-    """Return the training run of an iteration, else its screening run, else None."""
+    """Return the training run of an iteration, or its screening run, or None without either."""
     for run in (files.run, RunFolder(files.path / "trial")):
         if run.config.exists():
             return run
@@ -45,7 +45,7 @@ def current_run(files: IterationFolder) -> RunFolder | None:
 
 
 class ListedArtifact(NamedTuple):
-    """An artifact with its row, valid until the stamp of its folder changes."""
+    """Artifact with its list row, cached until its folder changes."""
 
     thing: Thing
     line: ArtifactLine
@@ -62,7 +62,7 @@ class WebPlace:
         self._turn = threading.Lock()
 
     def listed(self) -> dict[str, ListedArtifact]:
-        """Return all artifacts by id, rereading only folders that have changed."""
+        """Return all artifacts by id. Only folders that have changed are read again."""
         with self._turn:
             start = time.monotonic()
             if start > self._stale_at:
@@ -83,7 +83,7 @@ class WebPlace:
         return None if path is None else self._read(name, path)
 
     def thing(self, name: str, *kinds: ArtifactKind) -> Thing:
-        """Return the artifact with exactly this id; raises UnknownName or, by kind, UsageError."""
+        """Return the artifact with this id. Raises UnknownName, or UsageError for another kind."""
         found = self.entry(name)
         if found is None:
             known = list(self.listed())
@@ -121,14 +121,14 @@ class WebPlace:
         return run
 
     def member(self, run: RunFolder, name: str) -> MemberFolder:
-        """Return the member of a run with exactly this name."""
+        """Return the member of a run with this exact name."""
         known = {member.name: member for member in run.members()}
         if name not in known:
             raise UnknownName("member", name[:200], list(known))
         return known[name]
 
     def inside(self, path: Path) -> Path:
-        """Resolve the path of a file in the workspace; raises Refused for any other file.
+        """Resolve the path of a file in the workspace. Raises Refused for any other file.
 
         Confined workers write to some folders, and may have created links to any location.
         """
@@ -139,7 +139,7 @@ class WebPlace:
         return real
 
     def _folders(self) -> Iterator[tuple[str, Path]]:
-        """Yield id and path of all candidate folders, skipping links."""
+        """Yield the id and path of every candidate folder, skipping links."""
         if self.runs_dir.is_dir():
             with os.scandir(self.runs_dir) as entries:
                 for entry in entries:

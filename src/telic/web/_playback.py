@@ -148,7 +148,7 @@ class _LiveFiles(NamedTuple):
 
 
 def _drawn(environment: Environment) -> _DrawnModel:
-    """Return the model of an environment; raises UsageError if it has none."""
+    """Return the model of an environment. Raises UsageError if it has none."""
     env, arguments = environment
     facts = TrajectoryFacts(env_id=str(robot_path(env) or env), env_kwargs=arguments, dt_s=None)
     path = model_file(facts)
@@ -217,7 +217,7 @@ def _floats(values: Any) -> tuple[float, ...]:
 
 
 def _environment(run: RunFolder) -> Environment:
-    """Return the environment a run was requested with, never that of a recording."""
+    """Return the environment that a run was requested with, ignoring the one in a recording."""
     if (run.path / CONFIG).exists():  # a tracker
         return str(motion_robot(read_config(run).robot.name).file), {}
     return environment_of(run)
@@ -256,7 +256,7 @@ def _course(place: WebPlace, thing: str, file: ArtifactFile, path: Path) -> Epis
 
 @lru_cache(maxsize=64)
 def _replayed(path: Path, changed: int, judge: str, reward: str | None, run: Path) -> EpisodeCourse:
-    """Replay an episode; `changed` is part of the cache key."""
+    """Replay an episode. `changed` is part of the cache key."""
     return replay(path, judge, reward, _environment(RunFolder(run)))
 
 
@@ -300,7 +300,7 @@ def _body_poses(model: mujoco.MjModel, trajectory: Trajectory, column: str) -> n
 
 
 def _live(place: WebPlace, thing: str, iteration: int | None, ground: TerrainKind) -> _LiveFiles:
-    """Return a policy with its files: the best of a session, else the best by evaluation."""
+    """Return the best policy of a session, or the best of a run by evaluation, with its files."""
     found = place.thing(thing, "run", "session")
     summary, optional = SessionFolder(found.path).summary, int | None
     member = step = None
@@ -317,7 +317,7 @@ def _live(place: WebPlace, thing: str, iteration: int | None, ground: TerrainKin
 
 @lru_cache(maxsize=4)
 def _live_files(file: Path, changed: int, run: Path, ground: TerrainKind) -> _LiveFiles:
-    """Export a policy for the browser; `changed` is part of the cache key."""
+    """Export a policy for the browser. `changed` is part of the cache key."""
     (env, arguments), policy = environment_of(RunFolder(run)), load_policy(file)
     live = live_policy(policy, (env, arguments), ground)
     drawn = _drawn((env, {**arguments, "terrain": ground}))
@@ -349,12 +349,12 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/artifacts/{thing}/scene/numbers", **binary)
     def read_numbers(thing: str, iteration: Number = None) -> Response:
-        """Return the vertices and triangles of all meshes, at the offsets given in the scene."""
+        """Return the vertices and triangles of all meshes, at the offsets listed in the scene."""
         return packed(_drawn(_environment(place.run(thing, iteration))).numbers)
 
     @router.get("/artifacts/{thing}/playback/{key}")
     def read_episode(thing: str, key: str) -> PlaybackFacts:
-        """Return rewards, terms, commands and the verdict of a recorded episode."""
+        """Return the rewards, terms, commands and verdict of a recorded episode."""
         file, trajectory = _episode(place, thing, key)
         facts = trajectory.facts
         return PlaybackFacts(
@@ -373,7 +373,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/artifacts/{thing}/playback/{key}/poses", **binary)
     def read_poses(thing: str, key: str, of: Literal["robot", "reference"] = "robot") -> Response:
-        """Return poses of the robot or reference, float32 (frames, bodies, 7): x y z, w x y z."""
+        """Return poses of the robot or reference as float32 (frames, bodies, 7): x y z, w x y z."""
         _, trajectory = _episode(place, thing, key)
         model = _drawn(trajectory.facts.environment).model
         column = REFERENCE if of == "reference" else "qpos"
@@ -396,7 +396,7 @@ def routes(place: WebPlace) -> APIRouter:
     def read_live_file(
         thing: str, name: str, iteration: Number = None, ground: TerrainKind = "flat"
     ) -> Response:
-        """Return a file of a live policy: the scene, an asset, the network, or mesh data."""
+        """Return a file of a live policy, such as the scene, an asset, the network or mesh data."""
         files = _live(place, thing, iteration, ground).files
         if name not in files:
             raise UnknownName("file", name[:200], list(files))

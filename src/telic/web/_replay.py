@@ -1,4 +1,4 @@
-"""Replay a recorded episode: credit of each criterion and value of each reward term over time.
+"""Replay a recorded episode to compute the criteria and reward terms over time.
 
 The judge scores prefixes of the episode as if each were a complete episode. The reward is evaluated
 on the recorded transitions. Both are foreign code: `replay` runs them in a confined worker with the
@@ -95,7 +95,7 @@ def _marks(course: CriterionCourse, times: tuple[float, ...]) -> list[CourseMark
 
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Compute criteria and reward terms over time; entry point of the confined worker."""
+    """Compute criteria and reward terms over time. Entry point for the confined worker."""
     use_one_thread()
     channel.heartbeat(_PATIENCE_S, "replaying an episode")
     where: Environment = (payload["where"][0], payload["where"][1])
@@ -118,7 +118,7 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
 def _criteria(
     source: str, trajectory: Trajectory, where: Environment, lengths: list[int]
 ) -> list[dict[str, Any]]:
-    """Return the credits of all criteria for prefixes of the episode, the last one complete."""
+    """Return the scores of all criteria after prefixes of the episode, including all of it."""
     env = make(where[0], num_envs=1, **where[1])
     env.close()
     parts = [

@@ -1,4 +1,4 @@
-"""Start page: preview of an intent (criteria and forecast), and pictures of robots.
+"""Start page with previews of intents (criteria and forecast) and pictures of robots.
 
 The composer interprets the intent, which is free and writes nothing. A selected model interprets it
 when the session starts. Pictures of known robots are shipped with telic (scripts/pictures.py);
@@ -40,7 +40,7 @@ _turn = threading.Lock()
 
 
 class IntentPreview(MeasurableIntent):
-    """Preview of a session: criteria, forecast, and equivalent command."""
+    """Preview of a session, with its criteria, forecast and equivalent command."""
 
     forecast: Forecast | None
     """None if a model is used: known after it has written the reward"""
@@ -61,7 +61,7 @@ def _preview(place: WebPlace, values: Mapping[str, Any]) -> IntentPreview:
 
 
 def model_of(env: str) -> Path:
-    """Return the model of an environment by name; raises UsageError if it is not available."""
+    """Return the model of an environment by name. Raises UsageError if it is not available."""
     require_here(env, f"Download them: telic robots {env}")
     located = str(robot_path(env) or env)
     path = model_file(TrajectoryFacts(env_id=located, dt_s=None))
@@ -91,7 +91,7 @@ def routes(place: WebPlace) -> APIRouter:
     verb = catalogue.load_verb("session:run")
 
     def read_preview(asked: Any) -> IntentPreview:
-        """Return criteria, forecast and command of a session; starts, writes, downloads nothing."""
+        """Return the criteria, forecast and command of a session without starting or writing it."""
         return _preview(place, given_values(verb, asked))
 
     read_preview.__annotations__["asked"] = body_of(verb, "PreviewRunRequest", ())

@@ -1,4 +1,4 @@
-"""Export the pages of an artifact as files that open from disk: built pages and API responses.
+"""Export the pages of an artifact, with the API responses they need, as files to open from disk.
 
 The responses are generated in-process, without a network, and saved as one script next to the built
 pages, because browsers load only plain scripts from disk.
@@ -65,7 +65,7 @@ class SavedSite(Record):
 
 
 def write_site(thing: Thing, runs_dir: Path, root: Path, folder: Path) -> SavedSite:
-    """Write the pages of an artifact, and the gallery of all, to a dedicated folder.
+    """Write the pages of an artifact and the gallery to a dedicated folder.
 
     Raises UsageError if the folder holds other files, or the pages were not built.
     """
@@ -121,7 +121,7 @@ class _Saved:
         self.episodes = self.left_out = 0
 
     def gather(self) -> None:
-        """Collect the API responses that the pages need."""
+        """Collect the API responses that the pages require."""
         home, detail = self._home, self._keep(self._home)
         if detail is None:
             raise UsageError(f"{self._thing.name} cannot be read.")
@@ -196,7 +196,7 @@ class _Saved:
         return f"{_FILES}/{name}"
 
     def _gather_episode(self, file: dict[str, Any], room: int) -> int:
-        """Add an episode if it fits the limit; return its size in bytes, 0 if omitted."""
+        """Add an episode if it fits the limit, and return its size in bytes (0 if omitted)."""
         address, number = f"{self._home}/playback/{file['key']}", file["iteration"]
         query = "" if number is None else f"?iteration={number}"
         facts, poses = self._ask(address), {f"{address}/poses": self._bytes(f"{address}/poses")}

@@ -1,4 +1,4 @@
-"""Events of artifacts: past ones as one response, new ones of all artifacts as one stream.
+"""Events of artifacts. Past events are one response, new events of all artifacts one stream.
 
 A browser shares one stream among its tabs and sends the artifacts they show, each with its last
 read position in the log. The stream also reports state that is not stored on disk: the state of an
@@ -48,7 +48,7 @@ class EventPage(Record):
 
 
 class StreamMessage(Record):
-    """A stream message about one artifact or about the workspace."""
+    """Stream message about one artifact or the workspace."""
 
     thing: str | None = None
     page: EventPage | None = None
@@ -77,7 +77,7 @@ def read_page(thing: Thing, position: int, most_bytes: int = _MOST_BYTES) -> Eve
 
 
 class _Pulses:
-    """States of artifacts and of the workspace, polled once per interval for all streams."""
+    """States of artifacts and the workspace, polled once per interval for all streams."""
 
     def __init__(self, place: WebPlace) -> None:
         self._place = place
@@ -157,7 +157,7 @@ def routes(place: WebPlace) -> APIRouter:
         thing: Annotated[list[str] | None, Query(max_length=_MOST_FOLLOWED)] = None,
         after: Annotated[list[int] | None, Query(max_length=_MOST_FOLLOWED)] = None,
     ) -> StreamingResponse:
-        """Stream new events of artifacts until the client leaves; `after` has a value for each.
+        """Stream new events of artifacts until the client leaves. `after` has a value for each.
 
         An artifact that does not exist (any more) is reported as deleted by its page.
         """

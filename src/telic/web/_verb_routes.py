@@ -1,4 +1,4 @@
-"""Verbs as routes: GET for reading, POST for actions, background processes for long work.
+"""HTTP routes for operations: GET reads, POST acts, and long work runs in the background.
 
 Fields, help, defaults and bounds come from the verb's request. A name in a URL must be the exact id
 of an existing artifact; the paths and prefixes that verbs also accept are for terminal users only.
@@ -131,7 +131,7 @@ def _operation(route: VerbRoute) -> str:
 
 
 def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[Any, Any]) -> Callable[..., Any]:
-    """Return an endpoint whose signature defines the schema."""
+    """Return an endpoint function whose signature defines the schema."""
     name, is_study = _operation(route), route.kinds == ("study",)
     hidden = (*route.hidden, route.field, *(("task", "study") if is_study else ()))
     title = "".join(word.capitalize() for word in name.split("_"))
@@ -181,7 +181,7 @@ def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[Any, Any]) -> Callab
 
 
 def _named(place: WebPlace, route: VerbRoute, variable: str, name: str) -> str:
-    """Return the name passed to a verb for the variable part of a URL."""
+    """Return the operation's argument for the variable part of a URL."""
     if variable == "thing":
         return place.thing(name, *route.kinds).name
     if variable == "deleted":
@@ -192,7 +192,7 @@ def _named(place: WebPlace, route: VerbRoute, variable: str, name: str) -> str:
 
 
 def _answer_type(kind: Any) -> Any:
-    """Return the type of the document that `as_data` produces for a result type."""
+    """Return the type of the document that `as_data` creates for a result type."""
     parts = get_args(kind)
     if len(parts) > 1 and get_origin(kind) not in (dict, list, tuple):
         # pyrefly: ignore[invalid-annotation]
@@ -208,7 +208,7 @@ def _answer_type(kind: Any) -> Any:
 
 
 def check_env(values: Mapping[str, Any]) -> None:
-    """Raise Refused for an environment defined only by a file or foreign code."""
+    """Raise Refused for an environment that is defined only by a file or by foreign code."""
     arguments: Mapping[str, Any] = values.get("env_args") or {}
     for key, value in arguments.items():
         if isinstance(value, str) and not _FILE_NAME.fullmatch(value):
@@ -225,7 +225,7 @@ def check_env(values: Mapping[str, Any]) -> None:
 
 
 def body_of(verb: Verb[Any, Any], name: str, hidden: tuple[str | None, ...]) -> type[BaseModel]:
-    """Return the model of a request body; the server sets places and files."""
+    """Return the model of a request body, without the locations and files that the server sets."""
     fields: dict[str, Any] = {}
     for field in verb.fields:
         if field.how.scope not in _OFFERED or field.name in hidden or Path in field.alternatives:
@@ -237,7 +237,7 @@ def body_of(verb: Verb[Any, Any], name: str, hidden: tuple[str | None, ...]) -> 
 
 
 def given_values(verb: Verb[Any, Any], asked: BaseModel) -> dict[str, Any]:
-    """Return the fields set by a body as plain data; text is parsed as on the command line."""
+    """Return the fields that a body sets as plain data. Text is parsed as on the command line."""
     values = asked.model_dump(mode="json", exclude_unset=True)
     for field in verb.fields:
         if field.how.read in _TEXTS and isinstance(values.get(field.name), str):
@@ -246,7 +246,7 @@ def given_values(verb: Verb[Any, Any], asked: BaseModel) -> dict[str, Any]:
 
 
 def read_intent(values: Mapping[str, Any]) -> tuple[SessionConfig, Composition | None]:
-    """Return a session's configuration and its composition, or None if a model interprets it.
+    """Return a session's configuration and composition, or None if a model interprets it.
 
     Raises a TelicError for a request that could not be started, e.g. an uninterpretable intent.
     """
@@ -260,14 +260,14 @@ def read_intent(values: Mapping[str, Any]) -> tuple[SessionConfig, Composition |
 
 
 def require_readable(values: Mapping[str, Any]) -> None:
-    """Refuse a session whose intent the composer cannot interpret; downloads nothing."""
+    """Refuse a session whose intent the composer cannot interpret, without downloading anything."""
     env = values.get("env", ENV)
     if env not in robot_names() or is_fetched(named_robot(env)):
         read_intent(values)
 
 
 def require_here(env: str, hint: str) -> None:
-    """Raise Refused for an unregistered environment, UsageError for a robot not downloaded yet."""
+    """Raise Refused for an unregistered environment, or UsageError for a missing robot model."""
     check_env({"env": env})
     if env in robot_names() and not is_fetched(named_robot(env)):
         raise UsageError(f"The files of {env} are not downloaded yet.", hint=hint)

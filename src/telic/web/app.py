@@ -1,4 +1,4 @@
-"""The dashboard's server: the API under /api, and the built pages, on one socket."""
+"""Server of the dashboard, with the API under /api and the built pages."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def make_app(place: WebPlace) -> FastAPI:
 
     @app.get("/{path:path}", include_in_schema=False)
     def page(path: str, request: Request) -> Response:
-        """Return a built file, or the application's page for any other path."""
+        """Return a built file, or the page of the application for any other path."""
         return _page(path, "gzip" in request.headers.get("accept-encoding", ""))
 
     return app
@@ -136,7 +136,7 @@ def _page(path: str, takes_gzip: bool) -> Response:
 
 @lru_cache(maxsize=128)
 def _compressed(file: Path, changed: int) -> bytes:
-    """Return a file compressed for transfer; `changed` is part of the cache key."""
+    """Return a file compressed for transfer. `changed` is part of the cache key."""
     return gzip.compress(file.read_bytes(), 6, mtime=0)
 
 
@@ -175,7 +175,7 @@ def address_of(listening: socket.socket) -> str:
 def serve_until_stopped(
     runs_dir: Path, root: Path, listening: socket.socket, token: str, opens: str | None = None
 ) -> None:
-    """Serve until the process is stopped; `opens` is a URL to open in the browser."""
+    """Serve until the process is stopped. `opens` is a URL to open in the browser."""
     place = WebPlace(runs_dir.absolute(), root.absolute())
     threading.Thread(target=place.listed, daemon=True).start()  # preload before the first request
     if opens is not None:

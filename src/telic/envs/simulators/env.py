@@ -109,13 +109,13 @@ class SimulatorEnv(VecEnv):
         return [process.pid for process in self._processes]
 
     def reset(self, seed: int | Sequence[int] | None = None) -> Tensor:
-        """Start new episodes everywhere; see `VecEnv.reset`."""
+        """Start new episodes everywhere. See `VecEnv.reset`."""
         if seed is not None:
             self._seed, self._begun = seed_rows(seed, self.num_envs, torch.device("cpu")), 0
         return self._restart("again")
 
     def step(self, action: Tensor) -> Step:
-        """Make one step everywhere; see `VecEnv.step`."""
+        """Make one step everywhere. See `VecEnv.step`."""
         if is_recording():
             raise UsageError("A simulator in a separate process cannot be part of a CUDA graph.")
         self._check(action, len(self.exact_obs) > 0)
@@ -154,7 +154,7 @@ class SimulatorEnv(VecEnv):
         return Info.of({**groups, **self._times()}, self._schema)
 
     def stagger(self) -> None:
-        """Randomize each episode's age if the simulator supports it; see `VecEnv.stagger`."""
+        """Randomize each episode's age if the simulator supports it. See `VecEnv.stagger`."""
         if not self._can_stagger or self.max_episode_steps is None:
             return
         age = uniform(self._seed, torch.zeros_like(self._seed), 1, stream=STAGGER)[:, 0]

@@ -1,1 +1,1 @@
-"""Study documents, defined once for files, command line and interfaces."""
+"""Schemas of study documents, shared by files, the command line and all interfaces."""

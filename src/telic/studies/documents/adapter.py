@@ -73,7 +73,7 @@ class Commands(DocumentPart):
 
 
 class ConfigSpec(DocumentPart):
-    """Way to change a parameter. Null means unknown."""
+    """Method for changing a parameter. Null means unknown."""
 
     system: ConfigSystem | None = Field(description="Library that reads the settings.")
     detail: str = Field(default="", description="Remarks for readers.")
@@ -129,7 +129,7 @@ class LauncherSpec(DocumentPart):
 
 
 class Seeds(DocumentPart):
-    """Way to set seeds, which claims require. Null means unknown."""
+    """Method for setting seeds, required for claims. Null means unknown."""
 
     flag: str | None = Field(default=None, description="Option that sets the seed, e.g. --seed.")
     env_flag: str | None = Field(default=None, description="Variable that sets the seed.")
@@ -140,7 +140,7 @@ class Seeds(DocumentPart):
 
 
 class Completion(DocumentPart):
-    """Criteria for a finished run. An exit code alone does not suffice."""
+    """Criteria for a finished run. An exit code alone is not sufficient."""
 
     exit_code: int = Field(default=0, description="Exit code of a finished run.")
     marker_file: str | None = Field(default=None, description="File written at the end of a run.")

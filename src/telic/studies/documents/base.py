@@ -1,4 +1,4 @@
-"""Base classes of study documents (closed schemas, content hashes) and YAML files."""
+"""Base classes for study documents (closed schemas, content hashes), and YAML files."""
 
 import functools
 import io
@@ -48,7 +48,7 @@ class DocumentPart(Record):
         return self.model_dump(mode="json")
 
     def written_data(self) -> dict[str, Any]:
-        """Return only the explicitly set fields, without defaults."""
+        """Return only the fields that were set explicitly, without defaults."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
@@ -75,7 +75,7 @@ RUNNER = StudyActor(kind="runner", name="telic")
 
 
 class Document(DocumentPart):
-    """Document file with a schema id. Subclasses set `schema_id`."""
+    """Base class for documents with a schema id, which subclasses set as `schema_id`."""
 
     unhashed: ClassVar[frozenset[str]] = frozenset({"updated_at", "content_hash"})
     """keys excluded from the content hash, in addition to keys starting with status"""
@@ -84,7 +84,7 @@ class Document(DocumentPart):
 
     @classmethod
     def parse(cls, data: Any, source: str = "document") -> Self:
-        """Build from plain values, or raise InvalidDocument E_SCHEMA naming all bad fields."""
+        """Create from plain values. Raises InvalidDocument E_SCHEMA that lists invalid fields."""
         expected = str(cls.model_fields["schema_id"].default)
         given = data.get("schema") if is_dict(data) else None
         ours, theirs = _SCHEMA.fullmatch(expected), _SCHEMA.fullmatch(str(given))
@@ -110,7 +110,7 @@ class Document(DocumentPart):
             ) from None
 
     def compute_hash(self) -> Sha:
-        """Return the content hash, which excludes status and bookkeeping."""
+        """Return the content hash, which excludes the status and other bookkeeping fields."""
         data = self.as_data()
         return content_hash(
             {k: v for k, v in data.items() if k not in self.unhashed and not k.startswith("status")}
@@ -195,7 +195,7 @@ def _parsed(path: Path, parse: Callable[[str], Any]) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _values(text: str) -> Any:
-    """Parse plain values. Cached because a launch reads the same few files dozens of times.
+    """Parse plain values. Cached, because a launch reads the same files dozens of times.
 
     The caller must copy them, as `plain` does.
     """
@@ -238,6 +238,6 @@ def value_at(data: Any, name: str) -> Any:
 
 
 def put_at(data: Any, name: str, value: Any) -> None:
-    """Set the value at a dotted name. Its parent sections must exist."""
+    """Set the value at a dotted name. The parent sections must exist."""
     section, _, last = name.rpartition(".")
     (value_at(data, section) if section else data)[last] = value

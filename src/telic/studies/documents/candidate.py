@@ -39,7 +39,7 @@ class Expected(DocumentPart):
 
 
 class Hypothesis(DocumentPart):
-    """Reason why a change should help, with a falsifier."""
+    """Reason why a change should help, with a condition that would falsify it."""
 
     statement: str
     mechanism: str = ""

@@ -169,7 +169,7 @@ class Scope(DocumentPart):
 
 
 class Amounts(DocumentPart):
-    """Resource amounts. None means unlimited (budgets) or unknown (actual costs)."""
+    """Amounts of resources. None means unlimited for budgets and unknown for actual costs."""
 
     wall_clock_h: float | None = Field(default=None, ge=0)
     gpu_h: float | None = Field(default=None, ge=0)
@@ -245,7 +245,7 @@ class SeedPools(DocumentPart):
 
 
 class PreApproved(DocumentPart):
-    """Class of candidates that needs no individual approval."""
+    """Class of candidates that do not need individual approval."""
 
     kind: CandidateKind
     max_gpu_h: float | None = Field(default=None, ge=0)
@@ -303,7 +303,7 @@ class Contract(Document):
     """informational; the ledger holds the valid approvals"""
 
     def phase_share(self, phase: StudyPhase, steps: int | None) -> float:
-        """Return one run's length in a phase as a fraction of a full training of `steps`."""
+        """Return the length of a run in a phase as a fraction of a full training of `steps`."""
         if phase != "smoke" or not steps:
             return PHASE_SHARE[phase]
         # Small numbers count iterations or epochs, each of which is a whole batch.
@@ -312,7 +312,7 @@ class Contract(Document):
         return min(1.0, size / steps)
 
     def excepted(self, rule: str, at: str) -> ContractException | None:
-        """Return the exemption from a rule that is valid at a time, or None."""
+        """Return the exemption from a rule that is valid at the given time, or None."""
         for exception in self.exceptions:
             if exception.rule == rule and (exception.expires is None or exception.expires > at):
                 return exception
@@ -357,7 +357,7 @@ class Component(DocumentPart):
 
 
 class Guardrail(DocumentPart):
-    """Metric that must not degrade, tested by an interval instead of a point estimate."""
+    """Metric that must not degrade, tested with an interval instead of a point estimate."""
 
     key: str
     direction: Direction

@@ -43,7 +43,7 @@ class Series(NamedTuple):
         return self._where([math.isfinite(value) for value in self.values])
 
     def part(self, start: float, end: float) -> Series:
-        """Return the points between two fractions of the steps; (0.8, 1) is the last fifth."""
+        """Return the points between two fractions of the steps. (0.8, 1) is the last fifth."""
         if not self.steps:
             return self
         first, width = self.steps[0], self.steps[-1] - self.steps[0]
@@ -68,7 +68,7 @@ class Series(NamedTuple):
 
 
 def gain(series: Series, share: float) -> float | None:
-    """Return the increase from the first to the last fraction in pooled standard deviations.
+    """Return the increase from the first to the last part in pooled standard deviations.
 
     None without values. With zero spread: 0 for equal means, else infinity.
     """
@@ -155,7 +155,7 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, float | str]:
 
 
 def _json_lines(path: Path, _: str | None) -> Iterator[Row]:
-    """Yield rows, skipping an incomplete last line. Earlier malformed lines are errors."""
+    """Yield rows, skipping an incomplete last line. Other malformed lines are errors."""
     lines = read_text(path, errors="replace").split("\n")[:-1]
     for number, line in enumerate(lines, start=1):
         row = parse_json(line, f"{path}, line {number},") if line.strip() else None

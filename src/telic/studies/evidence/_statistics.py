@@ -82,7 +82,7 @@ def iqm(values: Sequence[float]) -> float | None:
 
 
 def iqm_interval(values: Sequence[float], seed: int) -> Ends | None:
-    """Return the interval of the interquartile mean, or None for fewer than two values."""
+    """Return an interval for the interquartile mean, or None for fewer than two values."""
     import numpy as np
 
     generator = np.random.PCG64(seed)
@@ -92,7 +92,7 @@ def iqm_interval(values: Sequence[float], seed: int) -> Ends | None:
 def difference_interval(
     ours: Sequence[float], theirs: Sequence[float], seed: int, *, is_paired: bool = False
 ) -> Ends | None:
-    """Return the interval of IQM(ours) - IQM(theirs), or None if an arm cannot be resampled.
+    """Return an interval for IQM(ours) - IQM(theirs), or None if an arm cannot be resampled.
 
     If paired, both arms have the same units in the same order and are resampled jointly.
     """
@@ -133,17 +133,17 @@ def difference(
 
 
 def pairs_needed(alpha: float) -> int:
-    """Return the number of unanimous pairs for which a sign test, p = 2^-n, is below alpha."""
+    """Return the number of unanimous pairs at which a sign test (p = 2^-n) is below alpha."""
     return math.floor(-math.log2(alpha)) + 1
 
 
 def seeds_needed(sigma: float, effect: float) -> int | None:
-    """Return the seeds per arm to detect the effect with power 80 %; None without an effect."""
+    """Return the seeds per arm needed to detect the effect with a power of 80 %, or None."""
     return None if effect <= 0 else max(2, math.ceil(_POWER_FACTOR * (sigma / effect) ** 2))
 
 
 def spread_interval(values: Sequence[float], seed: int) -> Ends | None:
-    """Return the interval of the standard deviation, or None for fewer than two values."""
+    """Return an interval for the standard deviation, or None for fewer than two values."""
     import numpy as np
 
     if len(values) < 2:

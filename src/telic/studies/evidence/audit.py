@@ -104,7 +104,7 @@ class AuditStats(DocumentPart):
 
 
 class GuardrailResult(DocumentPart):
-    """Guardrail interval: of the value itself (absolute) or of its gain (non_inferior)."""
+    """Interval for a guardrail value (absolute) or for its change (non_inferior)."""
 
     key: str
     ci: tuple[float, float] | None
@@ -134,7 +134,7 @@ class Audit(Document):
 
 
 class AuditResult(DocumentPart):
-    """Audit with the evidence to cite in a decision."""
+    """Audit together with the evidence that a decision cites."""
 
     audit: Audit
     evidence: Evidence
@@ -268,7 +268,7 @@ def _gather(study: Study, candidate: str) -> ClaimFacts:
 def _arm(
     study: Study, candidate: str, phases: Iterable[StudyPhase], *, is_control: bool = False
 ) -> Arm:
-    """Return a candidate's arm. For a control only started runs and its original plan count."""
+    """Return a candidate's arm. For a control, only started runs and the original plan count."""
     state = study.state.candidates[candidate]
     runs: dict[int, Measurement] = {}
     unmeasured: dict[int, str] = {}
@@ -394,7 +394,7 @@ def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
 
 
 def _guardrail(facts: ClaimFacts, rule: Guardrail, seed: int) -> GuardrailResult:
-    """Test a guardrail: the unfavourable bound of its interval must pass."""
+    """Test whether the unfavourable bound of a guardrail's interval passes."""
     arms = (facts.candidate, facts.incumbent or facts.candidate)
     passed, interval = False, None
     if all(arm.runs and all(rule.key in run.guardrails for run in arm.runs) for arm in arms):
@@ -465,7 +465,7 @@ def _shortcomings(stats: AuditStats) -> list[str]:
 
 
 def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> list[CheckResult]:
-    """Return all twelve checks in order. Checks not applicable to a baseline pass."""
+    """Return all twelve checks in order. Checks that do not apply to a baseline pass."""
     runs, arms = facts.runs, facts.arms
     owned = [(arm.content_hash, run) for arm in arms for run in arm.runs]
     other = [run.run for own, run in owned if run.content_hash is None or run.content_hash != own]
@@ -541,7 +541,7 @@ def _seeds(facts: ClaimFacts) -> tuple[list[str], str]:
 
 
 def _budget(facts: ClaimFacts) -> tuple[Any, str]:
-    """Compare launched budgets: {steps} in the recorded commands, or the contract's unit."""
+    """Compare the launched budgets by {steps} in the recorded commands, or the contract's unit."""
     is_timed = facts.equal_budget == "wall_clock"
     amounts = [run.wall_s if is_timed else run.launched_steps for run in facts.runs]
     if not is_timed and not any(amounts):

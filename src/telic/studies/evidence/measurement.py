@@ -1,4 +1,4 @@
-"""Measure ended runs from their files, and monitor live runs.
+"""Measure finished runs based on their files, and monitor live runs.
 
 The score comes from the contract's evaluator, on seeds unseen in training, or else from the
 training log. Monitoring reports whether a run is alive and learning; it never stops runs.
@@ -41,7 +41,7 @@ _KINDS = {"tensorboard": "tensorboard", "csv": "csv", "json": "json", "stdout": 
 
 
 class Measurement(DocumentPart):
-    """Measured values of a run. None means not measured."""
+    """Measured values of a run. Values that were not measured are None."""
 
     run: str
     candidate: str
@@ -95,7 +95,7 @@ class RunLog(NamedTuple):
 def analyze_run(
     study: Study, run: str, actor: StudyActor, *, is_unusable: bool = False
 ) -> Evidence:
-    """Measure an ended run and record the result as evidence. Idempotent.
+    """Measure a finished run and record the result as evidence. This is idempotent.
 
     If a log is unreadable, the run is not measured and `problem` gives the reason. A run
     whose files changed after it ended is not measured; with `is_unusable` it is recorded
@@ -174,7 +174,7 @@ def analyze_run(
 
 
 def _means(tables: list[dict[str, float]]) -> dict[str, float]:
-    """Return the mean of each key common to all tables."""
+    """Return the mean of each key that all tables contain."""
     keys = [key for key in tables[0] if all(key in each for each in tables)]
     return {key: fmean(each[key] for each in tables) for key in keys}
 
@@ -233,7 +233,7 @@ def read_run_log(study: Study, run: str) -> RunLog:
 
 
 def _log_path(study: Study, run: str) -> Path:
-    """Return the extractor's input path, in the run's artefacts or else in the run folder."""
+    """Return the extractor's input path, in the run's output folder or else in the run folder."""
     bases = (study.folder.artefacts(run), study.folder.run(run))
     paths = [base / study.metric_spec.extractor.path for base in bases]
     return next((path for path in paths if path.exists()), paths[0])
@@ -253,7 +253,7 @@ def _last_step(series: Mapping[str, Series]) -> float | None:
 
 
 def missing_outputs(study: Study, run: str) -> list[str]:
-    """Return the required outputs of a complete run that are missing."""
+    """Return the missing outputs that a complete run must have."""
     outputs, artefacts, missing = study.adapter.outputs, study.folder.artefacts(run), list[str]()
     marker, glob = outputs.completion.marker_file, outputs.checkpoint_glob
     if marker is not None and not (artefacts / marker.removeprefix("{run_dir}/")).is_file():
@@ -379,7 +379,7 @@ def monitor_run(study: Study, run: str, actor: StudyActor) -> MonitorReport:
 
 
 def open_alerts(events: Iterable[JournalEntry], runs: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return the uncleared alerts of the given runs: severity by run and signature."""
+    """Return the severity of the open alerts of the given runs by run and signature."""
     found: dict[str, dict[str, str]] = {run: {} for run in runs}
     for event in events:
         alerts = found.get(str(event.subject))

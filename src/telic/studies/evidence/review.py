@@ -1,4 +1,4 @@
-"""Reward reflection, and candidate reviews that resolve reward-hacking risk.
+"""Reflection on rewards, and candidate reviews that resolve a risk of reward hacking.
 
 A passing self-review counts only after a person has approved the candidate with it on record. A
 review that finds an exploit always counts.
@@ -60,7 +60,7 @@ def review_candidate(
 
 
 def may_be_author(author: StudyActor, reviewer: StudyActor) -> bool:
-    """Return whether a reviewer may be the author under another name.
+    """Return whether a reviewer could be the author under another name.
 
     People are distinct from agents and identified by name. Two agents are distinct only if both
     state their sessions and these differ.
@@ -88,7 +88,7 @@ def last_review(study: Study, candidate: str) -> Evidence | None:
 
 
 def is_approved_knowing(study: Study, review: Evidence) -> bool:
-    """Return whether a person approved the reviewed candidate after the review."""
+    """Return whether a person approved the candidate after it was reviewed."""
     entry = study.state.evidence[review.id]
     candidate = entry.candidate
     if candidate is None or study.standing("experiment", candidate).status != "approved":
@@ -122,7 +122,7 @@ def hacking_levels(study: Study) -> tuple[str, ...]:
 
 
 def is_reviewed(study: Study, candidate: str) -> bool:
-    """Return whether the current content was reviewed since its risk was first high.
+    """Return whether the current content was reviewed after its risk first became high.
 
     One review also covers later runs of the same content.
     """
@@ -137,7 +137,7 @@ def is_reviewed(study: Study, candidate: str) -> bool:
 
 
 def is_unreviewed(study: Study, candidate: str) -> bool:
-    """Return whether a candidate's last reflection has an unreviewed high risk."""
+    """Return whether a candidate's last reflection shows a high risk that was not reviewed."""
     reflections = study.evidence_names("reflection", candidate=candidate)
     is_risky = bool(reflections) and _level(study, reflections[-1]) == "high"
     return is_risky and not is_reviewed(study, candidate)
@@ -216,7 +216,7 @@ class Reflection(Document):
 
 
 class ReflectionResult(DocumentPart):
-    """Reflection with the evidence to cite in a candidate."""
+    """Reflection together with the evidence that a candidate cites."""
 
     reflection: Reflection
     evidence: Evidence

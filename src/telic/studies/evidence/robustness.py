@@ -1,4 +1,4 @@
-"""Robustness measured from runs: feasible parameter ranges and learnable cases.
+"""Robustness measurements from runs: feasible parameter ranges and learnable cases.
 
 Both are measured: the protocol evaluates every run under its perturbations (`parameter`, `value`),
 and this module summarizes the scores of a candidate's finished runs. Numbers not measured by a run
@@ -98,7 +98,7 @@ def _measured(study: Study, candidate: str) -> list[Measurement]:
 def probe_candidate(
     study: Study, candidate: str, actor: StudyActor
 ) -> tuple[ProbeSummary, Evidence]:
-    """Find and record the range of each parameter that retains 80 % of the score.
+    """Find and record the range of each parameter within which 80 % of the score is retained.
 
     Raises StudyError E_PROBE_RUNS if too few runs were evaluated under perturbations.
     """

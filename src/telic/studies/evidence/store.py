@@ -40,7 +40,7 @@ def add_evidence(
     run: str | None = None,
     candidate: str | None = None,
 ) -> Evidence:
-    """Write an evidence record and commit it. Identical facts give the same evidence.
+    """Write an evidence record and commit it. Identical facts result in the same evidence.
 
     The file is written before the ledger entry: a crash in between leaves an orphan, never an
     entry without its file. A record about a run is also linked to its candidate.
@@ -77,7 +77,7 @@ def add_evidence(
 
 
 def why_unsealed(record: dict[str, Any], folder: Path, key: str) -> str | None:
-    """Return why an exit record fails verification, or None if its signature is valid."""
+    """Return the reason why an exit record fails verification, or None if it is valid."""
     if not hmac.compare_digest(seal_of(record, key).encode(), str(record.get("seal")).encode()):
         return "exit.json was not written by the supervisor of the run"
     listed = folder / MANIFEST_FILE
@@ -143,7 +143,7 @@ def _evidence(study: Study) -> Iterator[str]:
 
 
 def _revisions(study: Study) -> Iterator[str]:
-    """Compare every revision with its last recorded or validated hash."""
+    """Compare every revision with the hash that was last recorded or validated."""
     known: dict[tuple[str, int], dict[str, Any]] = {}
     at: dict[str, int] = {}
     kinds = ("candidate.created", "candidate.revised", "candidate.validated")

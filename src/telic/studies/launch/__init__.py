@@ -1,1 +1,1 @@
-"""Launch path of all experiments: gates, permit, launcher, supervisor, recovery."""
+"""Launch of all experiments: gates, permits, launcher, supervisor and recovery."""

@@ -37,7 +37,7 @@ class TreeManifest(Record):
 
 
 def mode_of(folder: StudyFolder, candidate: Candidate) -> TreeMode:
-    """Return the tree mode: in place only while the code matches the base commit."""
+    """Return the tree mode, which is in place only if the code matches the base commit."""
     mode, base, root = candidate.isolation.mode, candidate.base_commit, folder.root
     if mode != "in_place" or base is None or not git_read.is_repository(root):
         return mode
@@ -61,13 +61,13 @@ def _own_tree(folder: StudyFolder, candidate: Candidate) -> Path:
 
 
 def _manifest_file(folder: StudyFolder, candidate: Candidate) -> Path:
-    """Return the manifest's path, outside the tree because the tree must not change."""
+    """Return the path of the manifest, which is outside the tree so that the tree is unchanged."""
     tree = _own_tree(folder, candidate)
     return tree.with_name(f"{tree.name}.json")
 
 
 def is_made(folder: StudyFolder, candidate: Candidate) -> bool:
-    """Return whether the candidate's worktree exists and is complete."""
+    """Return whether the worktree of the candidate exists and is complete."""
     return _manifest_file(folder, candidate).exists() and _own_tree(folder, candidate).is_dir()
 
 
@@ -127,7 +127,7 @@ def prepare_evaluator(folder: StudyFolder, candidate: Candidate, protocol: Proto
 
 
 def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) -> list[str]:
-    """Return how the candidate's tree deviates from its base plus its change.
+    """Return the differences between the candidate's tree and its base plus its change.
 
     With `excepted` the contract waives the need for a separate tree.
     """
@@ -161,7 +161,7 @@ def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) 
 
 
 def remove_tree(folder: StudyFolder, candidate: Candidate) -> None:
-    """Remove a worktree unless it holds results besides its change."""
+    """Remove a worktree unless it contains results in addition to its change."""
     is_own = mode_of(folder, candidate) == "worktree" and is_made(folder, candidate)
     if is_own and not tree_problems(folder, candidate, excepted=False):
         _git(folder.root, "worktree", "remove", "--force", str(_own_tree(folder, candidate)))

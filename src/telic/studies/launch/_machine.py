@@ -92,7 +92,7 @@ def read_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def preflight(machine: Machine, hardware: Hardware, gpus: tuple[int, ...]) -> list[str]:
-    """Return one sentence per requirement of a run on `gpus` that this machine lacks."""
+    """Return one sentence per requirement of a run on `gpus` that this machine does not meet."""
     problems: list[str] = []
     disk, least = machine.free_disk_gb, hardware.min_free_disk_gb
     if least is not None and disk < least:

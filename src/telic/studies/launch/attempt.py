@@ -1,4 +1,4 @@
-"""Launch requests and attempts: a snapshot of the study and the exact command.
+"""Launch requests, and launch attempts with a snapshot of the study and the exact command.
 
 Unreadable data raises a TelicError, which fails the gates that depend on it with its
 message. The other gates are still evaluated.
@@ -105,7 +105,7 @@ def next_request(
 
 
 def reservation_of(contract: Contract, plan: Plan, phase: StudyPhase) -> Amounts:
-    """Return the estimated cost of one run, as its share of the plan's estimate."""
+    """Return the estimated cost of one run as a share of the plan's estimate."""
     shares = {each: contract.phase_share(each, plan.steps) for each in (*plan.phases, phase)}
     total = sum(shares[each] * (len(plan.seeds.get(each, ())) or 1) for each in plan.phases)
     share = shares[phase] / total if total else 1.0
@@ -309,7 +309,7 @@ class LaunchAttempt:
 
     @property
     def order(self) -> dict[str, Any]:
-        """Order of the supervisor (cmd.json), sufficient to restart the run manually.
+        """Instructions for the supervisor (cmd.json), sufficient to restart the run manually.
 
         Lists all importable files of the evaluator's checkout, verified before it runs.
         """

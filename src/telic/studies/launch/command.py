@@ -47,7 +47,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def redact_keys(text: str) -> str:
-    """Redact keys of known formats. Digests and code are unchanged."""
+    """Redact keys in known formats. Digests and code remain unchanged."""
     return _SHAPES.sub(REDACTED, text)
 
 
@@ -188,7 +188,7 @@ def import_path(tree: Path) -> dict[str, str]:
 def build_command(
     adapter: Adapter, spec: CommandSpec, values: Values, root: Path, home: Path | None = None
 ) -> Command:
-    """Return the command with every placeholder filled; `root` is the tree that it runs in.
+    """Return the command with every placeholder filled in. `root` is the tree that it runs in.
 
     Environments and programs missing in a worktree are taken from `home`, the repository.
     Seed and overrides are appended if the command has no placeholder for them.
@@ -267,7 +267,7 @@ def _override_words(adapter: Adapter, values: Values) -> list[str]:
 
 
 def shell_problems(argv: tuple[str, ...]) -> list[str]:
-    """Return the words of a command that need a shell or expose a secret."""
+    """Return the arguments of a command that need a shell or expose a secret."""
     problems: list[str] = []
     if Path(argv[0]).name in _SHELLS and any(w.startswith("-") and "c" in w for w in argv[1:2]):
         problems.append(f"{argv[0]} {argv[1]} would hide the command in a shell string")
@@ -335,7 +335,7 @@ def _worlds(protocol: Protocol) -> dict[str, Perturbation]:
 
 
 def expected_names(protocol: Protocol, phase: StudyPhase) -> tuple[str, ...]:
-    """Return the names of a phase's evaluations. A smoke test runs one of each kind."""
+    """Return the names of the evaluations in a phase. A smoke test runs one of each kind."""
     if protocol.command is None:
         return ()
     seeds = protocol.eval_seeds[:1] if phase == "smoke" else protocol.eval_seeds
@@ -352,7 +352,7 @@ def plan_evaluations(
     home: Path,
     device: str,
 ) -> tuple[RunStep, ...]:
-    """Return the evaluations after training in the evaluator's tree, empty without evaluator.
+    """Return the evaluations after training, or an empty list without an evaluator.
 
     Compiled files in the tree are ignored, since the training could have written them.
     """

@@ -1,4 +1,4 @@
-"""Launch a run: check gates, prepare, recheck under the lock, announce, start, record.
+"""Launch a run: check the gates, prepare, check again under the lock, start, and record.
 
 This is the only way to start a run, so every training process has passed all gates.
 """
@@ -85,7 +85,7 @@ def look(study: Study, request: LaunchRequest, *, processes: bool = True) -> Dry
 
 
 def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchResult:
-    """Start one run, or record and raise the refusal.
+    """Start one run, or record the refusal and raise it as an error.
 
     Raises StudyError E_CONFIRM, the error of a closed gate, or EnvironmentBlocked E_LAUNCHER.
     """
@@ -136,7 +136,7 @@ def _first_attempt(study: Study, request: LaunchRequest, *, processes: bool) -> 
 def _refuse_closed(
     study: Study, attempt: LaunchAttempt, results: Sequence[CheckResult], actor: StudyActor
 ) -> None:
-    """Record and raise the refusal if a gate is closed."""
+    """Record the refusal and raise it as an error if a gate is closed."""
     if closed := [each for each in results if not each.passed]:
         request, reasons = attempt.request, {each.id: each.why for each in closed}
         facts = {"run": attempt.run_id, "phase": request.phase, "seed": request.seed}
@@ -148,7 +148,7 @@ def _refuse_closed(
 def _intent(
     attempt: LaunchAttempt, results: Sequence[CheckResult], actor: StudyActor
 ) -> dict[str, Any]:
-    """Return the ledger announcement of a run. Details are in its folder."""
+    """Return the ledger entry that announces a run. Details are in its folder."""
     request, takes_steps = attempt.request, any("{steps}" in x for x in attempt.spec.argv)
     return {
         "run": attempt.run_id,
@@ -203,7 +203,7 @@ def _write_run_folder(attempt: LaunchAttempt) -> None:
 
 
 def _start(attempt: LaunchAttempt) -> dict[str, Any]:
-    """Start the supervisor, which detaches immediately, and return its claim.
+    """Start the supervisor, which detaches immediately, and return its claim file.
 
     Raises EnvironmentBlocked E_LAUNCHER.
     """

@@ -31,12 +31,12 @@ class RunProcess:
 
     @property
     def claim(self) -> dict[str, Any] | None:
-        """Claim by the supervisor, or by a recovery that gave up the launch (pid.json), or None."""
+        """Content of pid.json, written by the supervisor or by a recovery that gave up, or None."""
         return self._read(supervisor.PID_FILE)
 
     @property
     def exit_record(self) -> dict[str, Any] | None:
-        """Exit record of the run, or None while it runs or if it left no record."""
+        """Exit record of the run, or None if it is still running or left no record."""
         return self._read(supervisor.EXIT_FILE)
 
     @property
@@ -51,7 +51,7 @@ class RunProcess:
 
     @property
     def state(self) -> ProcessState:
-        """State of the launch. `gone` means the supervisor left no exit record."""
+        """State of the launch. `gone` means that the supervisor left no exit record."""
         claim = self.claim
         if claim is not None and "given_up" in claim:
             return "given_up"

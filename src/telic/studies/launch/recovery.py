@@ -1,4 +1,4 @@
-"""Reconcile the ledger with processes: determine the outcome of runs recorded as live.
+"""Reconcile the ledger with the processes of runs that it records as live.
 
 announced, no supervisor claimed it    give it up, release its reservation
 claimed, the supervisor lives          adopt it
@@ -35,7 +35,7 @@ _TIMED_OUT = 124
 
 
 def reconcile(study: Study, *, processes: bool = False) -> dict[str, str]:
-    """Reconcile the ledger with the processes and return each run's outcome. Idempotent.
+    """Reconcile the ledger with the processes, and return each run's outcome. Idempotent.
 
     With `processes` git may be started to remove worktrees of decided candidates.
     """
@@ -107,7 +107,7 @@ def _reconcile_run(study: Study, name: str) -> str:
 
 
 def record_start(study: Study, run: str, nonce: str, identity: dict[str, Any]) -> None:
-    """Record a started run. The first of a phase makes its validated candidate launched."""
+    """Record a started run. With its first run, a validated candidate becomes launched."""
     candidate = study.state.runs[run].candidate
     facts = {"run": run, "nonce": nonce, "candidate": candidate, "identity": identity}
     if study.state.candidates[candidate].status == CandidateStatus.VALIDATED:
@@ -141,7 +141,7 @@ def _settle(study: Study, name: str, ended: dict[str, Any]) -> None:
 def _ending(
     study: Study, name: str, ended: dict[str, Any], *, is_remote: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Return the kind of ending. An exit code alone never proves success."""
+    """Return how the run ended. An exit code alone is never sufficient for success."""
     asked, code = RunProcess(study.folder.run(name)).stop_request or {}, ended.get("code")
     evaluations = ended.get("evaluations") or ()
     codes = {code, *(each["code"] for each in evaluations)}
@@ -168,7 +168,7 @@ def _ending(
 
 
 def _amounts(run: RunState, wall_s: float | None, cpu_s: float | None) -> dict[str, float]:
-    """Return the cost of a run. Allocated GPUs are charged even when idle."""
+    """Return the cost of a run. Allocated GPUs count even when they are idle."""
     amounts = {"launches": 1.0}
     if wall_s is not None:
         hours = wall_s / _HOUR_S
@@ -189,7 +189,7 @@ class DueMove(NamedTuple):
 
 
 def due_move(study: Study, name: str) -> DueMove | None:
-    """Return the transition due because a candidate's runs have ended, or None."""
+    """Return the transition that is due after a candidate's runs have ended, or None."""
     held = study.candidate_state(name)
     if held.status != CandidateStatus.LAUNCHED or held.phase is None:
         return None

@@ -95,7 +95,7 @@ def is_alive(pid: int, ticks: int | None) -> bool:
 
 
 def session_members(session: int) -> Iterator[int]:
-    """Yield the other live processes of a session."""
+    """Yield the other live processes of an operating system session."""
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit() and int(name) != os.getpid():
             with contextlib.suppress(OSError):
@@ -175,7 +175,7 @@ def importable_files(tree: Path) -> dict[str, str]:
 
 
 def _packages(program: Path) -> str:
-    """Return a hash of an interpreter's packages from file names, sizes and times."""
+    """Return a hash of an interpreter's packages based on file names, sizes and times."""
     with program.open("rb") as file:
         first = file.readline(512)
     if first.startswith(b"#!"):  # interpreter from the shebang of an installed command
@@ -259,7 +259,7 @@ class _Supervisor:
         return self._finish(key, claimed["at"], results)
 
     def _written(self) -> set[Path]:
-        """Return the paths that match the order's `collect` pattern."""
+        """Return the paths that match the `collect` pattern."""
         pattern = self.order.get("collect")
         return set(Path(self.order["cwd"]).glob(pattern)) if pattern else set()
 
@@ -270,7 +270,7 @@ class _Supervisor:
                 shutil.move(path, self.folder / "artefacts" / path.name)
 
     def _check_code(self, step: dict[str, Any]) -> str | None:
-        """Record the evaluator's code, interpreter and packages; return why it may not run."""
+        """Record the evaluator's code, interpreter and packages, and return why it may not run."""
         wanted = self.order["evaluator"]
         tree, files = Path(wanted["tree"]), wanted["files"]
         present = {name: _hash(tree / name) for name in files if (tree / name).is_file()}

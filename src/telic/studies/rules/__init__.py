@@ -1,1 +1,1 @@
-"""Study rules: checks, gates, stop rules, phases and objections."""
+"""Rules of a study: checks, gates, stop rules, phases and objections."""

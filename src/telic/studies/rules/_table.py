@@ -1,4 +1,4 @@
-"""Rule tables. Every rule is evaluated and yields the problems of its subject."""
+"""Tables of rules. All rules are evaluated, and each yields the problems of its subject."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from telic.studies.documents.candidate import CheckResult
 
 
 class Problem(NamedTuple):
-    """Problem with the name of a specific remedy."""
+    """Problem with the name of a remedy."""
 
     why: str
     remedy: str = ""
@@ -27,7 +27,7 @@ class RuleResult(CheckResult):
 
 
 class Rule(NamedTuple):
-    """Row of a rule table: title, remedy, and the function that yields problems."""
+    """Rule with a title, a remedy, and a function that yields problems."""
 
     title: str
     mend: str
@@ -35,7 +35,7 @@ class Rule(NamedTuple):
 
 
 def rule(table: dict[str, Rule], code: str, title: str, mend: str) -> Callable[..., Any]:
-    """Decorator that registers a function yielding a subject's problems in a rule table."""
+    """Decorator that adds a function that yields a subject's problems to a rule table."""
 
     def enter(function: _Function) -> _Function:
         table[code] = Rule(title, mend, function)

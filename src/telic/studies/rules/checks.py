@@ -164,7 +164,7 @@ class _Case:
 
     @cached_property
     def touched(self) -> tuple[str, ...]:
-        """All repository files that the change writes."""
+        """All repository files that the change modifies."""
         brought = [file.path for file in self.candidate.change.files]
         return tuple(dict.fromkeys([*(self.patch.files if self.patch else ()), *brought]))
 
@@ -297,7 +297,7 @@ def _why_outside(value: Any, allowed: ParamRange) -> str | None:
 
 @_check("V06", "steps not too large", "use smaller steps from the parent's value")
 def _steps_small(case: _Case) -> Problems:
-    """Measure parameter steps from the actual value in the first parent or the baseline."""
+    """Measure parameter steps relative to the value in the first parent or the baseline."""
     start = dict(case.study.contract.baseline.overrides)
     for parent in case.candidate.parents[:1]:
         if parent in case.others:
@@ -495,7 +495,7 @@ def _affordable(case: _Case) -> Problems:
 
 
 def _effect(study: Study, candidate: Candidate) -> dict[str, Any]:
-    """Return the effect of a change in a normal form: the values it sets.
+    """Return the effect of a change in a normal form, i.e. the values that it sets.
 
     An unchanged value counts only if the parent set it; otherwise it would be the default.
     """

@@ -1,4 +1,4 @@
-"""Launch gates G01 to G24. All are evaluated and recorded, and all must be open.
+"""Launch gates G01 to G24, which are all evaluated and recorded. All must be open.
 
 G01 to G12: the launch is confirmed, records are intact, approvals are valid, and the candidate is
 the validated one in its phase, seeds and scope. G13 to G24: the machine and the time are suitable,
@@ -71,7 +71,7 @@ def evaluate(attempt: LaunchAttempt, only: Sequence[str] | None = None) -> tuple
 
 
 def refusal(closed: Sequence[CheckResult]) -> StudyError:
-    """Return the error for closed gates. The gates determine its class and exit code."""
+    """Return the error for closed gates, whose class and exit code depend on the gates."""
     codes = [each.id for each in closed]
     first = "G03" if "G03" in codes else codes[0]
     kind = _ERRORS.get(first, GateRefused) if first == "G03" or len(codes) == 1 else GateRefused
@@ -85,7 +85,7 @@ def _gate(code: str, title: str, mend: str) -> Callable[..., Any]:
 
 
 def _is_control(attempt: LaunchAttempt) -> bool:
-    """Return whether the run is a control arm of an accepted candidate for a challenger."""
+    """Return whether the run evaluates an accepted candidate as the control for a challenger."""
     return attempt.held.status == CandidateStatus.ACCEPTED
 
 
@@ -129,7 +129,7 @@ def _approved(attempt: LaunchAttempt) -> Problems:
 
 @_gate("G06", "experiment approved", "a person approves it: telic study approve experiment")
 def _experiment_approved(attempt: LaunchAttempt) -> Problems:
-    """Require approval of the candidate or its class; for an exploit, one after the review."""
+    """Require approval of the candidate or its class, and after a reviewed exploit a new one."""
     name = attempt.request.candidate
     standing = attempt.study.experiment_standing(name, attempt.request.phase)
     if exploit := standing_exploit(attempt.study, name):
@@ -392,7 +392,7 @@ def _harmless(attempt: LaunchAttempt) -> Problems:
 
 
 def word_problems(argv: tuple[str, ...]) -> Iterator[str]:
-    """Yield problems for words of a command that delete or install."""
+    """Yield problems for arguments of a command that delete or install something."""
     names = [word.rsplit("/", 1)[-1] for word in argv]
     for word in filter(_DESTRUCTIVE.match, argv):
         yield f"{word} deletes existing files"

@@ -1,4 +1,4 @@
-"""Result rules: phases, reviews, conditions, the incumbent's gain, and stop rules.
+"""Rules on results: phases, reviews, conditions, the incumbent's gain, and stop rules.
 
 Stop rules are evaluated before every launch and at every step of the loop, and recorded when they
 fire. Ledger integrity and agreement with the contract are also checked here.
@@ -127,7 +127,7 @@ def _scores(study: Study, candidate: str, phase: StudyPhase) -> dict[int, float]
 
 
 def standing_exploit(study: Study, candidate: str) -> str | None:
-    """Return the finding of the last review of the current candidate if it reports an exploit.
+    """Return the finding if the last review of the current candidate reports an exploit.
 
     Such a candidate is not launched. Returns None once a person has approved it after the
     review.
@@ -148,7 +148,7 @@ _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operato
 
 
 class Condition(NamedTuple):
-    """Comparison of a metric or the gain with a number: `success < 0.6` or `gain < 0.02`."""
+    """Comparison of a metric or the gain with a number, e.g. `success < 0.6`."""
 
     what: str
     comparison: str
@@ -235,7 +235,7 @@ def _is_kept(study: Study, candidate: str) -> bool:
 
 
 def is_checked(study: Study) -> bool:
-    """Return whether the incumbent needs no check: a baseline, already checked, or kept."""
+    """Return whether the incumbent needs no check because it is a baseline, checked or kept."""
     held = study.incumbent
     if held is None or study.candidate_state(held.candidate).kind == "baseline":
         return True
@@ -244,7 +244,7 @@ def is_checked(study: Study) -> bool:
 
 @fact
 def check_incumbent(study: Study) -> IncumbentCheck | None:
-    """Compare the incumbent's gain on fresh seeds with the claimed gain; None if unknown.
+    """Compare the incumbent's gain on fresh seeds with its claimed gain, if both are known.
 
     The gain holds if the interval lies above half the claimed gain, and is lost if below.
     Also returns None for a baseline, or after a person has decided to keep the incumbent.
@@ -296,7 +296,7 @@ def ledger_problems(study: Study) -> tuple[str, ...]:
 
 @fact
 def agreement_problems(study: Study) -> tuple[str, ...]:
-    """Return where files and approvals deviate from the agreed versions."""
+    """Return the differences of files and approvals from the agreed versions."""
     try:
         agreed = {
             "contract.yaml differs from the agreed version": study.is_contract_agreed,
@@ -350,7 +350,7 @@ def _budget_exhausted(study: Study, rule: StopRule) -> str | None:
 
 
 def _counted(study: Study, rule: StopRule) -> str | None:
-    """Return why the limit of created or decided candidates is reached, or None."""
+    """Return the limit of created or decided candidates that was reached, or None."""
     tried = [each for each in study.state.candidates.values() if each.kind != "baseline"]
     count = len(tried) if rule.rule == "max_candidates" else len(_final(study.state))
     what = "candidates" if rule.rule == "max_candidates" else "decisions"
@@ -433,7 +433,7 @@ _DEFAULT: tuple[StopName, ...] = (
 
 
 def check_stops(study: Study) -> list[Stop]:
-    """Return the stop rules of the contract and the default ones that currently hold."""
+    """Return the stop rules, from the contract and by default, that currently hold."""
     rules: dict[StopName, StopRule] = {name: StopRule(rule=name) for name in _DEFAULT}
     rules |= {rule.rule: rule for rule in study.state.stop_rules if rule.rule in _RULES}
     stops: list[Stop] = []
@@ -447,7 +447,7 @@ def check_stops(study: Study) -> list[Stop]:
 
 @fact
 def standing_stops(study: Study) -> tuple[Stop, ...]:
-    """Return the stop rules that hold now, or fired earlier and were not lifted."""
+    """Return the stop rules that hold now, or that fired earlier and were not lifted."""
     # A person who reopens a study acknowledges the rules that had fired.
     waived = {
         (event.data["rule"], event.data.get("why", ""))

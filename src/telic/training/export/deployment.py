@@ -271,7 +271,7 @@ def row_of(values: Any) -> Reals:
 
 
 def read_deployment(text: str) -> Deployment:
-    """Parse the content of deploy.json; raises BadFile with the name of an invalid field."""
+    """Parse the content of deploy.json. Raises BadFile with the name of an invalid field."""
     try:
         return Deployment.model_validate_json(text)
     except ValidationError as error:

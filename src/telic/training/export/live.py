@@ -235,7 +235,7 @@ def _about(
 
 
 def seen_blocks(env: MujocoEnv) -> tuple[SeenBlock, ...]:
-    """Return the observation blocks of MuJoCo fields; raises UsageError if there are none."""
+    """Return the observation blocks of MuJoCo fields. Raises UsageError if there are none."""
     if not env.task.seen:
         raise UsageError(
             f"The observation of {env.spec.id} contains values that are not MuJoCo fields, so a "
