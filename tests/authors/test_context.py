@@ -18,6 +18,7 @@ from telic.quantities import QUANTITIES
 from telic.quantities.reference import describe_quantities
 from telic.storage.layout import SessionFolder
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
+from tests.training.small import small_job, train_here
 
 
 def context(folder, name, **options):
@@ -49,6 +50,13 @@ def test_it_is_made_once_and_says_how_the_session_decides(tmp_path):
         assert part in first, part
     (tmp_path / "session" / "context.md").write_text(first + "kept")
     assert context(tmp_path, "HalfCheetah-v5") == first + "kept"
+
+
+def test_a_policy_of_the_native_reward_adds_a_column(tmp_path):
+    train_here(small_job(evaluations=1), tmp_path)
+    text = context(tmp_path, "HalfCheetah-v5")
+    assert "| at rest | random actions | native policy | meaning |" in text
+    assert ".." in rows_of(text)["forward_velocity"][5]
 
 
 def test_quantities_have_numbers_at_rest_and_under_random_actions(tmp_path):

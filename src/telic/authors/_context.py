@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -25,6 +26,7 @@ from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import EnvSpec
 from telic.envs.tasks import RULES
+from telic.errors import TelicError
 from telic.judges.criteria import Criterion
 from telic.judges.demonstrations import Examples, open_env
 from telic.judges.episode import recorded_together
@@ -42,9 +44,11 @@ from telic.robots.terrain import (
     steepest,
     steps_of,
 )
-from telic.storage.files import write_text
+from telic.storage.files import read_fields, write_text
+from telic.storage.layout import list_runs
 from telic.storage.reading import read_text
-from telic.storage.trajectories import RECORDED, Trajectory
+from telic.storage.trajectories import RECORDED, Trajectory, read_trajectory
+from telic.training.plan import OWN
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _NARROWLY = 0.1
@@ -58,6 +62,9 @@ _MOST_PARTS = 4
 """maximum number of components of a quantity that are listed with separate ranges"""
 _SIGN = re.compile(r"positive|negative|1 is|turn")
 """pattern of second sentences to keep in a quantity's description: sign conventions"""
+
+_SEARCHED = 20
+"""number of earlier runs searched for one trained with the environment's native reward"""
 
 
 @cache
@@ -88,7 +95,7 @@ def session_context(brief: Brief) -> str:
     """Return the shared prompt prefix of a session, generated once and cached in its folder."""
     path = brief.folder.context
     if not path.exists():
-        spec, config, episodes = brief.spec, brief.config, _recorded(brief.config.env)
+        spec, config, episodes = brief.spec, brief.config, _recorded(brief)
         starts, noise = "as the environment itself draws them", "reset_noise_scale"
         if (scale := spec.arguments.get(noise)) is not None:
             starts = f"the resting pose with random noise of ±{scale:g} on positions and velocities"
@@ -137,8 +144,9 @@ def _quantities(
     return rows
 
 
-def _recorded(env_id: str) -> dict[str, list[Trajectory]]:
-    """Return episodes at rest and with random actions."""
+def _recorded(brief: Brief) -> dict[str, list[Trajectory]]:
+    """Return episodes at rest, with random actions, and of a native-reward policy if available."""
+    env_id = brief.config.env
     env = open_env(env_id, {}, 2 * _ROWS)
     names = tuple(f"{kind}{row}" for kind in ("rest", "random") for row in range(_ROWS))
     random, moments = torch.Generator().manual_seed(0), list[Transition]()
@@ -158,7 +166,23 @@ def _recorded(env_id: str) -> dict[str, list[Trajectory]]:
         obs = step.obs
     made = Examples.of(env_id, {}, env, names, moments)
     rows = [made.trajectory(name) for name in names]
-    return {_REST: rows[:_ROWS], "random actions": rows[_ROWS:]}
+    found = {_REST: rows[:_ROWS], "random actions": rows[_ROWS:]}
+    native = _native(brief)
+    return {**found, "native policy": native} if native else found
+
+
+def _native(brief: Brief) -> list[Trajectory]:
+    """Return the last evaluation of a policy trained with the environment's native reward."""
+    for run in list_runs(brief.folder.path.parent)[:_SEARCHED]:
+        with suppress(TelicError):  # a damaged run is skipped
+            for member in run.members():
+                kinds = {"env": str, "reward": str, "env_args": dict[str, Any] | None}
+                asked = read_fields(member.config, **kinds)
+                is_native = asked["env"] == brief.config.env and asked["reward"] == OWN
+                if is_native and (recorded := member.trajectories()):
+                    where = asked["env"], asked["env_args"] or {}
+                    return [read_trajectory(recorded[-1].path, where)]
+    return []
 
 
 def _ranges(
