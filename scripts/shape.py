@@ -81,7 +81,7 @@ LINES: dict[tuple[str, ...], Limit] = {
     ("session", "bench"): Limit(5_000, 5_926),
     ("search",): Limit(4_000, 4_071),
     ("tracking", "motions"): Limit(9_500, 9_585),
-    ("studies", "plugin"): Limit(11_000, 12_860),
+    ("studies", "plugin"): Limit(11_000, 12_880),
     ("verbs", "cli", "mcp", "web", "connections", "gym"): Limit(10_000, 10_933),
     ("report",): Limit(1_500, 1_262),
 }

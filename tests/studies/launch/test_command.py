@@ -99,6 +99,7 @@ KEYS = (
     "AKIA" + "ABCD1234" * 2,
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
     "-----BEGIN RSA PRIVATE KEY-----\nabc\ndef",
+    "q7Rk2LpZx9TfW4bN8sVd3HyJ",
 )
 ORDINARY = (
     "/usr/local/lib/python3.11/site-packages/gymnasium/envs/mujoco",

@@ -7,8 +7,10 @@ secrets are withheld.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +41,9 @@ _SHAPES = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*"
     r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"  # name and password in an address
 )
+_PIECE = re.compile(r"[A-Za-z0-9+]{20,}")
+_LEAST_BITS = 4.0
+"""entropy per character of a key; a hexadecimal digest has at most 4.0, English words about 3.5"""
 
 
 def is_secret_name(name: str) -> bool:
@@ -47,8 +52,19 @@ def is_secret_name(name: str) -> bool:
 
 
 def redact_keys(text: str) -> str:
-    """Redact keys in known formats. Digests and code remain unchanged."""
-    return _SHAPES.sub(REDACTED, text)
+    """Redact keys in known formats and random-looking ones. Digests and code remain unchanged."""
+    pieces = set(filter(_is_random, _PIECE.findall(text := _SHAPES.sub(REDACTED, text))))
+    for piece in sorted(pieces, key=len, reverse=True):
+        text = text.replace(piece, REDACTED)
+    return text
+
+
+def _is_random(piece: str) -> bool:
+    """Return whether a piece has many kinds of characters and a high entropy."""
+    if not all(re.search(kind, piece) for kind in ("[a-z]", "[A-Z]", "[0-9]")):
+        return False
+    shares = [count / len(piece) for count in Counter(piece).values()]
+    return -sum(share * math.log2(share) for share in shares) >= _LEAST_BITS
 
 
 def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -276,7 +292,7 @@ def shell_problems(argv: tuple[str, ...]) -> list[str]:
             problems.append(f'"{word}" is a shell operator')
         if re.search(r"[\0\n\r]", word):
             problems.append(f"{word!r} contains a line break or a NUL")
-        if _SHAPES.search(word):
+        if redact_keys(word) != word:
             problems.append("an argument looks like a secret; pass it in the environment")
     return problems
 
