@@ -1,1 +1,1 @@
-"""Shared foundations: configuration, events, seeds, statistics."""
+"""Shared modules for configuration, events, seeds and statistics."""

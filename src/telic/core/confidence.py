@@ -1,4 +1,4 @@
-"""Lower confidence bound of a mean score: valid for any scores in [0, 1] and any sample size.
+"""Lower confidence bounds for mean scores in [0, 1], valid for any distribution and sample size.
 
 Test the hypothesis that the true mean is at most m by betting. A gambler stakes a share b of the
 capital on each score exceeding m, so a score x multiplies the capital by 1 + b (x/m - 1). The
@@ -32,7 +32,7 @@ _ROUNDING = 1e-9
 
 
 def proven_mean(scores: Sequence[float], alpha: float = ALPHA) -> float:
-    """Return the lower confidence bound of a mean score, wrong with probability alpha at most."""
+    """Return a lower confidence bound for a mean score with error probability at most alpha."""
     data = _checked(scores)
     if not data.any():
         return 0.0
@@ -44,7 +44,7 @@ def proven_mean(scores: Sequence[float], alpha: float = ALPHA) -> float:
 
 
 def proves(scores: Sequence[float], mean: float, alpha: float = ALPHA) -> bool:
-    """Return whether `proven_mean(scores, alpha) >= mean`, without computing the bound."""
+    """Return whether `proven_mean(scores, alpha) >= mean` without computing the bound."""
     data = _checked(scores)
     return mean <= 0.0 or (bool(data.any()) and _is_disproved(data, mean, alpha))
 
@@ -65,7 +65,7 @@ def _is_disproved(data: np.ndarray, mean: float, alpha: float) -> bool:
 
 
 def fewest_scores(mean: float, alpha: float) -> int:
-    """Return how many scores of 1 prove a mean, capped at 512 (also if no number suffices)."""
+    """Return the number of scores of 1 that prove a mean, capped at 512."""
     if mean <= 0.0:
         return 1
     if mean >= 1.0:
@@ -75,7 +75,7 @@ def fewest_scores(mean: float, alpha: float) -> int:
 
 
 def spending(iteration: int, policies: int, looks: int, *, is_last: bool) -> float:
-    """Return the error probability allotted to one policy at one look of an iteration."""
+    """Return the error probability allotted to one policy at one interim evaluation."""
     whole = ALPHA / (iteration * (iteration + 1)) / max(1, policies)
     if looks < 1:
         return whole

@@ -1,4 +1,4 @@
-"""Frozen configuration records: reject unknown keys, explain bad values, take dotted overrides."""
+"""Frozen configuration records that reject unknown keys and support dotted overrides."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from telic.errors import ConfigError
 
 
 class Record(BaseModel):
-    """A frozen record that is stored, sent through the API, or used as configuration."""
+    """Base class for frozen records that are stored, sent through the API, or used as settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
 
 class Config(Record):
-    """Settings: every field has a default and a one-line description, which is its help text."""
+    """Base class for settings, whose fields have defaults and one-line help texts."""
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> Self:
-        """Build from plain values. Raises ConfigError that lists every invalid value."""
+        """Create from plain values. Raises ConfigError that lists every invalid value."""
         try:
             return cls.model_validate(values)
         except ValidationError as error:
             raise ConfigError(explain(cls, error)) from None
 
     def override(self, assignments: Iterable[str]) -> Self:
-        """Return a copy with dotted `key=value` assignments applied; values are JSON or text."""
+        """Return a copy with dotted `key=value` assignments applied. Values are JSON or text."""
         values = self.model_dump()
         for assignment in assignments:
             key, equals, text = assignment.partition("=")

@@ -1,4 +1,4 @@
-"""Events: records that are reported to listeners as they occur.
+"""Events, which are reported to listeners as they occur.
 
 A listener is any function of one event and matches on its type. On disk (`events.jsonl` of a run,
 session or search) an event is one line of JSON with its name under `event`; `decode_event`
@@ -20,7 +20,7 @@ from telic.core.config import Record
 
 
 class Event(Record):
-    """A record that is passed to listeners."""
+    """Base class for records that are passed to listeners."""
 
     NAME: ClassVar[str] = ""
     """name on disk"""
@@ -87,7 +87,7 @@ def log_line(event: Event) -> dict[str, Any]:
 
 
 def decode_event(row: Mapping[str, Any], allowed: Collection[str] | None = None) -> Event:
-    """Build the event from plain data, validating every field; unknown fields are ignored.
+    """Create the event from plain data, validating every field and ignoring unknown ones.
 
     Raises:
         ValueError: the event is unknown, or a field is missing or of the wrong type.
@@ -119,7 +119,7 @@ class LogMessage(Event):
 
 
 class VideoProgress(Event):
-    """Progress of rendering a video; not stored on disk."""
+    """Progress of rendering a video, which is not stored on disk."""
 
     NAME = "video.progress"
 
@@ -145,7 +145,7 @@ class TrainStart(Event):
 
 
 class TrainProgress(Event):
-    """Training progress, at most twice per second; not stored on disk."""
+    """Training progress, emitted at most twice per second and not stored on disk."""
 
     NAME = "train.progress"
 
@@ -196,7 +196,7 @@ class SessionIterationStart(Event):
 
 
 class SessionSelected(Event):
-    """Screening of several variants ended; one variant is trained in full."""
+    """Screening of several variants ended, and one variant is selected for full training."""
 
     NAME = "session.selected"
 
@@ -292,7 +292,7 @@ class BenchCase(Event):
 
 
 class BenchEvent(Event):
-    """An event of a case's session; its JSON is that event plus the id of the case."""
+    """Event from the session of a case. Its JSON adds the id of the case to that event."""
 
     case: str
     inner: Event

@@ -1,4 +1,4 @@
-"""Finite scalar quantisation: each dimension of a token is one of L evenly spaced levels.
+"""Finite scalar quantisation, where each token dimension is one of L evenly spaced levels.
 
 No learned parameters. With off = 1/2 for an even L and 0 for an odd one, h = (L - 1)(1 + eps) / 2:
 
@@ -19,7 +19,7 @@ _EPSILON = 1e-3
 
 
 class Quantiser(NamedTuple):
-    """Rounds latents to levels, and converts between levels and their indices."""
+    """Quantiser that rounds latents to levels and converts between levels and their indices."""
 
     levels: int
     """per dimension, at least 2"""
@@ -35,12 +35,12 @@ class Quantiser(NamedTuple):
         return torch.tanh(latent + math.atanh(offset / half)) * half - offset
 
     def __call__(self, latent: Tensor) -> Tensor:
-        """Return the quantised latent z; gradients pass straight through the rounding."""
+        """Return the quantised latent z. Gradients pass straight through the rounding."""
         y = self.bound(latent)
         return _straight_round(y) / (self.levels // 2)
 
     def snap(self, z: Tensor) -> Tensor:
-        """Round z to the nearest grid value; gradients pass straight through."""
+        """Round z to the nearest grid value. Gradients pass straight through."""
         y = (z * (self.levels // 2)).clamp(self._lowest, self._lowest + self.levels - 1)
         return _straight_round(y) / (self.levels // 2)
 
@@ -50,7 +50,7 @@ class Quantiser(NamedTuple):
         return numbers.to(torch.uint8 if self.levels <= 256 else torch.int16)
 
     def values(self, codes: Tensor) -> Tensor:
-        """Return z from level indices: the inverse of `codes`."""
+        """Return z for level indices, i.e. the inverse of `codes`."""
         return (codes.float() + self._lowest) / (self.levels // 2)
 
 

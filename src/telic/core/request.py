@@ -1,4 +1,4 @@
-"""Requests: frozen models from which every interface derives its options.
+"""Frozen request models from which all interfaces derive their options.
 
 A field of a request is an ordinary pydantic field: its description is the help text, its
 constraints are the bounds. A request may therefore inherit a configuration model, whose fields
@@ -72,7 +72,7 @@ class FieldHelp:
     """noun for the value in errors about unknown values; defaults to the field's name"""
 
     def __call__(self, schema: dict[str, Any]) -> None:
-        """Leave the JSON schema unchanged; pydantic stores this object as `json_schema_extra`."""
+        """Leave the JSON schema unchanged. Pydantic stores this object as `json_schema_extra`."""
 
 
 @dataclass(frozen=True)
@@ -102,13 +102,13 @@ class RequestField:
 
     @property
     def alternatives(self) -> tuple[Any, ...]:
-        """The members of a union except None; the type itself if it is not a union."""
+        """The members of a union except None, or the type itself if it is not a union."""
         parts = get_args(self.type) if get_origin(self.type) in (Union, UnionType) else (self.type,)
         return tuple(part for part in parts if part is not type(None))
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The literals of a Literal, or of a sequence of them; empty for other types."""
+        """The values of a Literal type or a sequence of it. Empty for other types."""
         items = [
             item
             for part in self.alternatives
@@ -124,7 +124,7 @@ def argument(help: str, *flags: str, default: Value, **how: Any) -> Value: ...
 @overload
 def argument(help: str, *flags: str, **how: Any) -> Any: ...
 def argument(help: str, *flags: str, default: Any = ..., **how: Any) -> Any:
-    """Return a positional field; if flags are given, it is an option on the command line."""
+    """Return a positional field, which is an option on the command line if it has flags."""
     scope: _FieldScope = "option" if flags else "argument"
     return _field(help, flags, scope, default, is_positional=True, **how)
 
@@ -139,17 +139,17 @@ def option(help: str, *flags: str, default: Any = ..., **how: Any) -> Any:
 
 
 def context(help: str, *flags: str, default: Value) -> Value:
-    """Return a field shared by many verbs, such as the study; listed after the verb's options."""
+    """Return a field shared by many operations, such as the study, that is listed last."""
     return _field(help, flags, "context", default)
 
 
 def location(help: str, *flags: str, default: Value, variable: str | None = None) -> Value:
-    """Return a field for the working location; servers set it when they start."""
+    """Return a field for the working location, which servers set when they start."""
     return _field(help, flags, "place", default, variable=variable)
 
 
 def inner(help: str, *, default: Value) -> Value:
-    """Return a field hidden from all interfaces; set by the interface or by a program."""
+    """Return a field that is hidden from users and set by the interface or by a program."""
     return _field(help, (), "inner", default)
 
 
@@ -209,19 +209,19 @@ def _refusal(request: type[VerbRequest], error: ValidationError) -> TelicError:
 
 
 class RunsRequest(VerbRequest):
-    """A request on a folder of runs."""
+    """Base class for requests on a folder of runs."""
 
     runs_dir: Path | str = location(
         "Folder of runs.", "--runs-dir", default=Path("runs"), variable="TELIC_RUNS_DIR"
     )
 
     def model_post_init(self, context: Any) -> None:
-        """Raise UsageError if the path cannot hold runs."""
+        """Raise UsageError if the path cannot contain runs."""
         _check_folder(Path(self.runs_dir))
 
 
 class WatchedRequest(VerbRequest):
-    """A request for long-running work that reports events and can be stopped."""
+    """Base class for requests for long-running work that reports events and can be stopped."""
 
     on_event: Callable[..., None] = inner("Called with every event.", default=ignore)
     should_stop: Callable[[], bool] = inner(
@@ -230,7 +230,7 @@ class WatchedRequest(VerbRequest):
 
 
 class PlacedRequest(RunsRequest, WatchedRequest):
-    """A request for work that can run on another machine."""
+    """Base class for requests for work that can run on another machine."""
 
     on: str | None = location(
         "Where to run: local, ray, ray://HOST:PORT or slurm. Results are copied back.",
@@ -241,7 +241,7 @@ class PlacedRequest(RunsRequest, WatchedRequest):
 
 @cache
 def fields_of(request: type[Record]) -> list[RequestField]:
-    """Return the fields of a request, those for the working location last."""
+    """Return the fields of a request, with those for the working location last."""
     fields = [
         _request_field(name, info)
         for name, info in request.model_fields.items()
@@ -279,7 +279,7 @@ _READERS: dict[Any, FieldHelp] = {
 
 
 def read_options(request: type[VerbRequest], assignments: Sequence[str]) -> dict[str, Any]:
-    """Parse `name=value` texts into fields of a request, as the command line does."""
+    """Parse `name=value` texts into request fields as the command line does."""
     known = {field.name: field for field in fields_of(request)}
     out: dict[str, Any] = {}
     for name, text in texts(assignments, "--set").items():
@@ -330,7 +330,7 @@ def command_words(
 def _check_value(
     name: str, value: Any, minimum: float | None = None, maximum: float | None = None
 ) -> None:
-    """Raise ConfigError for a value that is invalid in any field."""
+    """Raise ConfigError for a value that is not valid in any field."""
     if is_mapping(value):
         value = [*value, *value.values()]
     for each in value if is_row(value) else (value,):
@@ -341,7 +341,7 @@ def _check_value(
 
 
 def _check_folder(path: Path) -> None:
-    """Raise UsageError if a path cannot hold runs; a missing folder is allowed."""
+    """Raise UsageError if a path cannot contain runs. A missing folder is allowed."""
     try:
         is_other = path.exists() and not path.is_dir()
     except OSError:  # name too long, or folder not readable

@@ -45,7 +45,7 @@ def gravity_direction(q: Tensor) -> Tensor:
 
 
 def rotate(q: Tensor, v: Tensor) -> Tensor:
-    """Rotate the vectors `v` (..., 3) by `q` (..., 4)."""
+    """Rotate vectors `v` (..., 3) by quaternions `q` (..., 4)."""
     axis, v = broadcast(q[..., 1:], v)
     twice = 2.0 * cross(axis, v)
     return v + q[..., :1] * twice + cross(axis, twice)
@@ -72,7 +72,7 @@ def _unit(q: Tensor) -> Tensor:
 
 
 def multiply(a: Tensor, b: Tensor) -> Tensor:
-    """Return the product a b, which rotates by `b` first, then by `a`."""
+    """Return the product a b, which rotates by `b` first and then by `a`."""
     real, other = a[..., :1], b[..., :1]
     left, right = broadcast(a[..., 1:], b[..., 1:])
     first = real * other - (left * right).sum(-1, keepdim=True)

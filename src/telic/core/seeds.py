@@ -18,7 +18,7 @@ _MASK32 = 0xFFFFFFFF
 
 
 def derive(*path: int | str) -> int:
-    """Return a 31-bit seed for a path of names, e.g. (seed, "evaluate", 3)."""
+    """Return a 31-bit seed derived from a path of names, e.g. (seed, "evaluate", 3)."""
     digest = hashlib.blake2b("/".join(map(str, path)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") & 0x7FFFFFFF
 

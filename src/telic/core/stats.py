@@ -1,4 +1,4 @@
-"""Statistics with confidence intervals; scipy is imported lazily because that is slow."""
+"""Statistics with confidence intervals. SciPy is imported lazily because that is slow."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def bootstrap(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Interval | None:
-    """Return a percentile bootstrap interval of a statistic, or None for fewer than two values."""
+    """Return a percentile bootstrap interval for a statistic, or None for less than two values."""
     data = np.asarray(values, dtype=np.float64)
     if len(data) < 2:
         return None
@@ -56,7 +56,7 @@ def interquartile_mean(values: Sequence[float]) -> float | None:
 
 
 def wilson(successes: int, trials: int) -> Interval | None:
-    """Return the 95 % Wilson score interval of a proportion, or None without trials."""
+    """Return the 95 % Wilson score interval for a proportion, or None without trials."""
     if trials == 0:
         return None
     ends = _scipy().binomtest(successes, trials).proportion_ci(method="wilson")
@@ -87,7 +87,7 @@ def paired_greater(a: np.ndarray, b: np.ndarray) -> float | None:
 
 
 def is_one_gap(a: np.ndarray, b: np.ndarray) -> bool:
-    """Return whether all pairs differ by the same amount, not 0, up to rounding."""
+    """Return whether all pairs differ by the same non-zero amount, up to rounding."""
     difference = a - b
     rounding = _ROUNDING * max(np.abs(a).max(), np.abs(b).max())
     return bool(np.ptp(difference) <= rounding < np.abs(difference).min())
@@ -111,7 +111,7 @@ def mann_whitney_greater(a: np.ndarray, b: np.ndarray) -> float | None:
 
 
 def probability_of_improvement(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the fraction of pairs in which a is larger; ties count half."""
+    """Return the fraction of pairs in which a is larger. Ties count half."""
     above = (a[:, None] > b[None, :]).mean()
     return float(above + (a[:, None] == b[None, :]).mean() / 2)
 

@@ -1,4 +1,4 @@
-"""Typed wrappers of torch functions whose results torch does not annotate."""
+"""Typed wrappers for torch functions whose results torch does not annotate."""
 
 from __future__ import annotations
 

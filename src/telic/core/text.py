@@ -1,4 +1,4 @@
-"""Formatting for display, parsing of command-line values, and type guards.
+"""Format values for display, parse command-line values, and check types.
 
 Numbers have the same format everywhere; a missing number is a dash. After `isinstance(value, dict)`
 the type checker treats keys and values as unknown, so every use is an error; after `is_dict(value)`
@@ -45,12 +45,12 @@ def number(value: float | None, digits: int = 4, missing: str = MISSING) -> str:
 
 
 def few_digits(value: float) -> str:
-    """Format a measurement with three digits; rounding noise becomes 0."""
+    """Format a measurement with three digits, rounding numerical noise to 0."""
     return "0" if abs(value) < _ROUNDING else f"{value:.3g}"
 
 
 def figure(value: float | None, digits: int = 3) -> str:
-    """Format a number for reports: three digits, a true minus sign."""
+    """Format a number for reports with three digits and a true minus sign."""
     return number(value, digits).replace("-", "−")
 
 
@@ -111,7 +111,7 @@ def printable(text: str) -> str:
 
 
 def is_text(text: str) -> bool:
-    """Return whether text can be a name or file content: no NUL, no surrogates."""
+    """Return whether text has no NUL or surrogates, so that names and files can contain it."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -173,7 +173,7 @@ def names(text: str, option: str) -> tuple[str, ...]:
 
 
 def texts(words: Sequence[str], option: str) -> dict[str, str]:
-    """Parse repeated `name=text` options; values stay text."""
+    """Parse repeated `name=text` options. Values remain text."""
     out: dict[str, str] = {}
     for word in words:
         name, equals, text = word.partition("=")
@@ -189,7 +189,7 @@ def safe_name(text: str) -> str:
 
 
 def read_value(text: str) -> Any:
-    """Parse a command-line value: JSON if valid, else a comma-separated list, else text."""
+    """Parse a command-line value as JSON, else as a comma-separated list, else as text."""
     text = text.strip()
     try:
         if text.count("[") + text.count("{") <= _DEEPEST:

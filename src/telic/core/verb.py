@@ -1,4 +1,4 @@
-"""Verbs: typed functions of one request, available through every interface.
+"""Operations: typed functions of one request, available through every interface.
 
     class EnvsRequest(VerbRequest):
         env: str | None = argument("Describe this environment.", default=None)
@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A confirmation required before a verb runs, and the terminal command that asks for it."""
+    """Confirmation required before an operation, and the terminal command to give it."""
 
     text: str
     command: tuple[str, ...]
@@ -41,7 +41,7 @@ class Question:
 
 
 class Verb(Generic[Asked, Result]):
-    """A function of one request, called in Python with the fields of the request."""
+    """Operation on one request, called in Python with the fields of the request."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Verb(Generic[Asked, Result]):
         self.__module__ = function.__module__
 
     def __call__(self, *given: Any, **values: Any) -> Result:
-        """Build the request and run the function."""
+        """Create the request and run the function."""
         with telling_places():
             return self.do(self.request(*given, **values))
 
@@ -112,7 +112,7 @@ def verb(
     exit_code: Callable[[Any], int] = lambda result: 0,
     question: Callable[[Asked], Question | None] | None = None,
 ) -> Callable[[Callable[[Asked], Result]], Verb[Asked, Result]]:
-    """Turn a function of a request into a verb.
+    """Turn a function of a request into an operation.
 
     Args:
         request: the model that the function takes.
@@ -130,7 +130,7 @@ def verb(
 
 @dataclass(frozen=True)
 class Shown(Generic[Result]):
-    """A result of plain data or records, with display settings."""
+    """Result that consists of plain data or records, with display settings."""
 
     data: Result
     columns: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ class Shown(Generic[Result]):
 
 
 def as_data(result: Any) -> Any:
-    """Return a result as plain data: the JSON document of every interface."""
+    """Return a result as plain data, i.e. the JSON document that all interfaces return."""
     if hasattr(result, "as_data"):
         return as_data(result.as_data())
     if hasattr(result, "model_dump"):

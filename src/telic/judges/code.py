@@ -72,7 +72,7 @@ OFFERED: dict[str, dict[str, Any]] = {
 
 
 class Judge(Protocol):
-    """Judges one recorded episode without access to the reward."""
+    """Interface of judges, which score one recorded episode without access to the reward."""
 
     def __call__(self, trajectory: Trajectory, spec: EnvSpec) -> Verdict:
         """Return a verdict with a score in [0, 1] and its evidence.
@@ -84,7 +84,7 @@ class Judge(Protocol):
 
 
 class JudgeCode:
-    """A parsed judge file; calling it may run foreign code."""
+    """Parsed judge file. Calling it may run untrusted code."""
 
     def __init__(self, source: str, label: str = "judge_fn.py") -> None:
         """Check and execute the file. Raises RefusedCode, or RewardError if it defines no judge."""
@@ -113,7 +113,7 @@ class JudgeCode:
         return self.judge(RecordedEpisode(trajectory, spec))
 
     def judge(self, episode: RecordedEpisode) -> Verdict:
-        """Judge one episode; an error in the judge gives an unknown score, never a 0."""
+        """Judge one episode. An error in the judge results in an unknown score, never in 0."""
         return _summed(self.measure(episode))
 
     def measure(self, episode: RecordedEpisode) -> Verdict:
@@ -135,12 +135,12 @@ class JudgeCode:
 
 @lru_cache(maxsize=8)
 def _compiled(source: str, label: str) -> CodeType:
-    """Check and compile a judge once; each episode executes it in a new scope."""
+    """Check and compile a judge once. Each episode executes it in a new scope."""
     return compile_source(source, label, extra_modules=OFFERED)
 
 
 def _summed(verdict: Verdict) -> Verdict:
-    """Return a verdict with the score computed from its criteria; unknown scores stay unknown."""
+    """Return a verdict with the score computed from its criteria, if all are known."""
     if verdict.score is None:
         return verdict
     try:
@@ -179,7 +179,7 @@ def judge_files(
 
 
 def _both(file: JudgeFile, measured: Verdict, coded: Verdict) -> Verdict:
-    """Combine the verdicts of the host and of the judge's code on one episode."""
+    """Combine the verdicts of the host and the judge's code on one episode."""
     for each in (measured, coded):
         if each.score is None:
             return each
@@ -189,7 +189,7 @@ def _both(file: JudgeFile, measured: Verdict, coded: Verdict) -> Verdict:
 def _measure_files(
     source: str, paths: Sequence[Path], folder: Path, environment: Environment | None
 ) -> list[Verdict]:
-    """Score episodes by criterion in confined workers; scores are unknown if a retry dies too."""
+    """Score episodes by criterion in confined workers. Scores are unknown if a retry also dies."""
 
     def share(paths: Sequence[Path], folder: Path) -> list[Verdict]:
         reason = ""
@@ -214,7 +214,7 @@ def _measure_files(
 def _measure_confined(
     source: str, paths: Sequence[Path], folder: Path, environment: Environment | None
 ) -> list[Verdict]:
-    """Return the verdicts of a confined judge; reject a credit that its value does not earn."""
+    """Return the verdicts of a confined judge, rejecting scores that its values do not justify."""
     environment = environment or _environment_of(paths)
     result = run_confined(
         "telic.judges.code:judge_confined",
@@ -247,7 +247,7 @@ def judge_here(
     environment: Environment | None = None,
     alive: Callable[[], None] = lambda: None,
 ) -> list[Verdict]:
-    """Score episodes by criterion in this process; for the worker and for trusted code.
+    """Score episodes by criterion in this process, for use in workers and with trusted code.
 
     `alive` is called before every batch; the other arguments are those of `judge_files`.
     """
@@ -271,7 +271,7 @@ def judge_here(
 
 
 def _environment_of(paths: Sequence[Path]) -> Environment:
-    """Return the environment of the first file, which must be a registered one."""
+    """Return the environment of the first file, which must be registered."""
     facts = read_trajectory(paths[0]).facts
     require_registered(facts, paths[0])
     return facts.env_id, facts.env_kwargs
@@ -315,7 +315,7 @@ def judge_too(
     verdicts: Sequence[Verdict],
     environment: Environment,
 ) -> list[Verdict]:
-    """Add the verdicts of a judge from an installed package; the lower score counts.
+    """Add the verdicts of a judge from an installed package. The lower score counts.
 
     The judge is trusted and runs in this process. If either score is unknown, so is the result.
     """

@@ -1,4 +1,4 @@
-"""Criteria: the measurable parts of an intent, and an episode's scores on them.
+"""Criteria, which are the measurable parts of an intent, and scores for episodes.
 
 People read, edit and approve criteria. A judge file returns one `CriterionScore` per criterion:
 no credit up to `zero`, full credit from `goal` on, linear in between; it passes at the goal. The
@@ -61,7 +61,7 @@ class Criterion(Record):
 
 
 class EpisodePhase(Record):
-    """A phase of a sequence; the next phase begins when its end condition is met."""
+    """Phase of a sequence. The next phase begins when its end condition is met."""
 
     until: str = Field(
         default="", description="end condition, such as height > 1.5; empty for the last"
@@ -70,7 +70,7 @@ class EpisodePhase(Record):
 
 
 class Motion(Record):
-    """A segment of a scripted demonstration; by default the robot stands still."""
+    """Segment of a scripted demonstration. By default, the robot stands still."""
 
     seconds: float = Field(gt=0, le=60)
     forward_mps: float = Field(
@@ -102,14 +102,14 @@ class Motion(Record):
 
 
 class JointCourse(Record):
-    """A periodic joint motion: the mean, then cosine and sine coefficients of each harmonic."""
+    """Periodic joint motion, as the mean and the Fourier coefficients of each harmonic."""
 
     joint: str
     terms: tuple[FiniteFloat, ...] = Field(min_length=1, description="radians or metres")
 
 
 class ShownMotion(Record):
-    """A motion with prescribed joints: a reference motion, or a look-alike."""
+    """Motion with prescribed joint positions, for a reference motion or a look-alike."""
 
     name: str
     motion: Motion
@@ -130,14 +130,14 @@ class Covered(Record):
 
 
 def scope_words(covered: Sequence[str], left_out: Sequence[str]) -> str:
-    """Describe which parts of an intent are judged: "judged: run; not judged: “skip”"."""
+    """Describe which parts of an intent are judged, e.g. "judged: run; not judged: “skip”"."""
     judged = f"judged: {', '.join(dict.fromkeys(covered))}" if covered else ""
     left = ", ".join(f"“{words}”" for words in dict.fromkeys(left_out))
     return "; ".join(filter(None, (judged, f"not judged: {left}" if left else "")))
 
 
 class Objection(Record):
-    """A reviewer's objection to a reward or a judge; open until withdrawn."""
+    """Objection of a reviewer to a reward or a judge, which is open until withdrawn."""
 
     number: int
     about: Literal["reward", "judge"]
@@ -199,7 +199,7 @@ class CriterionScore(Record):
 
     @property
     def waits(self) -> bool:
-        """True if it earned credit that does not count because an earlier criterion is not met."""
+        """True if its credit does not count because an earlier criterion is not met."""
         return self.counted < self.credit
 
 
@@ -215,7 +215,7 @@ def score(
     after: CriterionScore | None = None,
     stated: bool = False,
 ) -> CriterionScore:
-    """Score a measured value: no credit at `zero`, full credit at `goal`, which may be lower."""
+    """Score a value with no credit at `zero` and full credit at `goal`, which may be lower."""
     credit = _credit(value, zero, goal)
     is_open = after is None or after.counted > _GATE
     return CriterionScore(
@@ -242,7 +242,7 @@ def require(
     after: CriterionScore | None = None,
     **options: Any,
 ) -> CriterionScore:
-    """Score a constraint: the episode's score is multiplied by its credit; `options` as in `score`.
+    """Score a constraint, by which the total score is multiplied. `options` are as in `score`.
 
     Behind a closed gate there is nothing to constrain, and the score is unchanged.
     """
@@ -262,7 +262,7 @@ def score_near(
     unit: str = "",
     **options: Any,
 ) -> CriterionScore:
-    """Score closeness to a target: full credit within the tolerance, none at four times it.
+    """Score closeness to a target, with full credit within the tolerance and none at four times.
 
     The measured value is the distance to the target, with the unit "m/s off".
     """
@@ -281,7 +281,7 @@ leaf, near, guard = score, score_near, require
 
 
 def total_score(scores: Sequence[CriterionScore]) -> float:
-    """Return the score of an episode, 0 to 1; see the module docstring."""
+    """Return the score of an episode from 0 to 1, as defined in the module docstring."""
     weights = sum(each.weight for each in scores)
     if weights <= 0.0:
         raise UsageError("A judge must return at least one score with a weight.")
@@ -294,7 +294,7 @@ def total_score(scores: Sequence[CriterionScore]) -> float:
 
 
 def is_consistent(made: CriterionScore) -> bool:
-    """Check that a credit matches its measured value; scores may come from untrusted code."""
+    """Check that a score matches its measured value, as it may come from untrusted code."""
     if made.value is None:  # earns nothing, except a constraint behind a closed gate
         earned = float(made.is_guard and made.credit == 1.0)
         return not made.passed and made.credit == made.counted == earned

@@ -1,4 +1,4 @@
-"""Check criteria before a reward or a judge is written for them.
+"""Check criteria before rewards and judges are written for them.
 
 Names of quantities, the order of zero and goal, duplicate titles, failure modes and terrain are
 checked statically. Measures are then evaluated on recordings of a robot at rest, with random
@@ -45,7 +45,7 @@ _CONSTANT = 1e-9
 
 
 def with_measures(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
-    """Add a measure to criteria whose quantity is an expression of known quantities."""
+    """Add a measure to criteria whose quantity is an expression in known quantities."""
     return tuple(
         each.model_copy(update={"measure": each.quantity})
         if not each.measure and is_expression(each.quantity)
@@ -61,7 +61,7 @@ def criteria_problems(
     fine: Sequence[str] = (),
     terrain: str = "flat",
 ) -> Iterator[str]:
-    """Yield the problems of criteria that are found without recordings."""
+    """Yield the problems of criteria that can be found without recordings."""
     for title, count in Counter(each.title.strip().casefold() for each in criteria).items():
         if count > 1:
             yield f'{count} criteria are called "{title}": every title must be unique.'
@@ -109,7 +109,7 @@ def _problems(criterion: Criterion, phases: int, spec: EnvSpec) -> Iterator[str]
 
 
 def has_problem(criterion: Criterion, spec: EnvSpec) -> bool:
-    """Return whether a single criterion has a problem that is found without recordings."""
+    """Return whether a criterion has a problem that can be found without recordings."""
     return any(_problems(criterion, criterion.phase, spec))
 
 
@@ -122,7 +122,7 @@ def measured_problems(
     criteria: Sequence[Criterion],
     folder: Path,
 ) -> tuple[str, ...]:
-    """Return measures that fail, never differ or have unreachable goals on recordings."""
+    """Return measures that fail, never vary or have unreachable goals on recordings."""
     payload = {
         "env": env,
         "env_args": env_args,
@@ -136,7 +136,7 @@ def measured_problems(
 
 
 def check_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Evaluate measures on recordings; entry point of the confined worker, without foreign code."""
+    """Evaluate measures on recordings in the confined worker, without foreign code."""
     use_one_thread()
     channel.heartbeat(_CHECK_S, "evaluating criteria on recordings")
     criteria = [Criterion.model_validate(row) for row in payload["criteria"]]
@@ -148,7 +148,7 @@ def problems_here(
     env_args: dict[str, Any],
     criteria: Sequence[Criterion],
 ) -> Iterator[str]:
-    """Yield the problems of measures, from recordings made in this process."""
+    """Yield problems with measures, found on episodes recorded in this process."""
     env = make(env_id, num_envs=_ROWS, seed=0, **env_args)
     spec = env.spec  # the first mode does nothing
     episodes = recorded_episodes(untrained_policy(env, 0), env, (env_id, env_args), 0)
@@ -190,13 +190,13 @@ def problems_here(
 
 
 def _varies(criterion: Criterion, value: float, changed: Sequence[RecordedEpisode]) -> bool:
-    """Return whether it is a constraint, or its measure differs in a mutant of a recording."""
+    """Return whether a criterion is a constraint, or its measure varies between mutants."""
     others = (abs(single_value(criterion, each) - value) for each in changed)
     return criterion.is_guard or any(other > _CONSTANT for other in others)
 
 
 def _scale(criterion: Criterion, spec: EnvSpec, seconds: float) -> float:
-    """Return a large value in a criterion's unit for a robot of this size."""
+    """Return a value in the criterion's unit that is large for a robot of this size."""
     robot = spec.robot
     legs = [leg.length_m for leg in robot.legs] if robot is not None else []
     size = max([*legs, (robot.rest_height or 0.0) if robot is not None else 0.0, 0.3])

@@ -1,4 +1,4 @@
-"""Scripted demonstrations: episodes in which a robot follows a kinematic reference.
+"""Scripted demonstrations, in which a robot follows a kinematic reference.
 
 The torso follows a path with the feet kept on the ground; from every pose along the path, the
 environment makes one real step. Demonstrations show the intended behavior without a policy, so
@@ -67,7 +67,7 @@ _Solved = dict[tuple[int, tuple[float, ...]], tuple[np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True)
 class Examples:
-    """Several episodes of one environment in parallel, T steps each."""
+    """Several parallel episodes of one environment, T steps each."""
 
     env_id: str
     env_args: dict[str, Any]
@@ -105,7 +105,7 @@ class Examples:
         names: tuple[str, ...],
         moments: list[Transition],
     ) -> Examples:
-        """Return recorded rows as examples, and close the environment."""
+        """Return the recorded episodes as examples, and close the environment."""
         if "episode_start" in moments[0].info:
             moments[0].info.exact("episode_start").fill_(True)
         ended = torch.stack([moment.ended for moment in moments]).numpy()
@@ -167,7 +167,7 @@ def demonstrate(
     joints: Mapping[str, Sequence[JointCourse]] | None = None,
     seed: int | None = None,
 ) -> Examples:
-    """Return demonstrations, in which each reference pose is followed by one real step.
+    """Return demonstrations, in which each reference pose is followed by one simulated step.
 
     `joints` prescribes the joints of motions by name. With a seed, demonstrations are perturbed:
     they start in random initial states, like judged episodes, and all joints have smooth noise.
@@ -218,7 +218,7 @@ def _standing(env_id: str, env_args: dict[str, Any]) -> np.ndarray | None:
 def _step_from(
     env: MujocoEnv, qpos: Tensor, qvel: Tensor, feet: Tensor, commands: Tensor, time: Tensor
 ) -> Transition:
-    """Make one step from each of several poses, padded to the number of environments.
+    """Simulate one step from each of several poses, padded to the number of environments.
 
     Foot contacts of a gait are prescribed too: feet bear weight exactly when they should. The same
     holds for the commands and the episode time. Where feet and commands are NaN, the values of the
@@ -302,7 +302,7 @@ def lead(
     joints: Sequence[JointCourse] = (),
     drawn: np.ndarray | None = None,
 ) -> Poses:
-    """Return `steps` poses, one per control step, of a robot that follows motions.
+    """Return one pose per control step of a robot that follows motions.
 
     Motions that the robot's root cannot make (moving left in a plane) are ignored. The last motion
     continues to the end. `rest` is the initial pose, `solved` a cache of leg solutions for that
@@ -353,7 +353,7 @@ def lead(
 
 
 def _perturb(poses: np.ndarray, robot: Robot, offset: np.ndarray, clock: np.ndarray) -> None:
-    """Offset the initial pose, and add smooth noise to the joints from then on."""
+    """Offset the initial pose, and add smooth noise to the joints."""
     chance = np.random.default_rng(derive("waver", *map(str, offset.tolist())))
     own, fading = [limb.qpos for limb in robot.limbs], np.exp(-clock / _WAVER_S)
     hertz, phase = chance.uniform(*_WAVER_HZ, len(own)), chance.uniform(0.0, 2.0 * np.pi, len(own))
@@ -365,7 +365,7 @@ def _perturb(poses: np.ndarray, robot: Robot, offset: np.ndarray, clock: np.ndar
 
 
 def _follow(poses: np.ndarray, robot: Robot, path: _Path, joints: Sequence[JointCourse]) -> None:
-    """Set joints to their courses; without a stride they keep the initial values of these."""
+    """Set joints to their periodic motions, or to the initial values of these without a stride."""
     columns = {limb.name: limb.qpos for limb in robot.limbs}
     for course in joints:
         mean, *waves = course.terms
@@ -411,7 +411,7 @@ def _path(motions: Sequence[Motion], dt: float, length: int) -> _Path:
 
 
 def _flights(motion: Motion, clock: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the completed share of the motion's rotation, and the height, at each time."""
+    """Return the completed fraction of the rotation and the height at each time."""
     if motion.jumps == 0:
         fastest = max(abs(motion.forward_mps), abs(motion.left_mps), abs(motion.turn_rps))
         hover = _HOVER_M if fastest > _MOVING else 0.0
@@ -468,7 +468,7 @@ def _put_on_ground(
 
 
 class _FootTimes(NamedTuple):
-    """Stance or swing of each foot at each time, (T, F)."""
+    """Stance and swing phases of each foot over time, (T, F)."""
 
     is_down: np.ndarray
     part: np.ndarray
@@ -476,7 +476,7 @@ class _FootTimes(NamedTuple):
 
 
 def foot_times(motion: Motion, phase: np.ndarray) -> _FootTimes:
-    """Return stance and swing of the feet at stride phases, in turns, (T,)."""
+    """Return stance and swing of the feet for stride phases (T,) in turns."""
     down, part = (np.zeros((len(phase), len(motion.feet))) for _ in range(2))
     for foot, landings in enumerate(motion.feet):
         since = (phase[:, None] - np.asarray(landings)) % 1.0
@@ -496,7 +496,7 @@ def _step(
     phase: np.ndarray,
     solved: _Solved,
 ) -> None:
-    """Set the leg joints of poses (T, nq) at rest to those of the gait at each phase."""
+    """Set the leg joints of resting poses (T, nq) to those of the gait at each phase."""
     times, grid = foot_times(motion, phase), np.linspace(0.0, 1.0, _POSES)
     seconds = motion.duty / max(motion.stride_hz, 1e-3)
     # When stepping in place or turning, feet are only lifted.
@@ -521,7 +521,7 @@ def _step(
 def _angles(
     model: mujoco.MjModel, robot: Robot, rest: np.ndarray, foot: int, leg: Leg, sweep: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the joint angles of a leg during a stance and during a swing, (P, joints) each."""
+    """Return the joint angles of a leg during stance and during swing, (P, joints) each."""
     limbs = {limb.qpos: limb for limb in robot.limbs}
     columns, dofs = list(leg.qpos), [limbs[column].dof for column in leg.qpos]
     data = mujoco.MjData(model)
@@ -531,7 +531,7 @@ def _angles(
     moving, turning = np.zeros((3, model.nv)), np.zeros((3, model.nv))
 
     def reach(way: np.ndarray) -> np.ndarray:
-        """Return the angles that bring the foot closest to this offset from its resting place."""
+        """Return the angles that bring the foot closest to an offset from its resting position."""
         data.qpos[:] = rest
         for _ in range(_ITERATIONS):
             mujoco.mj_kinematics(model, data)

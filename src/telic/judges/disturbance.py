@@ -1,4 +1,4 @@
-"""Episodes under conditions unseen in training: other physics, pushes, noise, delayed actions.
+"""Test conditions unseen in training: changed physics, pushes, noise and delayed actions.
 
 A `Disturbance` holds the magnitudes; `Disturbed` applies it around the steps of an environment.
 Friction and mass are changed in the model before simulation; a push is a sudden change of the
@@ -30,7 +30,7 @@ _PUSH_EVERY_S = 1.0
 
 
 class Disturbance(Record):
-    """Differences from the training conditions; none by default."""
+    """Differences from the training conditions, by default none."""
 
     friction: float = 1.0
     """scale of the friction of every contact"""
@@ -45,11 +45,11 @@ class Disturbance(Record):
 
     @property
     def needs_physics(self) -> bool:
-        """True if it requires an environment simulated by telic."""
+        """True if the disturbance requires an environment simulated by telic."""
         return self.friction != 1.0 or self.mass != 1.0 or self.push != 0.0
 
     def is_possible(self, env: VecEnv) -> bool:
-        """Return whether it can be applied to an environment."""
+        """Return whether the disturbance can be applied to an environment."""
         if not self.needs_physics:
             return True
         return isinstance(env, MujocoEnv) and (self.push == 0.0 or bool(_pushed(env)))
@@ -74,7 +74,7 @@ def other_physics(disturbance: Disturbance | None) -> Generator[None]:
 
 
 class Disturbed:
-    """Applies a disturbance to the steps of one environment; deterministic for a given seed."""
+    """Applies a disturbance to one environment, deterministically for a given seed."""
 
     def __init__(self, env: VecEnv, disturbance: Disturbance | None, seed: int) -> None:
         self._env = env
@@ -97,7 +97,7 @@ class Disturbed:
         return obs + self._how.noise * spread * drawn
 
     def applied(self, action: Tensor) -> Tensor:
-        """Return the action to apply when this one is chosen."""
+        """Return the action that is applied when the policy chooses this action."""
         if not self._how.delay:
             return action
         self._late.append(action)
@@ -106,7 +106,7 @@ class Disturbed:
         return self._late.pop(0)
 
     def push(self) -> None:
-        """Push the robot if a push is due; call after every step."""
+        """Push the robot if a push is due. Call this after every step."""
         self._steps += 1
         env = self._env
         if not self._how.push or not isinstance(env, MujocoEnv):
@@ -123,7 +123,7 @@ class Disturbed:
         env.sim.field("qvel")[:, axes] += speed * direction
 
     def _at_rest(self, action: Tensor) -> Tensor:
-        """Return the action applied before the first one arrives: the middle of the range."""
+        """Return the action used until the first one arrives, i.e. the middle of the range."""
         env = self._env
         if env.num_actions is not None:
             return action

@@ -1,4 +1,4 @@
-"""A recorded episode for judges: measured quantities as plain arrays over time."""
+"""Recorded episodes for judges, with measured quantities as plain arrays over time."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class RecordedEpisode:
         return float(self.quantity(name, *arguments)[-1])
 
     def share(self, mask: np.ndarray) -> float:
-        """Return the fraction of the full duration for which a mask holds; missing steps are 0."""
+        """Return the fraction of the full duration for which a mask is true."""
         return float(np.sum(mask)) * self.dt / self.full_seconds
 
     def longest(self, mask: np.ndarray) -> float:
@@ -129,7 +129,7 @@ class RecordedEpisode:
         return best * self.dt
 
     def pace(self, values: np.ndarray, seconds: float = 0.5) -> np.ndarray:
-        """Return the rate of change per second, over a window of `seconds` around each step.
+        """Return the rate of change per second in a window of `seconds` around each step.
 
         Unlike a velocity, it cancels oscillation shorter than the window.
         """
@@ -138,7 +138,7 @@ class RecordedEpisode:
         return (values[last] - values[first]) / (np.maximum(last - first, 1) * self.dt)
 
     def count(self, high: np.ndarray, low: np.ndarray) -> np.ndarray:
-        """Return a running count of transitions from `high` to `low`: jumps, steps, waves."""
+        """Return a running count of transitions from `high` to `low`, e.g. jumps or steps."""
         counts = np.zeros(len(self))
         is_up, total = False, 0
         for step, (up, down) in enumerate(zip(high.tolist(), low.tolist(), strict=True)):
@@ -149,25 +149,25 @@ class RecordedEpisode:
         return counts
 
     def since(self, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        """Return the change of values since a mask was last true; 0 before it first is."""
+        """Return the change in values since a mask was last true, or 0 before that."""
         steps = np.where(np.asarray(mask, dtype=bool), np.arange(len(self)), -1)
         last = np.maximum.accumulate(steps)
         return np.where(last >= 0, values - values[np.maximum(last, 0)], 0.0)
 
     def when(self, mask: np.ndarray, seconds: float = 0.0) -> int | None:
-        """Return the first step by which a mask was true for `seconds` in total, or None."""
+        """Return the first step at which a mask has been true for `seconds` in total, or None."""
         mask = np.asarray(mask, dtype=bool)
         # Half a step of tolerance: accumulated rounding must not miss a whole number of seconds.
         return self.first(mask & (np.cumsum(mask) * self.dt >= seconds - 0.5 * self.dt))
 
     def before(self, step: int | None) -> RecordedEpisode:
-        """Return the part up to and including a step, or the whole episode if it is None."""
+        """Return the episode up to and including a step, or all of it if the step is None."""
         if step is None:
             return self
         return self._part(0, step + 1, (step + 1) * self.dt)
 
     def after(self, step: int | None) -> RecordedEpisode:
-        """Return the part after a step; only the last step if it is None or the last one.
+        """Return the episode after a step, or only its last step if that is None or the last.
 
         Accumulated quantities (turns, air time) restart from zero.
         """
@@ -175,7 +175,7 @@ class RecordedEpisode:
         return self._part(start, len(self), self.full_seconds - start * self.dt)
 
     def left(self, step: int | None) -> float:
-        """Return the seconds recorded after a step, or 0 if it is None."""
+        """Return the recorded seconds after a step, or 0 if the step is None."""
         return 0.0 if step is None else (len(self) - 1 - step) * self.dt
 
     def _part(self, start: int, end: int, full_seconds: float) -> RecordedEpisode:
@@ -196,7 +196,7 @@ def recorded_together(
     spec: EnvSpec,
     full_seconds: Sequence[float | None] | None = None,
 ) -> list[RecordedEpisode]:
-    """Return episodes of one environment, with accumulated quantities computed in one batch.
+    """Return episodes of one environment, computing accumulated quantities in one batch.
 
     Folding a quantity over a hundred episodes takes as long as over one. Shorter episodes are
     padded with their last step, which does not change earlier values.
@@ -231,7 +231,7 @@ def recorded_together(
 
 
 def measurable(spec: EnvSpec) -> list[Quantity]:
-    """Return the quantities of an environment that are scalar per step and take no arguments."""
+    """Return the quantities of an environment that are scalars and take no arguments."""
     return [
         quantity
         for quantity in QUANTITIES.values()
@@ -242,7 +242,7 @@ def measurable(spec: EnvSpec) -> list[Quantity]:
 def measure_between(
     trajectory: Trajectory, spec: EnvSpec, quantity: str, between_s: tuple[float, float] | None
 ) -> EpisodeMeasure | None:
-    """Measure a quantity over a part of an episode, by default over all of it.
+    """Measure a quantity over a part of an episode, by default over the whole episode.
 
     Return None if the time is unknown, a required column is missing, or the value is not a number
     because the simulation diverged.

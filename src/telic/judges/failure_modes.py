@@ -1,4 +1,4 @@
-"""Failure modes: degenerate behaviors that optimizers converge to, simulated in any environment.
+"""Failure modes, which are degenerate behaviors that optimizers tend to converge to.
 
 Doing nothing, shaking, maximum force, flailing, immediate termination; for robots also falling
 over, lying on the back, spinning in place, and stopping soon after a good start. With discrete
@@ -143,7 +143,7 @@ _SMOOTH, _UNITS = 0.95, 32
 
 
 def untrained_modes(env: VecEnv) -> dict[str, str]:
-    """Return the untrained policies, each with the failure mode that makes it acceptable."""
+    """Return untrained policies, each with the failure mode that would make it acceptable."""
     habits = [name for name in _acting(env) if name != "ends at once"]
     first, random = habits[0], "flails" if "flails" in habits else "chooses at random"
     others = dict.fromkeys((*_NETWORKS, "constant action", "smooth random actions"), random)
@@ -152,7 +152,7 @@ def untrained_modes(env: VecEnv) -> dict[str, str]:
 
 
 def untrained_policy(env: VecEnv, seed: int) -> Callable[[Tensor], Tensor]:
-    """Return a policy that assigns the untrained modes to environments in rotation.
+    """Return a policy that assigns the untrained modes to the environments in turn.
 
     The search for a half-trained network steps the environments; reset them before use.
     """
@@ -196,7 +196,7 @@ def _outputs(obs: Tensor, networks: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _half_trained(env: VecEnv, chance: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return the best network of a short evolution on the environment's return."""
+    """Return the best network after a short evolutionary search for a high return."""
     networks, count = _networks(env, chance), env.num_envs
     networks[1].mul_(torch.linspace(0.1, 2.0, count)[:, None, None])  # a range of gains
     for _ in range(_ROUNDS):
@@ -218,7 +218,7 @@ def _half_trained(env: VecEnv, chance: torch.Generator) -> tuple[Tensor, Tensor]
 
 
 def _scaled(env: VecEnv, action: Tensor) -> Tensor:
-    """Scale actions from [-1, 1] to their range, with NaN as the resting action; keep choices."""
+    """Scale continuous actions from [-1, 1] to their range, with NaN as the resting action."""
     if env.num_actions is not None:
         return action
     low, high = env.action_low.clamp(min=-_AT_MOST), env.action_high.clamp(max=_AT_MOST)
@@ -227,7 +227,7 @@ def _scaled(env: VecEnv, action: Tensor) -> Tensor:
 
 
 def _fallen(env: MujocoEnv) -> dict[str, _Pose]:
-    """Return initial states in which the robot falls or lies, as far as it can turn over."""
+    """Return initial states in which the robot falls or lies, if it can turn over."""
     turns = env.robot.root.turns
     if env.robot.root.slide("z") is None or not ("y" in turns or "x" in turns):
         return {}
@@ -250,7 +250,7 @@ def _fallen(env: MujocoEnv) -> dict[str, _Pose]:
 
 
 def no_different(examples: Examples, fine: Sequence[str]) -> list[str]:
-    """Return the failure modes whose episodes hardly differ from those of an acceptable one.
+    """Return the failure modes whose episodes hardly differ from an acceptable failure mode.
 
     For example, vibrating too weakly to move is standing still.
     """
@@ -310,7 +310,7 @@ def look_alikes(env: VecEnv, motions: Sequence[Motion]) -> dict[str, tuple[Motio
 
 
 def _variants(motions: Sequence[Motion], can_turn: bool) -> dict[str, tuple[Motion, ...]]:
-    """Return mirrored, incomplete, upside-down, omitted and reordered variants of a sequence."""
+    """Return mirrored, incomplete, upside-down and reordered variants of a sequence."""
     whole, still = tuple(motions), Motion(seconds=1.0)
     turns = ("pitch_turns", "roll_turns", "turn_rps")
     way = next((name for name in turns[:2] if any(getattr(each, name) for each in whole)), None)
@@ -362,7 +362,7 @@ def _reversed(motions: Sequence[Motion]) -> tuple[Motion, ...]:
 
 
 def _disobedient(motions: Sequence[Motion]) -> dict[str, tuple[Motion, ...]]:
-    """Return motions that receive the demonstration's commands and do not follow them."""
+    """Return motions that do not follow the commands of the demonstration."""
     keeps_going = [*motions]
     for place in range(1, len(motions)):
         own = motions[place]

@@ -42,7 +42,7 @@ _PERSISTENT = 0.5
 
 
 def _fused_score(code: float, vision: float, margin: float) -> float:
-    """Return the combined score: between both scores, continuous, and monotonic in each."""
+    """Return the combined score, which lies between both scores and is monotonic in each."""
     if code >= vision:
         return vision + CODE_WEIGHT * min(code - vision, margin)
     return code + (1 - CODE_WEIGHT) * min(vision - code, margin)
@@ -136,7 +136,7 @@ def _disagreements(code: Verdict, vision: Verdict, margin: float) -> tuple[Disag
 def resolve(
     code: Verdict, vision: Verdict, again: Verdict, disputes: Sequence[Disagreement]
 ) -> Verdict:
-    """Return the verdict after vision's second look (`again`) at the disputed criteria.
+    """Return the verdict after the vision model has reviewed the disputed criteria (`again`).
 
     The new answers replace the first ones, unless the criterion could not be seen. Disputes stay on
     record, resolved or not.
@@ -165,7 +165,7 @@ def resolve(
 
 
 def extend(code: Sequence[Verdict], fused: Mapping[int, Verdict]) -> list[Verdict]:
-    """Return a verdict for every episode of a policy when only some were watched.
+    """Return a verdict for every episode of a policy if only some were watched.
 
     The score of an unwatched episode is reduced by the loss from fusing, interpolated between the
     watched episodes nearest in code score, and never increased. A policy that only satisfies the
@@ -203,7 +203,7 @@ def extend(code: Sequence[Verdict], fused: Mapping[int, Verdict]) -> list[Verdic
 
 
 def unjudged(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    """Return the distinct reasons for missing scores, most frequent first."""
+    """Return the distinct reasons for missing scores, with the most frequent one first."""
     reasons = Counter(
         (verdict.reason or "the judge gave no reason").strip()
         for verdict in verdicts
@@ -216,7 +216,7 @@ def unjudged(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
 
 
 def judge_doubted(verdicts: Sequence[Verdict], *, only_less: bool = False) -> str | None:
-    """Return the criterion on which vision contradicts the code judge in most watched episodes.
+    """Return the criterion on which vision and code judge disagree in most watched episodes.
 
     Only disagreements that a second look did not resolve count. With `only_less`, only those where
     vision scored lower count, and the overall score alone does not if every criterion was seen and

@@ -1,4 +1,4 @@
-"""Criteria as data, measured by the host from a recording with expressions of quantities.
+"""Criteria as data, which the host measures on recordings by expressions in quantities.
 
     mean(forward_velocity)                          highest(-pitch_turns)
     share(uprightness > 0.85)                       body_height("ffoot") - height
@@ -88,7 +88,7 @@ def judge_text(
     phases: Sequence[EpisodePhase] = (),
     code: str = "",
 ) -> str:
-    """Return the text of a judge: the criteria as data, then code for those without a measure."""
+    """Return the text of a judge, with criteria as data and code for those without a measure."""
     rows = [
         each.model_dump(mode="json", exclude_defaults=True, exclude=_FOR_PEOPLE)
         for each in criteria
@@ -104,7 +104,7 @@ def judge_text(
 
 @lru_cache(maxsize=16)
 def read_judge(text: str) -> JudgeFile:
-    """Parse the text of a judge; without a list of criteria it is code only.
+    """Parse the text of a judge. Without a list of criteria, it is only code.
 
     Raises RewardError for malformed lists.
     """
@@ -134,7 +134,7 @@ def read_judge(text: str) -> JudgeFile:
 
 
 def measured_by_host(written: Composition) -> Composition:
-    """Return a composition whose judge has the agreed criteria and only the code of the original.
+    """Return a composition whose judge has the agreed criteria and the original code.
 
     Code is kept only if a criterion has no measure.
     """
@@ -166,7 +166,7 @@ def _parsed(text: str) -> ast.expr:
 
 
 def is_expression(text: str) -> bool:
-    """Return whether a text is an expression of known quantities and metrics."""
+    """Return whether a text is an expression in known quantities and metrics."""
     try:
         return bool(measured_names(text))
     except TelicError:
@@ -197,7 +197,7 @@ def measured_names(text: str) -> tuple[str, ...]:
 
 
 def quantities_behind(text: str) -> tuple[str, ...]:
-    """Return the quantities used by an expression, including those used inside its metrics."""
+    """Return the quantities used by an expression, including those used by its metrics."""
     if not text or not is_expression(text):
         return ()
     found = [name for name in measured_names(text) if name]
@@ -283,7 +283,7 @@ class _Measuring(ast.NodeVisitor):
 def _evaluate(
     text: str, episode: RecordedEpisode, left: float | None = None
 ) -> np.ndarray[Any, Any] | float:
-    """Evaluate an expression on an episode, and return one number or one per step.
+    """Evaluate an expression on an episode, and return a number or an array over time.
 
     `left` is the time remaining after a phase, in seconds. Raises UsageError or UnknownName.
     """
@@ -336,7 +336,7 @@ def problem_of_measure(criterion: Criterion, spec: EnvSpec) -> str | None:
 def score_criterion(
     criterion: Criterion, value: float, after: CriterionScore | None = None
 ) -> CriterionScore:
-    """Score a measured value with the agreed numbers."""
+    """Score a measured value with the agreed range."""
     zero, goal = criterion.zero, criterion.goal
     if zero is None or goal is None:
         raise UsageError(f'The criterion "{criterion.title}" lacks zero or goal.')
@@ -382,7 +382,7 @@ def measure_criteria(judge: JudgeFile, episode: RecordedEpisode) -> list[Criteri
 def joined(
     judge: JudgeFile, measured: Sequence[CriterionScore], coded: Sequence[CriterionScore]
 ) -> list[CriterionScore]:
-    """Merge the scores measured by the host with those measured only by the judge's code.
+    """Merge the scores measured by the host with those from the judge's code.
 
     Only the measured values of code are used, with the agreed numbers. Scores that were not agreed
     on count as constraints, which can only lower the score, or are ignored.
@@ -411,6 +411,6 @@ def joined(
 
 
 def is_score_of(made: CriterionScore, criterion: str) -> bool:
-    """Return whether a score belongs to a criterion; `score_near` adds a tolerance to titles."""
+    """Return whether a score belongs to a criterion. `score_near` adds a tolerance to titles."""
     own, title = made.title.strip().casefold(), criterion.strip().casefold()
     return own == title or own.startswith(f"{title} (within ")

@@ -37,7 +37,7 @@ _PLACES = ("x_position", "y_position")
 
 
 def every_metric() -> dict[str, Callable[..., Any]]:
-    """Return the metrics of judge files by name: those of this module and of tracks."""
+    """Return all metrics for judge files by name, from this module and `tracks`."""
     return {name: each.function for name, each in METRICS.items()}
 
 

@@ -43,13 +43,13 @@ class MutantCount(Record):
 
 
 def mutants_of(trajectory: Trajectory, spec: EnvSpec) -> dict[str, Trajectory]:
-    """Return the mutants of an episode by name of the modification."""
+    """Return the mutants of an episode by the name of the modification."""
     columns, count = trajectory.columns, len(trajectory)
     random = np.random.default_rng(derive("mutants", count))
     steps = np.arange(count)
 
     def made(rows: np.ndarray, velocity: float | np.ndarray = 1.0, **more: np.ndarray) -> Columns:
-        """Return other rows of the robot's state, keeping the commands of each time step."""
+        """Return other rows of the robot's state, but keep the commands of each time step."""
         out = {
             name: np.ascontiguousarray(column[: len(rows)] if name in COMMANDS else column[rows])
             for name, column in columns.items()
@@ -82,7 +82,7 @@ def mutants_of(trajectory: Trajectory, spec: EnvSpec) -> dict[str, Trajectory]:
 
 
 def _displaced(columns: Columns, robot: Robot, dt: float) -> dict[str, Columns]:
-    """Return mutants in which the robot or one foot is displaced, as far as the robot can be."""
+    """Return mutants in which the robot or one foot is displaced, where possible."""
     mutants: dict[str, Columns] = {}
     steps = np.arange(len(columns["qpos"]))
     moves, way = robot.root.moves, _DRIFT_MPS * dt * steps
@@ -123,7 +123,7 @@ def _moved(columns: Columns, robot: Robot, axis: int, way: np.ndarray, speed: fl
 
 
 def _tilted(columns: Columns, robot: Robot, axis: int) -> Columns:
-    """Return the episode with the robot tilted about its torso; `axis` 0 is x, 1 is y."""
+    """Return the episode with the robot tilted about its torso. `axis` is 0 for x, 1 for y."""
     out, own = {name: column.copy() for name, column in columns.items()}, _own_bodies(robot)
     turn = about(axis, torch.tensor(_TILT_RAD, dtype=torch.float64))
 
@@ -164,7 +164,7 @@ def _lifted(columns: Columns, robot: Robot) -> Columns:
 
 
 def _mirrored(columns: Columns, robot: Robot, axis: int) -> Columns:
-    """Return the mirrored episode; `axis` 0 is front to back, 1 left to right."""
+    """Return the mirrored episode. `axis` is 0 for front to back, 1 for left to right."""
     root, out = robot.root, {name: column.copy() for name, column in columns.items()}
     along = np.ones(3)
     along[axis] = -1.0
@@ -196,7 +196,7 @@ def _mirrored(columns: Columns, robot: Robot, axis: int) -> Columns:
 def counts(
     originals: Sequence[Verdict], mutants: Sequence[Sequence[Verdict]]
 ) -> tuple[MutantCount, ...]:
-    """Count the mutants that each criterion detected, from verdicts on originals and mutants.
+    """Count the mutants that each criterion detected, given verdicts on originals and mutants.
 
     A closed gate is not detection: a criterion's credit is compared before gating.
     """

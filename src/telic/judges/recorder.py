@@ -1,4 +1,4 @@
-"""Record evidence: fresh episodes, played by a process that has never run a candidate's code.
+"""Record fresh episodes as evidence in a process that never runs a candidate's code.
 
 The recorder is a confined process that runs the simulation and plays policies from their weights.
 A policy that observes its reward's memory needs the reward's values. Rewards are foreign code, so
@@ -55,7 +55,7 @@ _LARGEST = 1e6
 
 
 class PlayOrder(Record):
-    """Episodes to play; created by the caller, never read from a file of a confined process."""
+    """Episodes to record. Created by the caller, never read from files of confined processes."""
 
     policy: str
     """the policy's file; with `UNTRAINED`, untrained policies are assigned to rows in rotation"""
@@ -73,14 +73,14 @@ class PlayOrder(Record):
 
 
 class RecordedFile(NamedTuple):
-    """An episode on disk, and its hash when it was written."""
+    """Episode on disk, with its hash at the time of writing."""
 
     path: Path
     sha256: str
 
 
 class Recordings(NamedTuple):
-    """Episodes by policy name, and the reasons for those that could not be recorded."""
+    """Recorded episodes by policy name, and the reasons for missing ones."""
 
     files: dict[str, list[RecordedFile]]
     why: dict[str, str]
@@ -92,7 +92,7 @@ def is_unchanged(file: RecordedFile) -> bool:
 
 
 def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
-    """Record all orders together; on failure one by one, so that a failing order affects no other.
+    """Record all requests together, or one by one if that fails, to isolate failures.
 
     A policy's file and a reward's memory come from confined processes. One that is damaged or keeps
     crashing must not prevent recording the others. A lack of disk or memory is raised.
@@ -118,7 +118,7 @@ def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
 
 
 def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]]:
-    """Play fresh episodes with several policies, confined, and return the files of each.
+    """Run several policies on fresh episodes in a confined process, and return their files.
 
     Raises WorkerDied for a crash or a protocol violation, and UsageError or RewardError if the
     memory that a policy observes cannot be computed.
@@ -134,7 +134,7 @@ def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]
 
 
 def _record_here(orders: Sequence[PlayOrder], folder: Path, log: Path) -> list[list[RecordedFile]]:
-    """Play orders sequentially in one confined process."""
+    """Process requests sequentially in one confined process."""
     rewards = Rewards(orders)
     try:
         result = run_confined(
@@ -168,7 +168,7 @@ def _files(orders: Sequence[PlayOrder], hashes: object) -> list[list[RecordedFil
 
 
 class Rewards:
-    """Serves the memory of a policy's reward for the actions of the recorder.
+    """Computes a reward's internal state for the actions of the recorder.
 
     Orders of one policy share a confined process, sequentially. Different policies never share one:
     they start from the same states, so a reward could pass information from one to the next.
@@ -184,7 +184,7 @@ class Rewards:
         self._memories: queue.Queue[Any] = queue.Queue()
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return the memory after the next action of an order, or the initial one if it is None."""
+        """Return the reward's state after the next action, or the initial state if it is None."""
         number, action = message.get("order"), message.get("action")
         if not isinstance(number, int) or not 0 <= number < len(self._orders):
             raise WorkerDied("The recorder sent an invalid message.")
@@ -284,7 +284,7 @@ def record_confined(state: None, payload: dict[str, Any], channel: HostChannel) 
 
 
 def _follow(order: PlayOrder, channel: HostChannel) -> int | None:
-    """Run the reward on the actions of one order, and return the number of the next order."""
+    """Run the reward on the actions of one request, and return the number of the next one."""
     # Loaded for each order, so that a reward cannot carry state over to the next one.
     reward = load_reward(order.reward, label="reward_fn.py")
     sample = make(order.env, num_envs=8, seed=0, **order.env_args)
@@ -305,7 +305,7 @@ def _follow(order: PlayOrder, channel: HostChannel) -> int | None:
 
 
 class _RemoteMemory:
-    """The memory of a reward in another process, which steps concurrently."""
+    """Internal state of a reward that runs concurrently in another process."""
 
     def __init__(self, channel: HostChannel, order: int) -> None:
         self._channel, self._order = channel, order
@@ -316,7 +316,7 @@ class _RemoteMemory:
         self._channel.send({"order": self._order, "action": sent})
 
     def after(self) -> Tensor:
-        """Wait for the memory that results from the last action sent."""
+        """Wait for the reward's state that results from the last action sent."""
         return torch.tensor(self._channel.reply()["memory"])
 
 
@@ -331,7 +331,7 @@ def _open(order: PlayOrder) -> tuple[VecEnv, Disturbed]:
 
 
 def play(policy: Callable[..., Any], order: PlayOrder, memory: _RemoteMemory | None = None) -> None:
-    """Play one episode per path with deterministic actions, and write the files."""
+    """Record one episode per path with deterministic actions."""
     env, disturbed = _open(order)
     where = order.env, order.env_args
     episodes = recorded_episodes(policy, env, where, order.seed, memory, disturbed)
@@ -352,7 +352,7 @@ def recorded_episodes(
     memory: _RemoteMemory | None = None,
     disturbed: Disturbed | None = None,
 ) -> list[Trajectory]:
-    """Record one episode of each environment, then close the environments."""
+    """Record one episode per environment, then close the environments."""
     columns, lengths = _tape(policy, env, memory, disturbed or Disturbed(env, None, seed))
     env.close()
     return [
@@ -369,7 +369,7 @@ def recorded_episodes(
 def _tape(
     policy: Callable[..., Any], env: VecEnv, memory: _RemoteMemory | None, disturbed: Disturbed
 ) -> tuple[dict[str, np.ndarray[Any, Any]], list[int]]:
-    """Return all steps of all environments, and the length of each episode."""
+    """Return all steps in all environments, and the length of each episode."""
     fields = [name for name in RECORDED if name in env.spec.info_keys]
     may_explode = "diverged" in env.spec.info_keys
     obs = env.reset()

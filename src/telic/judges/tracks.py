@@ -1,4 +1,4 @@
-"""Metrics: functions of a recorded episode with a unit; in this module, those of any track.
+"""Metrics, which are functions of a recorded episode. This module contains general ones.
 
 A *track* is an array with one value per step; a *mask* is a track of conditions. Quantity names
 are accepted in place of tracks. A metric's docstring is its description, with the call's arguments
@@ -35,7 +35,7 @@ _OF_TRACK = "as the track"
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A function of an episode, its unit, and the quantities that it uses internally."""
+    """Function of an episode, with its unit and the quantities that it uses internally."""
 
     function: Callable[..., Any]
     unit: str
@@ -71,7 +71,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A deferred call of a metric on the judged episode."""
+    """Deferred call of a metric on the judged episode."""
 
     metric: Metric
     arguments: tuple[tuple[str, Any], ...]

@@ -1,4 +1,4 @@
-"""Validate a judge and a reward on episodes of known quality, before training.
+"""Validate a judge and a reward on episodes of known quality before training.
 
 A judge is wrong if it passes a failure mode or does not recognize a scripted demonstration. It is
 not trusted if it passes untrained policies, whose episodes are recorded like judged ones, or if a
@@ -101,7 +101,7 @@ class ExampleResult(Record):
 
 
 class Trial(Event):
-    """Validation of a reward and a judge on examples; their certificate if it finds no problem."""
+    """Validation of a reward and a judge on examples, which must find no problems."""
 
     NAME = "session.tried"
 
@@ -127,12 +127,12 @@ class Trial(Event):
 
     @property
     def was_run(self) -> bool:
-        """True if there was anything to judge."""
+        """True if at least one example was judged."""
         return bool(self.examples)
 
     @property
     def stick(self) -> tuple[CriterionScore, ...]:
-        """Scores of the first example that could be judged: titles, ranges and weights."""
+        """Titles, ranges and weights of the criteria of the first example that could be judged."""
         return next((example.leaves for example in self.examples if example.leaves), ())
 
 
@@ -142,13 +142,13 @@ def text_hash(text: str) -> str:
 
 
 def _recognized(examples: Sequence[ExampleResult]) -> ExampleResult | None:
-    """Return a demonstration that the judge recognizes, preferring an independent one."""
+    """Return a demonstration that the judge recognizes, preferably an independent one."""
     good = [each for each in examples if each.is_good and (each.score or 0.0) >= _RECOGNISED]
     return max(good, key=lambda each: each.name == INDEPENDENT, default=None)
 
 
 def bad_examples(examples: Sequence[ExampleResult], fine: Sequence[str]) -> Iterator[ExampleResult]:
-    """Yield the failure modes that are not acceptable for the intent."""
+    """Yield the failure modes that do not satisfy the intent."""
     for example in examples:
         is_fine = example.name in fine and example.name != _NEVER_FINE
         if not example.is_good and not is_fine:
@@ -159,7 +159,7 @@ def bad_examples(examples: Sequence[ExampleResult], fine: Sequence[str]) -> Iter
 
 
 def undirected(words: str) -> tuple[str, ...]:
-    """Return the failure modes that are acceptable if the words name no direction."""
+    """Return the failure modes that are acceptable if the intent specifies no direction."""
     return (OTHER_WAY, MIRRORED) if words and not _WAYS.search(words.lower()) else ()
 
 
@@ -208,7 +208,7 @@ def trust_problems(
     fine: Sequence[str],
     threshold: float,
 ) -> Iterator[str]:
-    """Yield reasons not to trust a judge: it passes untrained policies, or misses mutants."""
+    """Yield reasons not to trust a judge, which may pass untrained policies or miss mutants."""
     for mode, mean in passing_modes(judge.criteria, hidden, fine, threshold):
         yield (
             f'The judge gives a hidden bad example ("{mode}") {mean:.2f} in recorded '
@@ -252,7 +252,7 @@ def passing_modes(
 
 
 def same_stick(first: Sequence[CriterionScore], second: Sequence[CriterionScore]) -> bool:
-    """Return whether two episodes have the same criteria; only measured values may differ."""
+    """Return whether two episodes have the same criteria. Measured values may differ."""
     fields = ("title", "zero", "goal", "weight", "is_guard")
     return [[getattr(each, name) for name in fields] for each in first] == [
         [getattr(each, name) for name in fields] for each in second
@@ -263,7 +263,7 @@ def same_stick(first: Sequence[CriterionScore], second: Sequence[CriterionScore]
 
 
 def reward_problems(examples: Sequence[ExampleResult], fine: Sequence[str]) -> tuple[str, ...]:
-    """Return the failure modes that a reward pays more than the demonstration."""
+    """Return the failure modes that receive more reward than the demonstration."""
     strange = [example.name for example in examples if example.pay is None]
     if strange:
         return (f'The reward of "{strange[0]}" is not a finite number.',)
@@ -339,7 +339,7 @@ def try_out(
 
 
 def _checked(given: ExampleResult) -> ExampleResult:
-    """Return an example with the score computed here from the confined judge's measurements."""
+    """Return an example with its score computed from the confined judge's measurements."""
     if given.score is None:
         return given
     is_sound = given.leaves and all(map(is_consistent, given.leaves))
@@ -387,7 +387,7 @@ def try_here(
     *,
     is_probed: bool = False,
 ) -> Trial:
-    """Measure both files in this process; for the worker and for trusted code.
+    """Validate both files in this process, for use in workers and with trusted code.
 
     `alive` is called between steps; the other arguments are those of `try_out`.
     """
@@ -455,7 +455,7 @@ def _hidden_results(
     second: Composition | None,
     excuses: Mapping[str, str],
 ) -> Iterator[ExampleResult]:
-    """Yield the scores of untrained policies; the reason is the failure mode that each resembles.
+    """Yield the scores of untrained policies, each with the failure mode that it resembles.
 
     If a second reading of the words also passes one, it satisfies the intent.
     """

@@ -1,4 +1,4 @@
-"""Verdicts on episodes, their summary for a policy, and calibration with human labels."""
+"""Verdicts on episodes, their summary per policy, and calibration with human labels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Seen(Record):
 
 
 class EpisodeMeasure(Record):
-    """A quantity over a part of an episode, computed from the recording."""
+    """Quantity over a part of an episode, computed from the recording."""
 
     quantity: str
     unit: str
@@ -75,7 +75,7 @@ class Disagreement(Record):
 
 
 class Verdict(Record):
-    """The verdict on one episode; the score is None if the judge could not decide."""
+    """Verdict on one episode. The score is None if the judge could not decide."""
 
     schema_version: Literal[1] = 1
     source: Source
@@ -99,7 +99,7 @@ class Verdict(Record):
 
 
 class Judgement(Record):
-    """The judgement of a policy over several fresh episodes."""
+    """Judgement of a policy on several fresh episodes."""
 
     schema_version: Literal[1] = 1
     score: float | None
@@ -168,7 +168,7 @@ def together(
 
 
 def at_quantiles(ranked: Sequence[int]) -> dict[str, int]:
-    """Return the episodes at the 10th, 50th and 90th percentile of a ranking, worst first."""
+    """Return the 10th, 50th and 90th percentile episodes of a ranking, worst first."""
     shares = {"p10": 0.1, "median": 0.5, "p90": 0.9} if ranked else {}
     return {name: ranked[round(share * (len(ranked) - 1))] for name, share in shares.items()}
 
@@ -235,7 +235,7 @@ def calibrate(labelled: Sequence[tuple[float, bool]], threshold: float) -> Perso
 
 
 def lowered(verdicts: Sequence[Verdict], calibration: PersonCalibration) -> list[Verdict]:
-    """Return verdicts with scores lowered by the calibration; unknown scores stay unknown."""
+    """Return verdicts with scores lowered by the calibration. Unknown scores stay unknown."""
     if not calibration.shift:
         return list(verdicts)
     why = (

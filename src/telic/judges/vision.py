@@ -1,4 +1,4 @@
-"""Forms of the vision judge, and the verdict from completed forms.
+"""Forms for the vision judge, and verdicts based on completed forms.
 
 A model completes two forms. Before seeing anything, it describes how each criterion should look;
 then it rates how far pictures of one episode show each. Every criterion is a separate field, so an
@@ -51,7 +51,7 @@ class LookFor(Record):
 
 
 class Sighting(Record):
-    """Evidence of one criterion in the pictures."""
+    """Evidence for one criterion in the pictures."""
 
     evidence: str = Field(min_length=1, description="one sentence: what is visible, and when")
     start_s: float | None = Field(description="start of the evidence, s; null: no clock")
@@ -75,19 +75,19 @@ class Sighting(Record):
 
 
 class WholeSighting(Sighting):
-    """Evidence of the intent as a whole."""
+    """Evidence for the intent as a whole."""
 
     tags: tuple[Tag, ...] = Field(default=(), description="what is lacking, worst first")
 
 
 def _names(criteria: Sequence[str]) -> dict[str, str]:
-    """Return the form field of each criterion; the whole intent comes last."""
+    """Return the form field for each criterion, with the whole intent last."""
     names = {title: f"criterion_{number}" for number, title in enumerate(criteria, 1)}
     return {**names, WHOLE: "whole"}
 
 
 def look_for_form(criteria: Sequence[str], quantities: Sequence[str]) -> type[Record]:
-    """Create the form to complete before seeing an episode, with one field per criterion."""
+    """Create the form to complete before watching an episode, with one field per criterion."""
     part = LookFor
     if quantities:
         choice: Any = StrEnum("Quantity", {each: each for each in quantities})
@@ -100,7 +100,7 @@ def look_for_form(criteria: Sequence[str], quantities: Sequence[str]) -> type[Re
 
 
 def sighting_form(criteria: Sequence[str]) -> type[Record]:
-    """Create the form to complete for an episode: one field per criterion, and the whole intent."""
+    """Create the form for an episode, with a field per criterion and one for the whole intent."""
     fields: dict[str, Any] = {
         name: (WholeSighting if title == WHOLE else Sighting, Field(description=title))
         for title, name in _names(criteria).items()
@@ -109,13 +109,13 @@ def sighting_form(criteria: Sequence[str]) -> type[Record]:
 
 
 def filled(form: Record, criteria: Sequence[str]) -> dict[str, Any]:
-    """Return the parts of a completed form by criterion; the whole intent, if any, comes last."""
+    """Return the parts of a completed form by criterion, with the whole intent last, if any."""
     names = _names(criteria)
     return {title: getattr(form, name) for title, name in names.items() if hasattr(form, name)}
 
 
 def seen_verdict(forms: Sequence[Record], criteria: Sequence[str]) -> Verdict:
-    """Return the verdict on an episode from one or more completed forms.
+    """Return the verdict on an episode based on one or more completed forms.
 
     Each score is the median of the available answers (the lower of two), with the evidence from an
     answer with that score. The spread is the range of the overall scores.
@@ -153,7 +153,7 @@ def seen_verdict(forms: Sequence[Record], criteria: Sequence[str]) -> Verdict:
 
 
 def worth_watching(code: Sequence[Verdict]) -> list[int]:
-    """Return the episodes to watch: those at the 10th, 50th and 90th percentile of the code score.
+    """Return the episodes to watch, at the 10th, 50th and 90th percentile of the code score.
 
     They are sorted from worst to best. Without any scores, episodes are spaced evenly.
     """

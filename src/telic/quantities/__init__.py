@@ -1,4 +1,4 @@
-"""Measured quantities, shared by rewards, judges, dashboards and documentation.
+"""Quantities measured on robots, shared by rewards, judges, dashboards and docs.
 
     from telic import quantities
 
@@ -25,5 +25,5 @@ globals().update(QUANTITIES)
 
 
 def __getattr__(name: str) -> Any:
-    """Raise for an unknown quantity; lets type checkers accept any quantity name."""
+    """Raise an error for unknown quantities. Type checkers accept any quantity name."""
     raise AttributeError(f"Unknown quantity {name}: see describe_quantities.")

@@ -123,7 +123,7 @@ def scaled_action(info: Fields) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _upper(robot: Robot) -> tuple[int, ...]:
-    """Return the qpos columns of the joints that belong to no leg."""
+    """Return the qpos columns of the joints that are not part of a leg."""
     of_legs = {column for leg in robot.legs for column in leg.qpos}
     return tuple(each.qpos for each in robot.limbs if each.qpos not in of_legs)
 
@@ -141,7 +141,7 @@ def _off_rest(info: Fields, columns: tuple[int, ...]) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _masses(robot: Robot, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return each body's share of the robot's mass, (nbody,), and its center, (nbody, 3)."""
+    """Return the mass fractions (nbody,) and centers of mass (nbody, 3) of all bodies."""
     own = [robot.torso is None or root == robot.torso for root in robot.body_root]
     mass = [
         each / robot.mass if mine else 0.0 for each, mine in zip(robot.body_mass, own, strict=True)

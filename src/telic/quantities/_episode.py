@@ -1,4 +1,4 @@
-"""Accumulated quantities of the episode, each with an update of a small memory, (N, width).
+"""Quantities accumulated over the episode, each with a small state (N, width).
 
 The first step of an episode sets the reference, so the change within that step is not included.
 """
@@ -38,7 +38,7 @@ SIDES = robot_need("feet on two sides", lambda robot: robot.sides)
 
 
 def _turned(state: Tensor, info: Fields, axis: int, *, world: bool = False) -> Update:
-    """Accumulate the rotation of each step; memory: seen, total, last angle or orientation (4)."""
+    """Accumulate the rotation of each step. Memory: seen, total, last angle or orientation (4)."""
     hinge = robot_in(info).root.hinge
     if hinge is not None:
         angle = coordinate(info, hinge)

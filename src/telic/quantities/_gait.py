@@ -1,4 +1,4 @@
-"""Gait quantities: contact schedules of the feet and the order of their touchdowns.
+"""Gait quantities, based on foot contacts and the order of touchdowns.
 
 The *duty factor* of a foot is the fraction of time in contact with the ground, and a *flight* is
 time without any contact. The *phase* of a foot is its touchdown time in the cycle of the first
@@ -206,7 +206,7 @@ def _phase_width(spec: EnvSpec) -> int:
 
 
 def _cycles(state: Tensor, info: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Accumulate the phase of every foot that lands; return the memory, direction sums and counts.
+    """Accumulate the phase of every foot that lands, as memory, direction sums and counts.
 
     Memory of the first foot: whether it ever landed, the time since, and its last period; then the
     memory of `_landing`; per foot sums of cosine and sine, and the number of landings.

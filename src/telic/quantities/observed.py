@@ -1,4 +1,4 @@
-"""Values computed from observations of environments without a robot."""
+"""Values computed from the observations of environments without a robot."""
 
 from __future__ import annotations
 

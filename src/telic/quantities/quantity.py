@@ -1,4 +1,4 @@
-"""A measured quantity: a named, documented function of an environment's info.
+"""Measured quantities, which are named and documented functions of an environment's info.
 
 An *instantaneous* quantity is a pure function of the current step and supports any leading
 dimensions: a step's info (N, ...), or a recording (T, ...) or (T, N, ...). An *accumulated*
@@ -44,7 +44,7 @@ class Need:
 
 
 class NotRecorded(UnknownName, KeyError):
-    """A recording lacks a field that a quantity needs; also a KeyError, as for any mapping."""
+    """Raised if a recording lacks a field that a quantity needs. Also a KeyError."""
 
     def __init__(self, name: str, known: list[str]) -> None:
         super().__init__("recorded column", name, known)
@@ -75,7 +75,7 @@ class Recording(Fields):
 
 
 class _Moment(Recording):
-    """One time step of a recording; `columns` are split into time steps once for all."""
+    """Time step of a recording. `columns` are split into time steps once for all steps."""
 
     def __init__(
         self, fields: Fields, spec: EnvSpec, time: int, columns: dict[str, tuple[Tensor, ...]]
@@ -92,7 +92,7 @@ class _Moment(Recording):
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A measured quantity, called with an info or a recording.
+    """Measured quantity, which is called with an info or a recording.
 
     The memory of an accumulated quantity is a float tensor (N, width), all zeros at the start of an
     episode, so a reward can declare it as `memory = {"turned": pitch_turns.memory()}` and use it:
@@ -120,7 +120,7 @@ class Quantity:
 
     @property
     def kind(self) -> Literal["instant", "accumulated"]:
-        """Return whether it is instantaneous or accumulated."""
+        """Return whether the quantity is instantaneous or accumulated."""
         return "instant" if self.width is None else "accumulated"
 
     @property
@@ -134,7 +134,7 @@ class Quantity:
         return self.need.test(spec)
 
     def require(self, info: Fields) -> EnvSpec:
-        """Return the environment of an info; raise UsageError if it lacks this quantity."""
+        """Return the environment of an info. Raises UsageError if it lacks this quantity."""
         spec = getattr(info, "spec", None)
         if spec is None:
             raise UsageError(
@@ -150,7 +150,7 @@ class Quantity:
         return spec
 
     def __call__(self, info: Fields, *args: Any, **kwargs: Any) -> Tensor:
-        """Return the value: (N,) for a step's info, with the leading axes of a recording."""
+        """Return the value: (N,) for a step's info, or with the leading axes of a recording."""
         if self.width is not None:
             raise UsageError(
                 f'"{self.name}" accumulates over the episode, not over a single step.',
@@ -205,7 +205,7 @@ class Quantity:
 def quantity(
     *, unit: str, latex: str, need: Need, per: str | None = None, width: Width | None = None
 ) -> Callable[[Callable[..., Any]], Quantity]:
-    """Register a function as a quantity; its docstring is the description.
+    """Register a function as a quantity, with its docstring as the description.
 
     Without `width` the function is instantaneous, info -> value; with it, it updates a memory of
     that size, (memory, info) -> (memory, value).

@@ -33,7 +33,7 @@ _ORDER = ("_motion", "_bodies", "_episode", "_gait")
 
 
 def describe_one(quantity: Quantity, spec: EnvSpec | None = None) -> QuantityDescription:
-    """Describe one quantity, as provided by an environment if one is given."""
+    """Describe one quantity, optionally as provided by a specific environment."""
     arguments = "".join(f", {each}" for each in quantity.arguments)
     call = f"quantities.{quantity.name}(info{arguments})"
     if quantity.width is not None:
@@ -54,7 +54,7 @@ def describe_one(quantity: Quantity, spec: EnvSpec | None = None) -> QuantityDes
 
 
 def ordered_quantities() -> list[Quantity]:
-    """Return every quantity, ordered: torso, bodies, episode, gait."""
+    """Return all quantities in the order torso, bodies, episode, gait."""
     return sorted(
         QUANTITIES.values(),
         key=lambda each: _ORDER.index(each.function.__module__.rpartition(".")[2]),
@@ -62,7 +62,7 @@ def ordered_quantities() -> list[Quantity]:
 
 
 def describe_quantities(spec: EnvSpec | None = None) -> list[QuantityDescription]:
-    """Describe the quantities of an environment, or all, in the order of the reference page."""
+    """Describe all quantities, or those of one environment, in the order of the docs page."""
     return [
         describe_one(each, spec)
         for each in ordered_quantities()

@@ -1,1 +1,1 @@
-"""Rewards: the reward interface, loading, execution, probing and a library of terms."""
+"""Reward interface, with loading, execution, probing and a library of reward terms."""

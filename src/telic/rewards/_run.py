@@ -1,4 +1,4 @@
-"""Run a reward on N environments: one batched call, `torch.vmap`, or a loop over environments.
+"""Run a reward on N environments with a batched call, `torch.vmap`, or a loop.
 
 The execution mode is chosen on recorded transitions. A single batched call is used if its results
 equal those of a separate call per environment. Otherwise the reward is assumed to be written for
@@ -76,14 +76,14 @@ def private_schema(schema: InfoSchema) -> InfoSchema:
 
 
 def lend(info: Info, schema: InfoSchema) -> Info:
-    """Return an info of copies, so that writes by foreign code have no effect."""
+    """Return an info with copied values, so that writes by foreign code have no effect."""
     lent = info.slice(slice(None))
     lent.schema = schema
     return lent
 
 
 class BatchedRunner:
-    """Calls the reward once per step on all environments; holds its declared memory."""
+    """Runner that calls the reward once per step on all environments and holds its memory."""
 
     def __init__(
         self, code: RewardCode, weights: Mapping[str, float], num_envs: int, device: Device
@@ -104,7 +104,7 @@ class BatchedRunner:
 
     @property
     def memory(self) -> dict[str, Tensor]:
-        """The declared memory by name; the live tensors, not copies."""
+        """The declared memory by name, as live tensors instead of copies."""
         return self._owner.memory if self._initial else {}
 
     @memory.setter
@@ -140,7 +140,7 @@ class BatchedRunner:
         self._check_memory()
 
     def _column(self, value: Any, term: str) -> Tensor:
-        """Return a value as (N,) float32; a scalar is broadcast to every environment."""
+        """Return a value as (N,) float32. Scalars are broadcast to all environments."""
         shape = (self._num_envs,)
         if isinstance(value, Tensor) and value.shape == shape:
             return value if value.dtype is torch.float32 else value.float()
@@ -183,7 +183,7 @@ class BatchedRunner:
 
 
 class VmapRunner:
-    """Maps a stateless per-environment reward over all environments, in float64 like the loop."""
+    """Runner that maps a stateless reward over all environments, in float64 like the loop."""
 
     def __init__(self, code: RewardCode, weights: Mapping[str, float]) -> None:
         self._code, self._call = code, code.create(weights).call
@@ -204,11 +204,11 @@ class VmapRunner:
         return torch.as_tensor(total), {k: torch.as_tensor(v) for k, v in terms.items()}
 
     def reset(self, mask: Tensor) -> None:
-        """Do nothing: only stateless rewards are mapped."""
+        """Do nothing, because only stateless rewards are mapped."""
 
 
 class LoopedRunner:
-    """Calls one instance per environment with numpy rows and Python numbers.
+    """Runner that calls one instance per environment with NumPy rows and Python numbers.
 
     Instances are recreated at every episode, as if each environment ran in a separate process.
     """
@@ -273,13 +273,13 @@ def _rows(batch: Tensor) -> np.ndarray:
 
 
 class RowInfo(Mapping[str, Any]):
-    """The info of one environment: copied numbers and arrays."""
+    """Info of one environment, with copied numbers and arrays."""
 
     __offered__: ClassVar[str] = "info"
     __slots__ = ("_columns", "_info", "_row")
 
     def __init__(self, info: Info, columns: dict[str, Any], row: int) -> None:
-        """Create a view of one row; `columns` are converted lazily and shared by all rows."""
+        """Create a view of one row. `columns` are converted lazily and shared by all rows."""
         self._info, self._columns, self._row = info, columns, row
 
     def __getitem__(self, name: str) -> Any:
@@ -305,14 +305,14 @@ Runner = BatchedRunner | VmapRunner | LoopedRunner
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """Rewards of a recording of T steps of N environments."""
+    """Rewards for a recording of T steps in N environments."""
 
     total: Tensor  # (T, N) float32
     terms: dict[str, Tensor]  # each (T, N) float32, zero in steps that did not return the term
     returned: dict[str, int]  # number of steps in which each term was returned
 
     def term(self, name: str) -> Tensor:
-        """Return the values of a term, or of the total for ""."""
+        """Return the values of a term, or the total for ""."""
         return self.terms.get(name, torch.zeros_like(self.total)) if name else self.total
 
 
@@ -347,7 +347,7 @@ def side_by_side(parts: list[ReplayResult]) -> ReplayResult:
 
 
 class Difference(NamedTuple):
-    """The first position at which two results differ."""
+    """First position at which two results differ."""
 
     term: str  # "" for the total
     first: float
@@ -355,7 +355,7 @@ class Difference(NamedTuple):
 
 
 def difference(first: ReplayResult, second: ReplayResult, tolerance: float) -> Difference | None:
-    """Return the first difference beyond rounding between two results, or None if equal."""
+    """Return the first difference between two results beyond rounding, or None if equal."""
     for name in (*first.terms, *(second.terms.keys() - first.terms.keys()), ""):
         one, other = first.term(name), second.term(name)
         scale = one[one.isfinite()].abs().max().item() if one.isfinite().any() else 0.0
@@ -388,7 +388,7 @@ def microseconds(create: Callable[[int], Runner], recording: TransitionRecording
 
 @dataclass(frozen=True, slots=True)
 class RunnerChoice:
-    """Execution mode of a reward, and the measurements behind the choice."""
+    """Execution mode of a reward, with the measurements that determined it."""
 
     mode: Mode
     term_names: tuple[str, ...]
@@ -401,7 +401,7 @@ class RunnerChoice:
 
 
 class BrokenRule(RewardError):
-    """A batched reward violates a rule of batching; another execution mode would hide that."""
+    """Raised if a batched reward violates a batching rule, which other modes would hide."""
 
 
 def choose_runner(
@@ -425,7 +425,7 @@ def choose_runner(
 def _try_batched(
     code: RewardCode, weights: Mapping[str, float], recording: TransitionRecording
 ) -> RunnerChoice:
-    """Run it once per step. Raises BrokenRule if it mixes environments or keeps hidden state."""
+    """Run the reward once per step. Raises BrokenRule for mixed environments or hidden state."""
     count, device = recording.num_envs, recording.device
 
     def batched(num_envs: int = count) -> BatchedRunner:
@@ -473,7 +473,7 @@ def _try_batched(
 def _try_single(
     code: RewardCode, weights: Mapping[str, float], recording: TransitionRecording
 ) -> RunnerChoice:
-    """Run it once per environment, or under `torch.vmap` if the results are equal."""
+    """Run the reward once per environment, or with `torch.vmap` if the results are equal."""
     count, device = recording.num_envs, recording.device
     result = replay(LoopedRunner(code, weights, count, device), recording)
     again = replay(LoopedRunner(code, weights, count, device), recording)
@@ -512,7 +512,7 @@ def _try_single(
 
 
 def _repeated(recording: TransitionRecording) -> float:
-    """Return the tolerance for repeated computations: zero except on a GPU."""
+    """Return the tolerance for repeated computations, which is zero except on a GPU."""
     return 0.0 if recording.device.type == "cpu" else 1e-6
 
 

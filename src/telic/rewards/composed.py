@@ -1,4 +1,4 @@
-"""A reward as data: weighted terms, and phases for behaviors that are done in sequence.
+"""Rewards as data: weighted terms, with phases for sequential behaviors.
 
 class Composed(ComposedReward):
     weights = {"speed_1": 1.0, "still_2": 1.0, "stage": 1.5, "finish": 10.0, "control": 0.1}
@@ -35,7 +35,7 @@ _STAGES = [
 
 
 class Phase(NamedTuple):
-    """One phase of a sequence; its terms are paid while it is active."""
+    """Phase of a sequence, whose terms count while it is active."""
 
     name: str
     terms: Mapping[str, Term]
@@ -46,7 +46,7 @@ class Phase(NamedTuple):
 
 
 class ComposedReward(RewardFunction):
-    """Base class of rewards made of terms, which subclasses list.
+    """Base class for rewards that consist of terms, which subclasses list.
 
         weights     one number per term
         terms       {name: term}; terms of `telic.rewards.terms`
@@ -81,7 +81,7 @@ class ComposedReward(RewardFunction):
 
     @cached_property
     def _programs(self) -> tuple[Program, ...]:
-        """Programs of the phases and, last, of the terms; compiled at the first step."""
+        """Programs for the phases and, last, for the terms, compiled at the first step."""
         ends = [cast("tuple[Term, ...]", each.until) for each in self.phases[:-1]] + [()]
         own = [(*each.terms.values(), *end) for each, end in zip(self.phases, ends, strict=False)]
         return tuple(map(Program, [*own, self.terms.values()]))
@@ -125,7 +125,7 @@ class ComposedReward(RewardFunction):
         return paid
 
     def _begun(self, index: int, is_on: Tensor, step: StepView) -> StepView:
-        """Return the step as a phase sees it; its memory is zero until the phase begins."""
+        """Return the step for a phase, whose memory is zero until the phase begins."""
         suffix = f"_{index + 1}"
         for name, value in self.memory.items():
             if name.endswith(suffix):
@@ -139,7 +139,7 @@ def _about(name: str, term: Term) -> dict[str, str]:
 
 
 def _factor(latex: str) -> str:
-    """Return a formula as a factor: in parentheses if it is negative or a sum."""
+    """Return a formula as a factor, in parentheses if it is negative or a sum."""
     if latex.startswith("("):
         return latex
     is_sum = latex.startswith(("-", r"\pm")) or " - " in latex or " + " in latex
@@ -147,7 +147,7 @@ def _factor(latex: str) -> str:
 
 
 def offered_modules() -> dict[str, dict[str, Any]]:
-    """Return the importable names of this package for reward files, by module."""
+    """Return the names of this package that reward files may import, by module."""
 
     def phase(*arguments: Any, **named: Any) -> Phase:
         return Phase(*arguments, **named)  # a function, so that foreign code cannot subclass it

@@ -19,7 +19,7 @@ def run_confined(
     readable: Iterable[Path] = (),
     **options: Any,
 ) -> dict[str, Any]:
-    """Call a module's `run` in a worker that may write only to `folder`, and return its result.
+    """Return the result of a module's `run` in a worker that may write only to `folder`.
 
     The worker may read `readable` and the models of the environments.
     """

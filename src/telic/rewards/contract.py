@@ -1,4 +1,4 @@
-"""The reward interface: the base class, its episode memory, and the records that describe it."""
+"""Reward interface: the base class with its episode memory, and description records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Device = torch.device | str
 
 
 class RewardFunction:
-    """Base class of rewards: computes the rewards of N environments in one call of `compute`.
+    """Base class for rewards, which compute the rewards of N environments in `compute`.
 
     Optional class attributes:
 
@@ -46,7 +46,7 @@ class RewardFunction:
     """set by the trainer together with `memory`"""
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
-        """Copy the weights to each instance, even if a subclass's __init__ does not call super."""
+        """Copy the weights to each instance, even if a subclass does not call super().__init__."""
         instance = super().__new__(cls)
         instance.weights = dict(cls.weights)
         return instance
@@ -65,7 +65,7 @@ class RewardFunction:
         raise NotImplementedError
 
     def described_terms(self) -> Any:
-        """Return the descriptions of the terms, in any format that `terms` accepts."""
+        """Return the descriptions of the terms in any format that `terms` accepts."""
         return self.terms
 
     def reset(self, mask: Tensor) -> None:
@@ -90,7 +90,7 @@ class TermSpec(Record):
 
 
 class RewardSpec(Record):
-    """Description and formula of a reward; written as reward_spec.json."""
+    """Description and formula of a reward, written to reward_spec.json."""
 
     latex: str = ""
     description: str = ""
@@ -106,7 +106,7 @@ class RewardFinding(Record):
 
 
 def initial_memory(declared: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Return the initial values of declared memory, one row each: (1, ...) float32."""
+    """Return the initial values of declared memory as rows (1, ...) of float32."""
     rows: dict[str, Tensor] = {}
     for name, start in declared.items():
         numbers = cast("tuple[Any, ...]", start) if isinstance(start, tuple) else ()

@@ -1,4 +1,4 @@
-"""Load a reward from a file, text or example name, and explain errors in its code.
+"""Load rewards from a file, text or example name, and explain errors in their code.
 
 `RewardCode` holds the source text of a reward. It creates instances, provides the facts that
 messages need, and converts exceptions inside it to errors with a line, a cause and a hint.
@@ -56,17 +56,17 @@ _BATCHED = re.compile(
 
 
 class Instance(NamedTuple):
-    """An instantiated reward: the function to call and the object that holds its state."""
+    """Reward instance, with the function to call and the object that holds its state."""
 
     call: Call
     owner: Any
 
 
 class RewardCode:
-    """Source text of a reward module; executed once to find its class or function."""
+    """Source of a reward module, which is executed once to find its class or function."""
 
     def __init__(self, text: str, label: str, *, trusted: bool = False) -> None:
-        """Check and execute a text; `trusted` runs it as ordinary Python without the check."""
+        """Check and execute a text. `trusted` runs it as ordinary Python without the check."""
         text = without_own_imports(text)
         self.text, self.label, self.filename = text, label, f"<{label}>"
         self.notes: list[RewardFinding] = []
@@ -92,7 +92,7 @@ class RewardCode:
         return scope
 
     def _choose(self) -> str:
-        """Return the name of the reward: the last class defined in the text, else reward_fn."""
+        """Return the name of the reward, which is the last class in the text or else reward_fn."""
         own = {k: v for k, v in self._execute().items() if self._names.get(k) is not v}
         imported = {
             alias.asname or alias.name.partition(".")[0]
@@ -158,14 +158,14 @@ class RewardCode:
     def wrong_term(
         self, term: str, what: str, hint: str, kind: type[RewardError] = RewardError
     ) -> RewardError:
-        """Return the error for a term, or for the total if `term` is ""."""
+        """Return the error for a term, or for the total if `term` is empty."""
         line = self.term_line(term) if term else None
         where = f'{self.place(line)}, term "{term}"' if term else f"{self.label}, the total"
         return kind(f"{where} {what}", hint=hint, line=line, term=term or None)
 
     @cached_property
     def strings(self) -> frozenset[str]:
-        """Every string constant; names of info values are among them."""
+        """All string constants, which include the names of info values."""
         constants = (node for node in ast.walk(self.tree) if isinstance(node, ast.Constant))
         return frozenset(each.value for each in constants if isinstance(each.value, str))
 
@@ -184,7 +184,7 @@ class RewardCode:
 
     @cached_property
     def kept_names(self) -> dict[str, int]:
-        """Return the names outside memory that are assigned at run time, with a line of each."""
+        """Return the names assigned at run time that are not memory, each with a line."""
         kept: dict[str, int] = {}
         for function in ast.walk(self.tree):
             if not isinstance(function, ast.FunctionDef) or function.name == "__init__":
@@ -201,7 +201,7 @@ class RewardCode:
         return kept
 
     def describe(self, owner: object) -> RewardSpec:
-        """Return a reward's specification, as declared or from the docstring's first paragraph."""
+        """Return a reward's specification as declared or from its docstring."""
         weights: Mapping[str, float] = getattr(owner, "weights", None) or {}
         described = isinstance(owner, RewardFunction)
         declared = owner.described_terms() if described else getattr(owner, "terms", None)
@@ -253,7 +253,7 @@ class RewardCode:
 
 
 def _construct(kind: Any, weights: Mapping[str, float]) -> Any:
-    """Create an instance whose weights are set before its __init__ reads them."""
+    """Create an instance, with weights set before its __init__ reads them."""
     needed = [
         each.name
         for each in list(inspect.signature(kind.__init__).parameters.values())[1:]
@@ -371,7 +371,7 @@ def without_own_imports(text: str) -> str:
 
 
 def _trusted_names() -> dict[str, Any]:
-    """Return the predefined names; trusted code may import anything else."""
+    """Return the predefined names. Trusted code may import anything else."""
     return {
         "__name__": "reward",
         "np": numpy,
@@ -385,7 +385,7 @@ def _trusted_names() -> dict[str, Any]:
 
 
 def provided_names() -> dict[str, Any]:
-    """Return the telic names available to foreign code; they compute and cannot be modified."""
+    """Return the read-only telic functions and classes available to foreign code."""
     measured = {
         name: value
         for name, value in vars(quantities).items()

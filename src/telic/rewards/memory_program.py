@@ -1,4 +1,4 @@
-"""Export the memory update that a policy observes as data that runs without telic.
+"""Export the part of a reward's memory that a policy observes, to run without telic.
 
 Rewards are foreign code, so they are traced in a confined worker. One memory update becomes a list
 of array operations, which a bundle's `run_policy.py` runs with numpy. Operations that the observed
@@ -35,7 +35,7 @@ _CLOSE = 1e-4
 
 
 class MemoryProgram(Record):
-    """One update of a reward's memory; executed by `telic.training.export.run_policy`."""
+    """Update of a reward's memory, which `telic.training.export.run_policy` executes."""
 
     memory: dict[str, list[Any]]
     """initial row of each observed name and of its dependencies"""
@@ -129,7 +129,7 @@ def trace_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[s
 def _program(
     traced: GraphModule, names: list[str], rows: dict[str, Tensor], seen: dict[str, int]
 ) -> MemoryProgram:
-    """Return the part of a trace that the observed names depend on, across steps."""
+    """Return the part of a trace on which the observed names depend across steps."""
     nodes = list(traced.graph.nodes)
     places = [node for node in nodes if node.op == "placeholder"]
     inputs = dict(zip(places, names, strict=True))
@@ -168,7 +168,7 @@ def _program(
 
 
 def _plain(value: Any) -> Any:
-    """Return an argument as plain data; dtypes by name."""
+    """Return an argument as plain data, with dtypes by name."""
     if isinstance(value, Node):
         return {"node": value.name}
     if isinstance(value, list | tuple):

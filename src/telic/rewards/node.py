@@ -1,4 +1,4 @@
-r"""Define reward terms: functions of one step that reward files compose by name and arguments.
+r"""Define reward terms, i.e. functions of one step that reward files call with arguments.
 
     @signal("v")
     def Along(step: StepView, direction: str) -> Tensor: ...      # measures
@@ -41,7 +41,7 @@ _WORDS = "words"
 
 @dataclass(eq=False)
 class StepView:
-    """One transition of N environments, and the memory of the current episode."""
+    """Transition of N environments, with the memory of the current episode."""
 
     action: Tensor
     next_obs: Tensor
@@ -69,7 +69,7 @@ class StepView:
         return QUANTITIES[quantity](self.info, *arguments)
 
     def so_far(self, quantity: str, slot: str | None = None) -> Tensor:
-        """Return an accumulated quantity; its memory slot has the same name unless given."""
+        """Return an accumulated quantity. By default, its memory slot has the same name."""
         slot = slot or quantity
         memory, value = QUANTITIES[quantity].update(self.recall(slot), self.info)
         self.keep(slot, memory)
@@ -84,7 +84,7 @@ class StepView:
         self.memory[slot + self.suffix] = value
 
     def first(self, slot: str, now: Tensor) -> Tensor:
-        """Return rows (N, k) from the first step of the episode, storing them on that step."""
+        """Return the value (N, k) from the first step of the episode, storing it on that step."""
         kept, width = self.recall(slot), now.shape[1]
         is_known = kept[:, :1]
         start = torch.where(is_known > 0, kept[:, 1 : 1 + width], now)
@@ -94,7 +94,7 @@ class StepView:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """A library function and its metadata: how a node is computed and displayed."""
+    """Library function with metadata that describe how a node is computed and displayed."""
 
     function: Callable[..., Any]
     kind: type[Expression]
@@ -131,7 +131,7 @@ def _is_data(value: object) -> bool:
 
 
 def parameters_of(function: Callable[..., Any], without: str) -> dict[str, Any]:
-    """Return the names and defaults of a function's arguments, except one."""
+    """Return the names and defaults of a function's arguments, excluding one."""
     found = inspect.signature(function).parameters.values()
     return {each.name: each.default for each in found if each.name != without}
 
@@ -143,7 +143,7 @@ def bind(
     named: Mapping[str, Any],
     digits: int | None,
 ) -> tuple[tuple[str, Any], ...]:
-    """Bind all arguments of a call by name, with numbers rounded as in files."""
+    """Bind all arguments of a call to names, with numbers rounded as in files."""
     given = {**dict(zip(parameters, args, strict=False)), **named}
     unknown = sorted(given.keys() - parameters.keys())
     values = {**parameters, **given}
@@ -156,7 +156,7 @@ def bind(
 
 
 def shortened(value: Any, digits: int | None = 4) -> Any:
-    """Round numbers to the precision used in files, so that criteria use the same values."""
+    """Round numbers to the precision used in files, so that criteria have equal values."""
     if isinstance(value, float) and digits is not None:
         return float(f"{value:.{digits}g}")
     if is_row(value):
@@ -165,7 +165,7 @@ def shortened(value: Any, digits: int | None = 4) -> Any:
 
 
 class Expression:
-    """A call of a library function that is evaluated at each step; immutable."""
+    """Immutable call of a library function that is evaluated at each step."""
 
     __offered__: ClassVar[str] = "a term"
 
@@ -194,7 +194,7 @@ class Expression:
         return dict(self.arguments)[name]
 
     def __repr__(self) -> str:
-        """Return the call as code: the first argument positional, others by name, words last."""
+        """Return the call as Python code, with all but the first argument passed by keyword."""
         given: list[str] = []
         for place, (name, value) in enumerate(self.arguments):
             default = self.recipe.parameters[name]
@@ -230,7 +230,7 @@ class Expression:
 
 
 class Term(Expression):
-    """A reward term: one summand, before its weight."""
+    """Reward term, before it is multiplied by its weight."""
 
     def with_words(self, words: str) -> Term:
         """Return the same term with another description."""
@@ -238,7 +238,7 @@ class Term(Expression):
 
 
 class Program:
-    """A sequence of calls that evaluates expressions, in order of first use without duplicates."""
+    """Sequence of distinct calls that evaluates expressions, in order of first use."""
 
     def __init__(self, expressions: Iterable[Expression]) -> None:
         """Collect the calls, each with its arguments and references to earlier results."""

@@ -41,7 +41,7 @@ class TermStatistics(Statistics):
 
 
 class ProbeReport(Event):
-    """Measurements of a reward before training."""
+    """Measurements of a reward, taken before training."""
 
     NAME = "probe.done"
 
@@ -118,7 +118,7 @@ def _require_finite(reward: Reward, result: ReplayResult) -> None:
 
 
 def _info_findings(code: RewardCode, known: list[str]) -> list[RewardFinding]:
-    """Report names read with `info.get` that do not exist, which the default hides."""
+    """Report missing names that are read with `info.get`, because its default hides them."""
     findings: list[RewardFinding] = []
     for node in ast.walk(code.tree):
         match node:
@@ -136,7 +136,7 @@ def _info_findings(code: RewardCode, known: list[str]) -> list[RewardFinding]:
 
 
 def _term_findings(reward: Reward, result: ReplayResult) -> list[RewardFinding]:
-    """Report undeclared, missing, irregular, zero or dominating terms, and wrong sums."""
+    """Report terms that are undeclared, missing, irregular, zero or dominant, and wrong sums."""
     findings: list[RewardFinding] = []
 
     def add(name: str, message: str, **values: float) -> None:

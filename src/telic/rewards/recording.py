@@ -30,7 +30,7 @@ class Transition(NamedTuple):
     """(N,) the environment's reward"""
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Transition:
-        """Return a transition with every tensor transformed by `change` along its rows."""
+        """Return a transition with `change` applied to every tensor along its rows."""
         return _combined([self], lambda tensors: change(tensors[0]))
 
 
@@ -56,12 +56,12 @@ class TransitionRecording:
 
 
 def keep(info: Info) -> Info:
-    """Return a copy of an info with every value computed, which stays valid after later steps."""
+    """Return a copy of an info with all values computed, which remains valid after later steps."""
     return Info.of({name: info.exact(name).clone() for name in info}, info.schema)
 
 
 def collect(env: VecEnv, transitions: int = 256, seed: int = 0) -> TransitionRecording:
-    """Record transitions: random actions early and late in the episode, then zero actions.
+    """Record transitions with random actions early and late in the episode, then zero actions.
 
     Use a separate environment with few copies (8 are enough): it is reset and stepped, and all
     info values are read, which a simulation must then keep up to date.

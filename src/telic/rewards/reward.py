@@ -1,4 +1,4 @@
-"""The reward called by the trainer, independent of its execution mode."""
+"""Reward as called by the trainer, independent of its execution mode."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PREFIX = "reward_"
 
 
 class Reward:
-    """Reward function of the environments of one member, or of several members that share it.
+    """Reward function for the environments of one or several members.
 
         reward = load_reward("reward.py")
         probe(reward, env)                       # chooses the execution mode; raises on errors
@@ -42,7 +42,7 @@ class Reward:
     """
 
     def __init__(self, code: RewardCode | None, weights: Mapping[str, float] | None = None) -> None:
-        """Create a reward from code; None uses the environment's reward. See `load_reward`."""
+        """Create a reward from code, or from the environment for None. See `load_reward`."""
         self.code = code
         self.name = "environment" if code is None else code.name
         self.spec = RewardSpec(description="The environment's built-in reward.")
@@ -138,7 +138,7 @@ class Reward:
         return choice
 
     def adopt(self, decision: RunnerChoice) -> None:
-        """Use an execution mode chosen for this reward or for one with different weights only."""
+        """Use an execution mode chosen for this reward or one that differs only in weights."""
         self.decision = decision
         self.term_names = decision.term_names
         if decision.mode != "batched":
@@ -168,7 +168,7 @@ class Reward:
         info: Info,
         env_reward: Tensor | None = None,
     ) -> RewardStep:
-        """Compute one step's reward; `env_reward` is used only without reward code."""
+        """Compute the reward of one step. `env_reward` is used only without reward code."""
         if self.decision is None or self._num_envs == 0:
             raise RewardError(
                 f"{self.name} was called before start().",
@@ -188,7 +188,7 @@ class Reward:
         return RewardStep(total, {name: terms.get(name, nothing) for name in self.term_names})
 
     def of_environment(self, info: Info, total: Tensor) -> RewardStep:
-        """Return the environment's reward with its parts as terms."""
+        """Return the reward of the environment with its parts as terms."""
         return RewardStep(total.float(), {name: info[_PREFIX + name] for name in self.term_names})
 
     def reset(self, mask: Tensor) -> None:
@@ -205,7 +205,7 @@ class Reward:
         return torch.cat(rows, dim=1)
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the tensors kept between steps, by name; the live tensors, not copies."""
+        """Return the live tensors that are kept between steps, by name."""
         return dict(self._runner.memory) if isinstance(self._runner, BatchedRunner) else {}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
@@ -218,7 +218,7 @@ class Reward:
         return {name: value.detach().clone() for name, value in self.carried().items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore the memory; call after `start`."""
+        """Restore the memory. Call this after `start`."""
         self.carry({name: value.to(self._device, copy=True) for name, value in state.items()})
 
 

@@ -1,4 +1,4 @@
-"""Signals: inputs of reward terms, measured for N environments at each step.
+"""Signals, which are inputs of reward terms measured for N environments at each step.
 
 A signal is measured once per step, regardless of how many terms use it. Most are instantaneous
 quantities (`Measured`); others accumulate over the episode.
@@ -35,7 +35,7 @@ _DIAGONAL = 0.7071
 def Measured(
     step: StepView, quantity: str, body: str | None = None, minus: float = 0.0, sign: int = 1
 ) -> Tensor:
-    """Return a quantity of `telic quantities` minus an offset; `sign` -1 negates the result."""
+    """Return a quantity from `telic quantities` minus an offset. `sign` -1 negates the result."""
     value = step.measured(quantity, *(() if body is None else (body,)))
     value = value - minus if minus else value
     return -value if sign < 0 else value
@@ -43,7 +43,7 @@ def Measured(
 
 @signal("{quantity}", memory=lambda of: {of["quantity"]: of["width"]})
 def SoFar(step: StepView, quantity: str, width: int) -> Tensor:
-    """Return a quantity accumulated over the episode; `width` is the size of its memory."""
+    """Return a quantity accumulated over the episode. `width` is the size of its memory."""
     return step.so_far(quantity)
 
 
@@ -67,7 +67,7 @@ def Size(step: StepView, x: Tensor) -> Tensor:
 
 @signal("{x} - {x}^*", digits=6)
 def Less(step: StepView, x: Tensor, minus: float, sign: int = 1) -> Tensor:
-    """Return a signal minus an offset; `sign` -1 negates the result."""
+    """Return a signal minus an offset. `sign` -1 negates the result."""
     return -(x - minus) if sign < 0 else x - minus
 
 
@@ -91,7 +91,7 @@ def Not(step: StepView, x: Tensor) -> Tensor:
 
 @signal("x")
 def Part(step: StepView, whole: NamedTuple, name: str) -> Tensor:
-    """Return one named value of a signal that has several."""
+    """Return one named value of a signal with several values."""
     return whole._asdict()[name]
 
 
@@ -100,7 +100,7 @@ def Part(step: StepView, whole: NamedTuple, name: str) -> Tensor:
 
 @signal("v")
 def Along(step: StepView, direction: str | float, aside: str | None = None) -> Tensor:
-    """Return the ground velocity in a direction, m/s; with `aside`, along the diagonal of the two.
+    """Return the ground velocity in a direction, or along a diagonal with `aside`, in m/s.
 
     A direction is a name ("ahead" is the robot's heading), or an angle in degrees to the left of
     the initial heading.
@@ -131,7 +131,7 @@ def _velocity(step: StepView, direction: str) -> Tensor:
 
 @signal("v")
 def Ahead(step: StepView, aside: bool = False) -> Tensor:
-    """Return the velocity along the heading or to its left, m/s, if possible a step mean."""
+    """Return the velocity along the heading or to its left, m/s, averaged over the step."""
     return _ahead(step, aside)
 
 
@@ -160,7 +160,7 @@ def Made(step: StepView, direction: str | float) -> Tensor:
 
 @signal("d", memory=lambda of: {"spot": 1 + 2 * len(of["axes"])})
 def Gone(step: StepView, axes: str) -> Tensor:
-    """Return the distance from the start along axes, m; its memory holds the displacement."""
+    """Return the distance from the start along axes, m. Its memory holds the displacement."""
     here = torch.stack([step.measured(f"{axis}_position") for axis in axes], -1)
     gone = here - step.first("spot", here)
     step.keep("spot", torch.cat((step.recall("spot")[:, : 1 + len(axes)], gone), -1))
@@ -168,7 +168,7 @@ def Gone(step: StepView, axes: str) -> Tensor:
 
 
 class HeadingTurn(NamedTuple):
-    """Turns of the heading since the episode began, and the yaw rate in this step, rad/s."""
+    """Turns of the heading since the start of the episode, and the yaw rate in this step, rad/s."""
 
     turned: Tensor
     rate: Tensor
@@ -221,7 +221,7 @@ def FewFeet(step: StepView, most: int) -> Tensor:
 
 @signal(r"\Delta z")
 def FeetUp(step: StepView, feet: tuple[int, ...] = (), rank: int = -1) -> Tensor:
-    """Return the height of the lowest of the given feet above the lowest foot of all, m.
+    """Return the height of the lowest of the given feet above the lowest of all feet, m.
 
     Without `feet`, use the foot with `rank` lower feet; -1 is the highest foot.
     """
@@ -262,7 +262,7 @@ def Strides(step: StepView) -> StrideState:
 
 @signal("x", digits=8)
 def Beat(step: StepView, hertz: float) -> tuple[Tensor, Tensor]:
-    """Return cosine and sine of the phase; with the reward's `phase_hz`, the policy observes it."""
+    """Return cosine and sine of the phase variable, which has the frequency `phase_hz`."""
     angle = (2.0 * math.pi * hertz) * step.info["time"].float()
     return angle.cos(), angle.sin()
 
@@ -306,7 +306,7 @@ class Wait(NamedTuple):
 
 @signal("x", memory={"waited": None})
 def Waiting(step: StepView, cycle: Cycle, period: float) -> Wait:
-    """Return the time since the last repetition; the next is due after 0.6 of a period."""
+    """Return the time since the last repetition. The next is due after 0.6 of a period."""
     waited = step.recall("waited") + step.dt
     due = torch.maximum(cycle.is_up, (waited > 0.6 * period).float())
     step.keep("waited", waited * (1.0 - cycle.done))
@@ -370,7 +370,7 @@ def Somersault(
 def Rise(
     step: StepView, bodies: tuple[str, ...], highest: bool = False, from_torso: bool = True
 ) -> Tensor:
-    """Return the height of the lowest (or highest) of some bodies above its initial height, m.
+    """Return the height of the lowest (or highest) given body above its initial height, m.
 
     `from_torso`: measure heights relative to the torso.
     """
@@ -385,7 +385,7 @@ def Rise(
 def KickSpeed(
     step: StepView, body: str, foot: int, others: tuple[int, ...] = (), sign: int = 1
 ) -> Tensor:
-    """Return the forward speed of a free foot relative to the torso, m/s; `sign` -1: backward.
+    """Return the forward (`sign` -1: backward) speed of a free foot relative to the torso, m/s.
 
     A foot is free when off the ground and, if `others` are given, one of these is in contact.
     """
@@ -398,7 +398,7 @@ def KickSpeed(
 
 @signal(r"[\text{touch}]")
 def Touching(step: StepView, bodies: tuple[str, ...], least: float) -> Tensor:
-    """Return 1 while a contact force above `least`, N, acts on one of some bodies."""
+    """Return 1 while a contact force above `least` N acts on one of the given bodies."""
     forces = [step.measured("contact_force", body) for body in bodies]
     return (reduce(torch.maximum, forces) > least).float()
 

@@ -1,4 +1,4 @@
-"""Reward terms: functions of signals, with a magnitude of about 1 for the intended behavior.
+"""Reward terms, which are functions of signals with a magnitude of about 1.
 
     "speed": Ratio(Along("forward"), goal=3.0, most=1.5, words="speed forward"),
     "upright": Pay(Measured("uprightness"), low=-1.0, high=1.0, words="the right way up"),
@@ -41,7 +41,7 @@ def Alive(step: StepView) -> Tensor:
 
 @term("{x}")
 def Pay(x: Tensor, low: float | None = None, high: float | None = None) -> Tensor:
-    """Return a signal, clamped to two limits."""
+    """Return a signal clamped to an interval."""
     return x.float() if low is None and high is None else x.clamp(low, high)
 
 
@@ -71,7 +71,7 @@ def Capped(x: Tensor, goal: float) -> Tensor:
 
 @term("e^{-(({x} - {x}^*)/w)^2}")
 def Peak(x: Tensor, at: float, width: float) -> Tensor:
-    """Return a Gaussian peak: 1 at a value, 1/e at `width` from it."""
+    """Return a Gaussian peak that is 1 at a value and 1/e at a distance of `width`."""
     return torch.exp(-(((x - at) / width) ** 2))
 
 
@@ -91,19 +91,19 @@ def Arrive(x: Tensor, goal: float, width: float) -> Tensor:
 
 @term("1 / (1 + (({x} - {x}^*)/w)^2)", digits=6)
 def Hill(x: Tensor, at: float, width: float) -> Tensor:
-    """Return a Lorentzian peak: 1 at a value, 1/2 at `width` from it, with heavy tails."""
+    """Return a Lorentzian peak that is 1 at a value and 1/2 at a distance of `width`."""
     return 1.0 / (1.0 + ((x - at).abs() / width) ** 2)
 
 
 @term("-|{x} - {x}^*| / s", digits=6)
 def Off(x: Tensor, at: float, scale: float) -> Tensor:
-    """Return the distance of a signal from a value as a cost, clamped at 1 from `scale` on."""
+    """Return the distance of a signal from a value in units of `scale` as a cost, at most 1."""
     return -((x - at).abs() / scale).clamp(max=1.0)
 
 
 @term(r"\min(({x} - {x}^*) / s, 0)", digits=6)
 def Missing(x: Tensor, goal: float, span: float) -> Tensor:
-    """Return the shortfall from a goal as a cost, 1 at `span` below it."""
+    """Return the shortfall from a goal as a cost, which is 1 at `span` below the goal."""
     return ((x - goal) / span).clamp(-1.0, 0.0)
 
 
@@ -139,7 +139,7 @@ def AtEase(x: Tensor, width: float) -> Tensor:
 
 @step_term(r"(e^{-(1 - \cos\theta)/w} - 2 (1 - \cos\theta))", digits=3)
 def Poise(step: StepView, width: float) -> Tensor:
-    """Reward an upright torso: 1/e where 1 - cos of the tilt is `width`, minus a linear cost."""
+    """Reward an upright torso with a peak in 1 - cos(tilt) of scale `width`, and a linear cost."""
     leans = 1.0 - step.measured("uprightness")
     return torch.exp(-leans / width) - 2.0 * leans
 
@@ -185,7 +185,7 @@ def Touchdown(stride: StrideState) -> Tensor:
 
 @term(r"\min(\psi / \psi^*, 1)")
 def TurnBy(heading: HeadingTurn, turns: float, at_least: bool = False) -> Tensor:
-    """Return turns as a fraction of the goal; turning further costs, unless `at_least` is set."""
+    """Return turns as a fraction of the goal. Turning further costs unless `at_least` is set."""
     share = (heading.turned / turns).clamp(-1.0, 1.0)
     return share if at_least else share - ((heading.turned - turns) / turns).clamp(0.0, 2.0)
 
@@ -194,7 +194,7 @@ def TurnBy(heading: HeadingTurn, turns: float, at_least: bool = False) -> Tensor
 def TurnedThere(
     heading: HeadingTurn, turns: float, tolerance: float, at_least: bool = False
 ) -> Tensor:
-    """Reward having turned by the requested amount and having stopped turning."""
+    """Reward having turned by the requested angle and having stopped turning."""
     lacking = turns - heading.turned
     lacking = lacking.clamp(min=0.0) if at_least else lacking
     return torch.exp(-((lacking / tolerance) ** 2)) * torch.exp(-heading.rate.abs())
@@ -247,7 +247,7 @@ def Pattern(step: StepView, landings: tuple[float, ...]) -> Tensor:
 
 @step_term("(-v_{xy} - {gone} / d^*)")
 def Stay(step: StepView, gone: Tensor, most: float) -> Tensor:
-    """Penalize moving, and distance from the start."""
+    """Penalize motion and the distance from the start."""
     drift = step.measured("horizontal_speed").clamp(max=2.0)
     return -drift - (gone / most).clamp(max=2.0)
 
@@ -302,7 +302,7 @@ def TurnProgress(turn: TurnOver) -> Tensor:
 
 @term(r"\omega / 6")
 def TurnSpin(turn: TurnOver) -> Tensor:
-    """Reward rotation in the right direction during a somersault; penalize rotation after it."""
+    """Reward correct rotation during a somersault, and penalize rotation after it."""
     return torch.where(turn.done, -turn.spin.abs(), turn.spin.clamp(-4.0, 12.0)) / 6.0
 
 
@@ -345,7 +345,7 @@ def FollowTurn(missed: Missed) -> Tensor:
 
 @term(r"(-(\omega - \bar\omega)^2)")
 def Sway(missed: Missed) -> Tensor:
-    """Penalize yaw oscillation within a stride, which the moving average does not show."""
+    """Penalize yaw oscillation within a stride, which the moving average hides."""
     return -missed.swing.square().clamp(max=9.0)
 
 

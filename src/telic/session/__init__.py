@@ -1,4 +1,4 @@
-"""From a prompt to a trained policy with verified evidence; modules are imported on first use."""
+"""Sessions, which turn a prompt into a trained policy with verified evidence."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Evaluate trained policies on fresh episodes: select checkpoints, then confirm the selection.
+"""Evaluate trained policies on fresh episodes to select checkpoints, and confirm them.
 
 The best checkpoint of every policy, and the best policy, are selected on one set of fresh episodes.
 A pass is confirmed on a second, held-out set: by code, and by a vision model if there is one. The
@@ -68,7 +68,7 @@ class TrainedCandidate(NamedTuple):
 
 
 class TrainedPolicy(NamedTuple):
-    """A policy at one of its checkpoints, and the candidate that it was trained with."""
+    """Policy at one of its checkpoints, with the candidate that it was trained for."""
 
     candidate: RewardCandidate
     member: MemberFolder
@@ -78,7 +78,7 @@ class TrainedPolicy(NamedTuple):
     def order(
         self, config: SessionConfig, seed: int, paths: Sequence[str], **more: Any
     ) -> PlayOrder:
-        """Return a request to play fresh episodes under the judged conditions."""
+        """Return a request to run fresh episodes under the conditions used for judging."""
         assert self.step is not None
         code = self.member.reward_code
         usual = PlayOrder(
@@ -165,10 +165,10 @@ def _judge_at_end(
 def verdict_on(
     config: SessionConfig, number: int, candidate: RewardCandidate, scores: list[MemberScore]
 ) -> SessionIteration:
-    """Return the verdict on a candidate from its policies' scores, without times and costs."""
+    """Return the verdict on a candidate based on its policies' scores, without times and costs."""
 
     def standing(score: MemberScore) -> tuple[bool, float, float]:
-        """Sort key: passing policies first, then the score on the selection episodes."""
+        """Return a sort key that ranks passing policies first, then by score."""
         chosen = score.low if score.choosing is None else score.choosing
         return score.low >= config.threshold, chosen, score.low
 
@@ -219,7 +219,7 @@ def doubts_of_pass(config: SessionConfig, passed: SessionIteration) -> tuple[str
 
 
 def mean_score(scores: Sequence[MemberScore]) -> float | None:
-    """Return the mean score of policies, or None if none could be judged."""
+    """Return the mean score of all policies, or None if none could be judged."""
     values = [score.judgement.score for score in scores if score.judgement.score is not None]
     return sum(values) / len(values) if values else None
 
@@ -230,14 +230,14 @@ def mean_score(scores: Sequence[MemberScore]) -> float | None:
 def choose_policies(
     work: SessionWork, number: int, policies: Sequence[TrainedPolicy]
 ) -> list[MemberScore]:
-    """Score policies on the selection episodes, which are the same for all checkpoints of a run."""
+    """Score policies on the selection episodes, which all checkpoints of a run share."""
     verdicts = play_out(work, number, policies, "choose", CHOOSING)
     shutil.rmtree(work.folder.iteration(number).path / "chosen", ignore_errors=True)
     return [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
 
 
 def may_pass(config: SessionConfig, scores: Sequence[MemberScore], alpha: float) -> bool:
-    """Return whether enough policies would pass if more episodes had the same scores."""
+    """Return whether enough policies would pass if further episodes had the same scores."""
     times = -(-judged_episodes(config, alpha) // CHOOSING)
     promising = sum(
         proves(_values(score.judgement.verdicts) * times, config.threshold, alpha)
@@ -289,7 +289,7 @@ def confirm(
 
 
 def judged_episodes(config: SessionConfig, alpha: float) -> int:
-    """Return the number of episodes to judge a policy on: as requested, or enough for a proof."""
+    """Return the number of episodes for judging a policy, as requested or needed for a proof."""
     return max(config.episodes, fewest_scores(config.threshold, alpha))
 
 
@@ -298,7 +298,7 @@ def _values(verdicts: Sequence[Verdict]) -> list[float]:
 
 
 def watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> MemberScore:
-    """Evaluate a policy that would pass by code alone with the author's vision model."""
+    """Evaluate a policy that passes the code judge with the author's vision model."""
     if score.low < work.config.threshold:
         return score
     verdicts = list(score.judgement.verdicts)
@@ -307,7 +307,7 @@ def watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> Me
 
 
 def watch_failure(work: SessionWork, files: IterationFolder, scores: list[MemberScore]) -> None:
-    """Run the vision model on the median episode of the best policy if none passes by code.
+    """Run the vision model on the best policy's median episode if none passes the code judge.
 
     The score does not change because a pass requires the code; a contradiction becomes a doubt.
     """
@@ -323,7 +323,7 @@ def watch_failure(work: SessionWork, files: IterationFolder, scores: list[Member
 
 
 def by_labels(work: SessionWork, score: MemberScore) -> MemberScore:
-    """Lower the scores of a judge that is too lenient compared with human labels."""
+    """Lower the scores of a judge that is more lenient than human labels."""
     people = calibration_of(work.folder, work.config.threshold)
     if not people.shift:
         return score
@@ -331,7 +331,7 @@ def by_labels(work: SessionWork, score: MemberScore) -> MemberScore:
 
 
 def with_verdicts(score: MemberScore, verdicts: Sequence[Verdict], threshold: float) -> MemberScore:
-    """Return a policy's score with new verdicts on the same episodes at the same confidence."""
+    """Return a policy's score for new verdicts on the same episodes at the same confidence."""
     alpha = ALPHA if score.judgement.alpha is None else score.judgement.alpha
     judgement = together(verdicts, alpha=alpha, threshold=threshold)
     return score.model_copy(update={"judgement": judgement})
@@ -341,7 +341,7 @@ def with_verdicts(score: MemberScore, verdicts: Sequence[Verdict], threshold: fl
 
 
 def start_seed(work: SessionWork) -> int:
-    """Return the seed of the session's initial states: the requested one, or one from its name."""
+    """Return the seed for the initial states, as requested or derived from the session name."""
     asked = work.config.start_seed
     return derive("starts", work.folder.name) if asked is None else asked
 
@@ -355,7 +355,7 @@ def play_out(
     moment: tuple[int, ...] = (),
     first: int = 0,
 ) -> list[list[Verdict]]:
-    """Play fresh episodes with policies and return the verdicts of the code judge.
+    """Run policies on fresh episodes and return the verdicts of the code judge.
 
     `moment` distinguishes draws with the same purpose and iteration; `first` is the number of the
     first file.
@@ -398,7 +398,7 @@ def play_out(
 
 
 def episode_paths(folder: Path, episodes: int, first: int = 0) -> tuple[str, ...]:
-    """Return the paths that fresh episodes are recorded to."""
+    """Return the paths to which fresh episodes are recorded."""
     names = (f"episode_{index:02d}.npz" for index in range(first, first + episodes))
     return tuple(str((folder / name).absolute()) for name in names)
 
@@ -410,7 +410,7 @@ def judge_episodes(
     place: Path,
     where: Environment,
 ) -> list[Verdict]:
-    """Return the verdicts of a session's code judge and, if configured, of a packaged judge."""
+    """Return the verdicts of a session's code judge and, if configured, of a plugin judge."""
     verdicts = judge_files(read_text(folder.judge), paths, place, where)
     if config.judge is not None:
         verdicts = judge_too(config.judge, config.intent, paths, verdicts, where)
@@ -418,7 +418,7 @@ def judge_episodes(
 
 
 def of_recording(file: RecordedFile, verdict: Verdict) -> Verdict:
-    """Return the verdict on a recording, or unknown if the file changed after recording."""
+    """Return the verdict on a recording, which is unknown if the file was changed."""
     if is_unchanged(file):
         return verdict.model_copy(update={"recording": file.sha256})
     return unknown("code", f"{file.path.name} was modified after it was recorded")
@@ -432,7 +432,7 @@ def score_of(
     threshold: float | None = None,
     policy_hash: str | None = None,
 ) -> MemberScore:
-    """Return the score of a policy from the verdicts on its episodes."""
+    """Return the score of a policy based on the verdicts on its episodes."""
     _, member, step = policy
     config, _, seed = member.name.rpartition("_seed_")
     digits = config.removeprefix("reward")

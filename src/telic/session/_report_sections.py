@@ -57,7 +57,7 @@ _STRIPS = {
 
 @dataclass(frozen=True, slots=True)
 class EndedSession:
-    """Records of a session that has ended or was stopped."""
+    """Records of a session that is finished or was stopped."""
 
     folder: SessionFolder
     config: SessionConfig
@@ -93,7 +93,7 @@ class EndedSession:
 
     @property
     def author_name(self) -> str:
-        """Return the author of criteria, reward and judge."""
+        """Return the name of the author of criteria, reward and judge."""
         if self.config.model is None:
             return "the composer, without a model"
         others = ", ".join(f"{role}: {model}" for role, model in self.config.model_for.items())
@@ -101,7 +101,7 @@ class EndedSession:
 
 
 def listed(lines: Sequence[str]) -> list[doc.AnyBlock]:
-    """Return a list block, or nothing if it would be empty."""
+    """Return a list block, or no block if the list is empty."""
     return [doc.Items(tuple(lines))] if lines else []
 
 
@@ -291,7 +291,7 @@ def robustness_table(ended: EndedSession) -> Blocks:
 
 
 def seen_section(ended: EndedSession) -> Blocks:
-    """Return the vision model's observations of the best policy, and any judge disagreements."""
+    """Return what the vision model observed about the best policy, and judge disagreements."""
     rows: list[tuple[str, ...]] = []
     differ: list[str] = []
     verdicts = ended.member.judgement.verdicts if ended.member else ()
@@ -316,7 +316,7 @@ def seen_section(ended: EndedSession) -> Blocks:
 
 
 def people_section(ended: EndedSession) -> Blocks:
-    """Return vetoes and labels, and disagreements between people and the judges."""
+    """Return vetoes, labels, and disagreements between people and judges."""
     labels = EpisodeLabel.read(ended.folder.labels)
     blocks = listed([veto.words for veto in Veto.read(ended.folder.vetoes)])
     if not labels:
@@ -338,7 +338,7 @@ def people_section(ended: EndedSession) -> Blocks:
 
 
 def interpretation_section(ended: EndedSession) -> Blocks:
-    """Return the interpretation of ambiguous words and the words that were left out."""
+    """Return the interpretation of ambiguous words, and the words that were ignored."""
     lines = list(ended.summary.doubts)
     if ended.author is not None:
         left = (*ended.author.not_understood, *ended.author.dropped)
@@ -352,7 +352,7 @@ _CURVE_POINTS = 120
 
 
 def iterations_section(ended: EndedSession) -> Blocks:
-    """Return a table of iterations: changes and their reasons, policies, and failures."""
+    """Return a table of iterations with changes, reasons, policies and failures."""
     if not ended.history:
         return []
 
@@ -468,7 +468,7 @@ def _over_seeds(members: Sequence[MemberFolder], kind: RowKind, name: str) -> li
 
 
 class RewardTermLine(Record):
-    """A reward term, and its sum over an evaluation episode."""
+    """Reward term with its sum over an evaluation episode."""
 
     name: str
     words: str

@@ -135,7 +135,7 @@ def _screen(work: SessionWork, number: int, candidate: RewardCandidate) -> Selec
 
 
 def better_first(members: Sequence[MemberScore], variants: Sequence[int]) -> tuple[int, ...]:
-    """Return variants ordered by the judge's score; ties by index, unknown scores last.
+    """Return variants sorted by judge score, then by index, with unknown scores last.
 
     Early in training, a violated constraint sets most scores to zero. The distance of measured
     values to their goals, from -1 to 1, then breaks ties.
@@ -183,7 +183,7 @@ def _job(
 def _parents(
     work: SessionWork, candidate: RewardCandidate, variants: list[int]
 ) -> dict[tuple[int, int], Path]:
-    """Return the parent's policies by variant and seed, for variants with a warm start."""
+    """Return the parent policies for variants with a warm start, by variant and seed."""
     if candidate.parent is None:
         return {}
     run = work.folder.iteration(candidate.parent).run
@@ -202,7 +202,7 @@ def _parents(
 
 
 class _Abandoned(Exception):
-    """Raised when the worker exceeds the grace period and is killed; training can be resumed."""
+    """Raised when a worker exceeds the grace period and is killed. Training can be resumed."""
 
 
 def run_job(
@@ -309,7 +309,7 @@ class CheckpointJudge:
             self._thread.join()
 
     def is_playing(self) -> bool:
-        """Return whether episodes are being played and scored."""
+        """Return whether episodes are currently being run and scored."""
         return self._playing.is_set()
 
     def _serve(self) -> None:
@@ -376,7 +376,7 @@ class CheckpointJudge:
 
 
 class _Moment(NamedTuple):
-    """Evaluation of a policy at one step of training."""
+    """Evaluation of a policy at one training step."""
 
     words: str
     score: float
@@ -410,7 +410,7 @@ def alarms(files: IterationFolder, iteration: SessionIteration) -> tuple[str, ..
 def _moments(
     files: IterationFolder, iteration: SessionIteration, member: MemberScore
 ) -> Iterator[_Moment]:
-    """Yield the evaluations with known return and code score, in order of training."""
+    """Yield the evaluations with a known return and code score in training order."""
     trained = MemberFolder(files.run.path / member.member)
     sources: list[tuple[MemberFolder, str, int | None, float | None]] = [
         (
@@ -436,7 +436,7 @@ def _moments(
 
 
 def _score_by_code(member: MemberScore) -> float | None:
-    """Return a policy's score by code only, as computed during training."""
+    """Return a policy's code judge score as computed during training."""
     verdicts = member.judgement.verdicts
     if not any("code" in each.by_judge for each in verdicts):
         return member.judgement.score

@@ -1,4 +1,4 @@
-"""Budget of a session: cost forecast, spending, and remaining allowance.
+"""Budget of a session with cost forecast, spending and remaining allowance.
 
 Time is forecast from earlier training runs on this machine, and dollars from the price list and the
 tokens of earlier replies. Unknown values are None, never estimates.
@@ -75,7 +75,7 @@ _TAPES = 2
 
 
 class AllowanceLeft(Record):
-    """Remaining budget of a session; None means unlimited, or unknown for dollars."""
+    """Remaining budget of a session. None means unlimited, or unknown for dollars."""
 
     hours: float | None = None
     steps: int | None = None
@@ -99,7 +99,7 @@ class Spending(Event):
 
 
 class AllowanceUsedUp(ResourceError):
-    """Raised when a budget is exhausted; `kind` names the limit: hours or steps."""
+    """Raised when a budget is exhausted. `kind` is the limit: hours or steps."""
 
     def __init__(self, kind: Literal["hours", "steps"], message: str) -> None:
         super().__init__(
@@ -132,7 +132,7 @@ class SessionAccount:
         return self._before + running
 
     def tick(self) -> None:
-        """Save the clock periodically. Cheap enough for polling loops."""
+        """Save the clock periodically. This is cheap enough for polling loops."""
         if time.monotonic() - self._saved_at > _SAVE_EVERY_S:
             self.save()
 
@@ -171,12 +171,12 @@ class SessionAccount:
         )
 
     def is_out_of_time(self) -> bool:
-        """Return whether the time budget is exhausted. Cheap enough for polling."""
+        """Return whether the time budget is exhausted. This is cheap enough for polling."""
         hours = self._config.max_hours
         return hours is not None and self.seconds >= hours * _HOUR_S
 
     def check(self) -> None:
-        """Raise AllowanceUsedUp if the time budget is exhausted; `fit` checks the steps."""
+        """Raise AllowanceUsedUp if the time budget is exhausted. `fit` checks the steps."""
         if self.is_out_of_time():
             hours = f"{self._config.max_hours:g}"
             raise AllowanceUsedUp("hours", f"The budget of {hours} hours is used up.")
@@ -202,7 +202,7 @@ class SessionAccount:
 
 
 def paid(folder: SessionFolder) -> tuple[float | None, int]:
-    """Return the cost in dollars and the number of calls of all models, including rejected replies.
+    """Return the cost and number of all model calls, including those with rejected replies.
 
     The cost is None if the price of a call is unknown.
     """
@@ -222,7 +222,7 @@ def steps_taken(folder: SessionFolder) -> int:
 
 
 def iteration_steps(files: IterationFolder) -> int:
-    """Return the environment steps of an iteration's training runs, even unfinished."""
+    """Return the environment steps of an iteration's training runs, including unfinished ones."""
     total = 0
     for run in (RunFolder(path) for path in files.path.iterdir() if is_run(path)):
         finished = 0
@@ -322,7 +322,7 @@ def session_forecast(config: SessionConfig, steps: int, runs_dir: Path) -> Forec
 
 
 class MeasuredForecast:
-    """Forward events, and complete a forecast without times once a training rate is measured."""
+    """Forward events, and add times to a forecast once the training speed is measured."""
 
     def __init__(self, emit: Listener, config: SessionConfig) -> None:
         self._emit, self._config = emit, config
@@ -341,7 +341,7 @@ class MeasuredForecast:
 
 
 def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[float]:
-    """Return steps per second of the most similar training runs on this machine.
+    """Return the steps per second of the most similar training runs on this machine.
 
     Only runs of the same environment, device and kind of machine are used, sorted by similarity of
     the number of members, then by recency.
@@ -393,7 +393,7 @@ def _price(runs_dir: Path, config: SessionConfig, calls: int) -> float | None:
 
 
 def need_of(job: TrainJob, spec: EnvSpec) -> ResourceNeed:
-    """Return the maximum cores and memory required by a training run.
+    """Return the maximum number of cores and amount of memory that a training run needs.
 
     On a GPU, only the process is counted; the worker checks GPU memory itself.
     """

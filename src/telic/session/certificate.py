@@ -174,7 +174,7 @@ class _Certifier:
     # ---- evidence used for the verdict
 
     def _changed_evidence(self) -> Iterator[str]:
-        """Yield policies and episodes that differ from the ones that were judged."""
+        """Yield policies and episodes that were modified after they were judged."""
         for member in self._proving:
             policy = MemberFolder(self._files.run.path / member.member).checkpoint(member.step)
             if not policy.is_file() or file_hash(policy) != member.policy_hash:
@@ -186,7 +186,7 @@ class _Certifier:
                     break
 
     def _changed_judge(self) -> Iterator[str]:
-        """Yield differences between the judge that was validated and the judge that was used."""
+        """Yield differences between the validated judge and the judge that was used."""
         used, trial = self._iteration.judge_hash, self._trial
         now = text_hash(read_text(self._work.folder.judge))
         if used is None:
@@ -229,7 +229,7 @@ class _Certifier:
     # ---- good example
 
     def _episodes(self, member: MemberScore) -> list[_Episode]:
-        """Return low-, median- and high-scoring episodes among those that a policy passed."""
+        """Return the lowest-, median- and highest-scoring of the episodes that a policy passed."""
         verdicts = member.judgement.verdicts
         passed = [
             (verdict.score, index)
@@ -245,7 +245,7 @@ class _Certifier:
         ]
 
     def _reference(self) -> Composition | None:
-        """Return the composer's reading of the intent, or None unless it understands all of it."""
+        """Return the composer's interpretation of the intent, or None if it is incomplete."""
         brief, is_own = self._work.brief, self._work.config.model is None
         criteria, shown = (self._written.criteria, brief.reference) if is_own else (None, None)
         try:
@@ -257,7 +257,7 @@ class _Certifier:
     def _good(
         self, episodes: Sequence[_Episode], reference: Composition | None, theirs: float | None
     ) -> tuple[str | None, tuple[str, ...]]:
-        """Return the independent confirmation of the episodes and the limits of the pass."""
+        """Return the independent confirmation of the episodes, and the limitations of the pass."""
         trial, is_own = self._trial, self._work.config.model is None
         if trial.good is not None and (is_own or trial.good == INDEPENDENT):
             return trial.good, ()
@@ -280,7 +280,7 @@ class _Certifier:
     # ---- mutants
 
     def _mutants(self, episodes: Sequence[_Episode]) -> tuple[tuple[MutantCount, ...], list[str]]:
-        """Judge mutants. Return the counts per criterion and the names of mutants that pass."""
+        """Judge mutants, and return counts per criterion and the names of mutants that pass."""
         spec = self._work.brief.spec
         families = [mutants_of(episode.trajectory, spec) for episode in episodes]
         everything = [each for family in families for each in family.values()]
@@ -296,7 +296,7 @@ class _Certifier:
         return counts([each.verdict for each in episodes], families_judged), passing
 
     def _untrained(self, reference: Composition | None) -> Iterator[str]:
-        """Yield the kinds of untrained policies that pass from the same initial states."""
+        """Yield the kinds of untrained policies that pass when started in the same states."""
         work, candidate = self._work, self._candidate
         if work.config.model is None:
             return  # the composer's criteria are validated with telic itself
@@ -347,7 +347,7 @@ class _Certifier:
         return [verdict.score or 0.0 for verdict in self._judged(by, trajectories)]
 
     def _may_freeze(self, episodes: Sequence[_Episode], reference: Composition | None) -> bool:
-        """Return whether remaining frozen is a valid solution, e.g. for a pole that starts upright.
+        """Return whether not moving is a valid solution, e.g. for a pole that starts upright.
 
         True if doing nothing is acceptable, or if the composer's judge passes every frozen robot
         that this judge passes (a robot that starts at its goal may stay there).

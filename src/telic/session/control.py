@@ -45,11 +45,11 @@ _POLL_S = 0.2
 
 
 class SessionStopped(TelicError):
-    """Raised when a stop was requested. All finished steps are on disk."""
+    """Raised when a stop was requested. All finished steps are saved to disk."""
 
 
 class SessionControl:
-    """User requests to a running session, as seen by the session."""
+    """User requests to a running session, as seen from the session."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class SessionControl:
         return self._should_stop() or self.folder.stop.exists()
 
     def wants_break(self) -> bool:
-        """Return whether work must save and return because of a stop, a pause or the time limit."""
+        """Return whether work must save and return because of a stop, pause or time limit."""
         self.account.tick()
         return self.wants_stop() or self.folder.pause.exists() or self.account.is_out_of_time()
 
@@ -89,7 +89,7 @@ class SessionControl:
 
     @contextmanager
     def admitted(self, need: ResourceNeed) -> Generator[bool]:
-        """Reserve CPU cores for the block. Yields False if training must not start after all."""
+        """Reserve CPU cores for the block. Yields False if training must not start."""
 
         def emit(event: Event) -> None:
             if isinstance(event, SessionWaiting):
@@ -124,7 +124,7 @@ class SessionControl:
         return agreed.criteria
 
     def notes(self, number: int) -> tuple[Note, ...]:
-        """Return the notes that iteration `number` answers, fixed at the first call.
+        """Return the notes that iteration `number` addresses, which the first call determines.
 
         They are written to a file of the iteration immediately, so that an interrupted revision
         answers the same notes when it is resumed.
@@ -147,7 +147,7 @@ class SessionControl:
         return notes
 
     def _wait(self, reason: Reason, message: str, ready: StopCheck) -> None:
-        """Wait with the session clock paused; `waiting.json` contains the reason."""
+        """Wait with the session clock paused. `waiting.json` contains the reason."""
         self._show(reason, message)
         try:
             with self.account.paused():
@@ -187,7 +187,7 @@ class SessionWork:
 
 
 def change_request(folder: SessionFolder, **changes: Any) -> SessionConfig:
-    """Change the request of a session that is not running, e.g. increase its budget."""
+    """Change the request of a session that is not running, e.g. to increase its budget."""
     with RunLock(folder.lock, folder.name):
         config = read_record(folder.config, SessionConfig).replace(**changes)
         write_json(folder.config, config)
@@ -200,7 +200,7 @@ def time_stamp() -> str:
 
 
 class Remark(Record):
-    """A timestamped message of a person or an agent, stored as one line of a shared file."""
+    """Timestamped message from a person or an agent, stored as one line of a shared file."""
 
     schema_version: Literal[1] = 1
     id: str = Field(default_factory=lambda: secrets.token_hex(4))
@@ -228,13 +228,13 @@ class Remark(Record):
 
 
 class Note(Remark):
-    """Feedback that the next revision answers."""
+    """Feedback that the next revision addresses."""
 
     text: str
 
 
 class DeliveredNotes(Event):
-    """Notes answered by one iteration."""
+    """Notes addressed by one iteration."""
 
     NAME = "session.notes"
 
@@ -246,7 +246,7 @@ class DeliveredNotes(Event):
 
 
 def add_note(folder: SessionFolder, text: str, author: str | None = None) -> Note:
-    """Append a note that the next revision will answer."""
+    """Append a note that the next revision will address."""
     if not text.strip():
         raise UsageError("The note is empty.", hint='For example: telic note "less bouncing"')
     note = Note(text=text.strip(), author=author or "")
@@ -255,7 +255,7 @@ def add_note(folder: SessionFolder, text: str, author: str | None = None) -> Not
 
 
 def check_note(folder: SessionFolder, text: str) -> None:
-    """Raise if the session's author cannot interpret a note.
+    """Raise an error if the session's author cannot interpret a note.
 
     Raises:
         NotUnderstood: lists what the composer understands. A language model accepts any note.

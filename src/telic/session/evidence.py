@@ -1,4 +1,4 @@
-"""Signed journal of a session: its records, and the hashes of all files behind its outcome.
+"""Signed journal of a session with its records and the hashes of all relevant files.
 
 A resumed session trusts its journal. Every record is also written as a readable JSON file. Changed
 or deleted files are restored from the journal, and results that depend on a changed file are not
@@ -45,7 +45,7 @@ _Kind = TypeVar("_Kind", bound=BaseModel)
 
 
 class RequestHashes(Record):
-    """The first entry of a session's journal: the request."""
+    """First entry of a session's journal, which contains the request."""
 
     request: str
     """SHA-256 of the intent, the environment and the environment's files"""
@@ -54,7 +54,7 @@ class RequestHashes(Record):
 
 
 class SessionEnd(Record):
-    """The last entry of a session's journal: the files that the outcome depends on."""
+    """Last entry of a session's journal, with hashes of the files that the outcome depends on."""
 
     session: str | None = None
     """name of the session's folder, or None if written by an earlier version"""
@@ -76,7 +76,7 @@ class SessionJournal:
         self._changed: dict[str, None] = {}
 
     def begin(self) -> None:
-        """Resume the journal and restore files that are missing or were changed.
+        """Resume the journal, and restore files that are missing or were changed.
 
         Raises Refused if an earlier version wrote it, it is damaged, or this user did not sign it.
         """
@@ -148,7 +148,7 @@ class SessionJournal:
         self._journal.append("step", read_fields(path), subject=self._name(path))
 
     def is_own(self, path: Path) -> bool:
-        """Return whether a file matches a record of this journal and the journal is this user's."""
+        """Return whether a file matches a record in this journal, which this user must own."""
         if not self._journal.verify().ok:
             return False
         with suppress(JournalBroken):
@@ -156,11 +156,11 @@ class SessionJournal:
         return False
 
     def paths(self) -> list[Path]:
-        """Return the existing files that later steps trust."""
+        """Return the existing files that later steps rely on."""
         return [path for path in _paths(self._folder, _STEPS, _ITERATION_STEPS) if path.exists()]
 
     def doubts(self) -> Iterator[str]:
-        """Yield a message for every external change to the session's files."""
+        """Yield a message for every change to the session's files from outside."""
         if self._request_now() != self._request:
             yield "the environment's files were modified while the session was running"
         check = self._journal.verify()
@@ -196,7 +196,7 @@ class SessionJournal:
 def record_end(
     folder: SessionFolder, summary: BaseModel, best: tuple[int, str, int | None] | None = None
 ) -> None:
-    """Record the files behind an outcome and write the summary, which marks the session as ended.
+    """Record the files that support an outcome, and write the summary, which ends the session.
 
     `best` is the iteration, name and step of the delivered policy.
     """
@@ -219,7 +219,7 @@ def record_end(
 
 
 def record_veto(folder: SessionFolder, summary: BaseModel) -> None:
-    """Record the vetoes and the summary they changed. All other hashes remain unchanged."""
+    """Record vetoes and the summary that they changed. All other hashes remain unchanged."""
     journal = _open(folder, _signing_key(folder))
     end = journal.recorded("end", SessionEnd) or SessionEnd(session=folder.name, files={})
     hashes = {**end.files, folder.vetoes.name: file_hash(folder.vetoes)}
@@ -229,7 +229,7 @@ def record_veto(folder: SessionFolder, summary: BaseModel) -> None:
 
 
 def countersign(folder: SessionFolder) -> None:
-    """Sign the end of a session that a job of this user ran on another machine."""
+    """Sign the end of a session that ran on another machine as a job of this user."""
     key = _signing_key(folder)
     if key is not None and folder.journal.exists():
         journal = _open(folder, key)
@@ -248,7 +248,7 @@ def _end(folder: SessionFolder, end: SessionEnd, summary: BaseModel) -> None:
 
 
 def check_end(folder: SessionFolder, needs: Iterable[Path]) -> tuple[str | None, str | None]:
-    """Check all files behind the outcome of an ended session against its signed journal.
+    """Verify all files that support the outcome of a session against its signed journal.
 
     Returns the reason why nothing is proven, and the reason why it is only a claim on this machine
     (no signature, or another key). The signed end must list all files in `needs`.
@@ -303,7 +303,7 @@ def _faults(folder: SessionFolder, end: SessionEnd, needs: Iterable[Path]) -> It
 
 @lru_cache(maxsize=1 << 14)
 def _hash_of(path: Path, stamp: tuple[int, ...]) -> str:
-    """Return the hash of a file, cached by its stat values because servers poll it frequently.
+    """Return the hash of a file, cached by its stat values because servers poll frequently.
 
     A file that cannot be read, or exceeds the size limit, has no hash: another signer may have
     listed it to block the readers of the journal.
@@ -335,7 +335,7 @@ def _paths(
 def _open(
     folder: SessionFolder, key: SigningKey | None, asked: tuple[str, str] | None = None
 ) -> Journal:
-    """Open the journal. Its name is the request: intent and environment."""
+    """Open the journal, which is named after the intent and environment of the request."""
     if asked is None:
         config = read_fields(folder.config, intent=str, env=str)
         asked = config["intent"], config["env"]

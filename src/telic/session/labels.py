@@ -30,7 +30,7 @@ Speaker = Literal["person", "agent"]
 
 
 class EpisodeLabel(Remark):
-    """Label of one episode, with the judges' scores for it."""
+    """Label for one episode, with the scores of the judges."""
 
     by: Speaker = "person"
     """labels by agents are stored and exported, but do not affect scores"""
@@ -161,13 +161,13 @@ def worst_first(verdicts: Sequence[Verdict]) -> list[int]:
 
 
 def effective_labels(labels: Sequence[EpisodeLabel]) -> list[EpisodeLabel]:
-    """Return the effective labels: the latest per author and episode."""
+    """Return the latest label per author and episode."""
     last = {(each.author, each.iteration, each.member, each.episode): each for each in labels}
     return list(last.values())
 
 
 def calibration_of(folder: SessionFolder, threshold: float) -> PersonCalibration:
-    """Calibrate this judge with people's labels from all sessions in the same directory."""
+    """Calibrate this judge with human labels from all sessions in the same directory."""
     own, rows = judge_hash(folder), list[tuple[float, bool]]()
     sessions = {each.path: each for each in (folder, *list_sessions(folder.path.parent))}
     for session in sessions.values():
@@ -217,7 +217,7 @@ def add_veto(
 
 
 def vetoed_before(folder: SessionFolder) -> tuple[str, ...]:
-    """Return people's vetoes of passes by the same judge, from all sessions in the same directory.
+    """Return human vetoes of passes by this judge from all sessions in the same directory.
 
     The same judge would pass the same policies, so repeating a request must not undo a veto.
     """

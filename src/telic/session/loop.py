@@ -1,4 +1,4 @@
-"""Main loop of a session: write, validate, train, judge, and revise until a policy passes.
+"""Main loop of a session, which writes, trains and revises rewards until a policy passes.
 
 `run` is `telic.run`: it turns an intent into a policy with evidence. Every step first looks for
 its finished record, so an interrupted session is resumed by running it again.
@@ -261,7 +261,7 @@ def _run_loop(work: SessionWork) -> SessionSummary:
 
 
 def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
-    """Let the author write reward and judge, validate them on examples, and correct them."""
+    """Have the author write a reward and a judge, validate them on examples, and correct them."""
     written = measured_by_host(work.author.write(wanted))
     for left in reversed(range(_REWRITES + 1)):
         trial = try_written(work.brief, written, is_probed=PROBED)
@@ -281,13 +281,13 @@ def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
 
 
 def _not_worth_training(folder: SessionFolder) -> tuple[str, ...]:
-    """Return the reasons why a pass by this judge would not be credible; if any, skip training."""
+    """Return the reasons why a pass by this judge would not be credible, to skip training."""
     trial = read_record(folder.trial, Trial) if folder.trial.exists() else None
     return () if trial is None else trial.untrusted
 
 
 class _Tries:
-    """Parts of the session loop: the rewards that are tried one after another."""
+    """Steps of the session loop, which tries rewards one after another."""
 
     candidate_type, verdict_type = RewardCandidate, SessionIteration
 
@@ -360,7 +360,7 @@ class _Tries:
 
 
 def _with_phase(candidate: RewardCandidate) -> RewardCandidate:
-    """Add the phase that a reward declares to the observations of the policies."""
+    """Add the phase variable that a reward declares to the policies' observations."""
     sources = (candidate.reward, *(variant.reward for variant in candidate.variants))
     declared = [turns for source in sources if (turns := declared_phase(source)) is not None]
     phase = {"phase_hz": declared[0]} if declared else {}
@@ -368,7 +368,7 @@ def _with_phase(candidate: RewardCandidate) -> RewardCandidate:
 
 
 def _finish_passed(work: SessionWork, tries: _Tries) -> SessionSummary:
-    """End a session whose last iteration passed. Renders videos while certifying the evidence."""
+    """End a session whose last iteration passed. Renders videos during certification."""
     passed, written, config = tries.history[-1], tries.written, work.config
     candidate = read_record(work.folder.iteration(passed.number).candidate, RewardCandidate)
     assert passed.best_member is not None and written is not None  # guaranteed by a pass
@@ -403,7 +403,7 @@ def _finish_passed(work: SessionWork, tries: _Tries) -> SessionSummary:
 
 
 def _open_objections(written: Composition, reward: str) -> tuple[str, ...]:
-    """Return the reviewers' open objections to the judge and to the trained reward."""
+    """Return the reviewers' open objections to the judge and the reward."""
     is_first = program_text(reward) == program_text(written.reward)
     return tuple(
         f"a reviewer's objection to the {each.about} is open: {each.text}"

@@ -1,4 +1,4 @@
-"""Select the reference motion of a session: generated, or a clip from a library.
+"""Select the reference motion of a session, either generated or from a library.
 
     --motion none           no reference motion
     --motion walk           a motion family, generated for this robot at the requested speed
@@ -40,7 +40,7 @@ _WIDE = 0.3
 
 
 def chosen(config: SessionConfig, spec: EnvSpec) -> Reference | None:
-    """Return the session's reference motion, or None to use only the intent.
+    """Return the reference motion of the session, or None to use only the intent.
 
     Raises TelicError if the requested motion does not exist or cannot be followed.
     """
@@ -66,7 +66,7 @@ def chosen(config: SessionConfig, spec: EnvSpec) -> Reference | None:
 
 
 def composed(config: SessionConfig, criteria: tuple[Criterion, ...] | None = None) -> Composition:
-    """Return the composer's interpretation of a request with its motion, without writing files."""
+    """Return the composer's interpretation of a request and its motion, without writing files."""
     spec = describe(config.env)
     return compose(config.intent, spec, criteria or config.criteria, chosen(config, spec))
 
@@ -86,7 +86,7 @@ def _wish(intent: str, spec: EnvSpec) -> MotionWish | None:
 
 @functools.lru_cache(maxsize=8)
 def _clip(robot: MotionRobot, family: str, *parameters: tuple[str, float]) -> MotionClip:
-    """Generate a clip. Cached, as solving poses takes seconds and pages request it repeatedly."""
+    """Generate a clip. Cached, because solving poses takes seconds."""
     return make_clip(robot, family, dict(parameters), name=family)
 
 

@@ -1,4 +1,4 @@
-"""Records of a session: outcome, summary, interim evaluations, and state.
+"""Records of a session: outcome, summary, interim evaluations and state.
 
 A session has `passed` only without doubts. If policies reached the threshold but the judge or a
 reward failed validation, it is `unproven`. If the judge measures only part of the intent, it
@@ -54,7 +54,7 @@ _CLAIMS = (*PASSES, "claimed")
 
 
 class Ending(NamedTuple):
-    """Outcome of a session, with the reasons why it is not an unqualified pass."""
+    """Outcome of a session, with reasons if it is not an unqualified pass."""
 
     outcome: Outcome
     reasons: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ class SessionSummary(Record):
 
 
 class Checkpoint(Event):
-    """Interim evaluation: scores of all policies of a training run at one step."""
+    """Interim evaluation with the scores of all policies of a training run at one step."""
 
     NAME = "session.checkpoint"
 
@@ -165,7 +165,7 @@ def session_state(folder: SessionFolder) -> SessionState:
 
 
 def verified(folder: SessionFolder) -> SessionSummary:
-    """Return the verified result of an ended session, the only source for whether it passed.
+    """Return the verified result of an ended session, which states whether it passed.
 
     A pass is `passed` only if this user's key signed it and all files behind it are unchanged:
     policy, judged episodes, robot, judge, criteria, request and vetoes. An unsigned pass, or one

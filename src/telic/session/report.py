@@ -1,4 +1,4 @@
-"""Session report: report.html and report.md, generated from the session's records.
+"""Session report (report.html and report.md), generated from the session's records.
 
 Errors in the report never fail the session: parts that cannot be read, rendered or written are
 omitted, logged, and listed at the end of the report.
@@ -58,7 +58,7 @@ def save_report(
     *,
     redraws: bool = True,
 ) -> None:
-    """Write report.html and report.md of a session in its current state, finished or not."""
+    """Write report.html and report.md for the current state of a session, finished or not."""
     missing: list[str] = []
 
     def note(line: str) -> None:
@@ -113,7 +113,7 @@ def _read(folder: SessionFolder) -> EndedSession:
 
 
 def policy_proof(folder: SessionFolder) -> PolicyProof:
-    """Return the evidence for the delivered policy, for its model card."""
+    """Return the evidence for the delivered policy to include in its model card."""
     ended = _read(folder)
     summary, robust = ended.summary, tuple(robustness_table(ended))
     rows: list[tuple[str, doc.Words]] = [

@@ -1,4 +1,4 @@
-"""Robustness card: the passing policy, evaluated under conditions not seen in training.
+"""Evaluate the robustness of a passing policy under conditions not seen in training.
 
 It is not part of the pass. It measures the policy's robustness to pushes, changed friction and
 mass, observation noise, and action delay. Each condition uses the same judge and one batch of
@@ -42,7 +42,7 @@ CONDITIONS: dict[str, tuple[str, Disturbance]] = {
 
 
 class RobustnessRow(Record):
-    """Results of a policy under one condition; None means unknown."""
+    """Results of a policy under one condition. None means unknown."""
 
     condition: str
     words: str
@@ -56,7 +56,7 @@ class RobustnessRow(Record):
 
 
 class RobustnessCard(Record):
-    """Scores by the code judge under conditions that were not used in training."""
+    """Scores of the code judge under conditions that were not used in training."""
 
     schema_version: Literal[1] = 1
     iteration: int
@@ -145,7 +145,7 @@ def _measure(
 
 
 def summary_line(card: RobustnessCard) -> str:
-    """Summarize a card in one line. A condition fails if it halves the passing episodes."""
+    """Summarize a card in one line. A condition fails if it halves the number of passes."""
     usual, known = card.rows[0].passing, [row for row in card.rows[1:] if row.passing is not None]
     lost = [
         (row.passing, row.condition)

@@ -1,4 +1,4 @@
-"""Sim-to-sim transfer: score a deployment bundle that runs without telic with the session's judge.
+"""Sim-to-sim transfer: run a deployment bundle without telic and score it with the judge.
 
 The bundle's `run.py` plays in plain MuJoCo, in a separate process where telic cannot be imported,
 and records positions, velocities and targets. Every control step is then re-simulated from the
@@ -105,7 +105,7 @@ def _verify(
 
 
 def first_deviation(here: Sequence[Path], there: Sequence[Path]) -> float:
-    """Return the largest difference of the first observations. Raises TelicError if it is large."""
+    """Return the largest difference in the first observations. Raises TelicError if too large."""
     first = [[read_trajectory(path)["obs"][0] for path in paths] for paths in (here, there)]
     deviation = float(np.abs(np.array(first[0]) - np.array(first[1])).max())
     if not deviation <= _SAME_OBSERVATION:
@@ -122,7 +122,7 @@ def compared(
     threshold: float,
     deviation: float,
 ) -> Agreement:
-    """Compare the scores of both simulations per initial state; None means not judged."""
+    """Compare the scores in both simulations per initial state. None means not judged."""
     known = [[score for score in own if score is not None] for own in (here, there)]
     means = [sum(own) / len(own) if own else None for own in known]
     pairs = [
@@ -145,7 +145,7 @@ def compared(
 
 
 class BundlePlay(NamedTuple):
-    """Output of run.py: the state after every control step of every episode, (N, T, ...)."""
+    """Output of run.py: states after every control step of every episode, (N, T, ...)."""
 
     obs: np.ndarray
     ctrl: np.ndarray
@@ -156,7 +156,7 @@ class BundlePlay(NamedTuple):
 
 
 def play_bundle(bundle: Path, starts: RobotStarts, place: Path) -> BundlePlay:
-    """Play initial states with a bundle in a separate process and return its validated output.
+    """Run a bundle from initial states in a separate process, and validate its output.
 
     Raises:
         TelicError: if it fails; contains the last line of its output.
@@ -270,7 +270,7 @@ def _computed(
 def _measured(
     env: MujocoEnv, columns: dict[str, np.ndarray], starts: RobotStarts
 ) -> tuple[list[int], dict[str, np.ndarray]]:
-    """Return the length of each episode until termination, and the recorded info values."""
+    """Return the length of each episode until termination and its recorded info values."""
     env.reset()
     rows, steps = columns["qpos"].shape[:2]
     lengths = np.full(rows, steps)

@@ -8,7 +8,7 @@ from telic import RewardFunction, quantities
 
 
 class HopReward(RewardFunction):
-    """Full credit for forward speed only with real hops: air time is rewarded, dragging is not."""
+    """Reward forward speed by hopping, where air time is rewarded and dragging is not."""
 
     weights = {"speed": 1.0, "air": 0.5, "upright": 0.5, "alive": 0.5, "control": 0.001}
 

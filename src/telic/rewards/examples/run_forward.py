@@ -6,7 +6,7 @@ from telic import RewardFunction, quantities
 
 
 class RunForward(RewardFunction):
-    """Forward speed minus control cost; a planar robot on its back earns less than on its feet."""
+    """Reward forward speed minus control cost, with a lower reward for lying on the back."""
 
     weights = {"speed": 1.0, "upright": 0.3, "control": 0.1}
 
