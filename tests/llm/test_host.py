@@ -1,10 +1,11 @@
+import socket
 import threading
 import time
 
 import pytest
 
 from telic.core.config import Record
-from telic.errors import Refused, UnknownName, UsageError
+from telic.errors import Refused, TelicError, UnknownName, UsageError
 from telic.llm import (
     Cancelled,
     Host,
@@ -129,7 +130,7 @@ def test_waiting_for_an_order_stops_when_asked(tmp_path):
     ("text", "complaint"),
     [
         ("not JSON", "not valid JSON"),
-        ("[1]", "not an object"),
+        ("[1]", "not of type 'object'"),
         ("{}", "'title' is a required property"),
         ('{"title": 1}', "title: 1 is not of type 'string'"),
         ('{"title": "a", "extra": 1}', "'extra' was unexpected"),
@@ -206,3 +207,33 @@ def test_an_order_names_no_files_itself(tmp_path):
     (folder / "cd34.json").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Refused, match="link"):
         list_orders(folder)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$ref": "#/$defs/a"},
+        {"type": 3},
+        {"$ref": "file:///etc/hostname"},
+        {"$ref": "http://127.0.0.1:{port}/schema"},
+    ],
+    ids=str,
+)
+def test_a_foreign_schema_is_refused_and_fetches_nothing(tmp_path, schema):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.0)
+        address = str(schema.get("$ref", "#")).format(port=server.getsockname()[1])
+        order = publish(tmp_path, KEY, REQUEST)
+        foreign = order.model_copy(update={"answer_schema": {**schema, "$ref": address}})
+        write_json(tmp_path / f"{KEY}.json", foreign.model_dump(mode="json"))
+        with pytest.raises(UsageError, match="schema"):
+            answer_order(tmp_path, KEY, GOOD.model_dump_json())
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+def test_an_answer_that_is_nested_too_deeply_is_refused(tmp_path):
+    publish(tmp_path, KEY, REQUEST)
+    with pytest.raises(TelicError, match="nested too deeply"):
+        answer_order(tmp_path, KEY, "[" * 100_000)

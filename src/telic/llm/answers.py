@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from telic.core.config import Record
-from telic.core.text import is_dict
 from telic.errors import UsageError
 from telic.llm.budget import Charge
 from telic.llm.keys import save_json
@@ -56,17 +54,6 @@ def read_answer(text: str, record: type[Answer], finish: Finish = "complete") ->
     if finish == "length":
         lines.insert(0, "The answer was truncated at its length limit. Answer more briefly.")
     raise InvalidAnswer("\n".join(lines))
-
-
-def read_json_object(text: str) -> dict[str, object]:
-    """Parse a text as a JSON object. Raise InvalidAnswer for anything else."""
-    try:
-        value: Any = json.loads(without_fence(text))
-    except ValueError as error:
-        raise InvalidAnswer(f"- the answer is not valid JSON: {error}") from None
-    if not is_dict(value):
-        raise InvalidAnswer(f"- the answer is a JSON {type(value).__name__}, not an object")
-    return value
 
 
 def without_fence(text: str) -> str:

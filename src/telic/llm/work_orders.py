@@ -26,13 +26,13 @@ from typing import Any, Literal, cast
 
 from telic.core.config import Record
 from telic.core.text import is_dict
-from telic.errors import TelicError, UnknownName, UsageError
-from telic.llm.answers import InvalidAnswer, read_answer, read_json_object, without_fence
-from telic.llm.keys import save_image, save_json, save_text
+from telic.errors import BadFile, TelicError, UnknownName, UsageError
+from telic.llm.answers import InvalidAnswer, read_answer, without_fence
+from telic.llm.keys import save_json, save_text
 from telic.llm.records import ModelUnavailable, RawReply, Request
-from telic.storage.files import TEMPORARY_MARK, read_record
+from telic.storage.files import TEMPORARY_MARK, read_record, write_bytes
 from telic.storage.layout import changed_at
-from telic.storage.reading import read_text, without_links
+from telic.storage.reading import parse_json, read_text, without_links
 
 ORDERS = "orders"
 HOST_DEADLINE_S = 7 * 24 * 3600.0
@@ -75,7 +75,7 @@ class WorkOrderLine(Record):
 def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
     """Write the files of an order and return the order. The operation is idempotent."""
     for number, image in enumerate(request.images, 1):
-        save_image(folder / f"{key}-image-{number}{image.suffix}", image.data)
+        write_bytes(folder / f"{key}-image-{number}{image.suffix}", image.data)
     order = WorkOrder(
         key=key,
         role=request.role,
@@ -243,14 +243,29 @@ def close_orders(folder: Path, why: str) -> None:
 
 
 def check_answer(order: WorkOrder, text: str) -> None:
-    """Raise InvalidAnswer, listing all violations, if a text does not match the order's schema."""
-    from jsonschema import Draft202012Validator  # deferred: takes 0.1 s, not needed for listing
+    """Raise InvalidAnswer, listing all violations, if a text does not match the order's schema.
 
-    validator: Any = Draft202012Validator(order.answer_schema)
-    problems = [
-        f"- {'.'.join(map(str, error.absolute_path)) or 'the answer'}: {error.message}"
-        for error in validator.iter_errors(read_json_object(text))
-    ]
+    The schema may come from another person's folder: its references are not fetched, and its
+    regular expressions, which can take forever, are ignored. Raises UsageError if it is invalid.
+    """
+    # deferred: takes 0.1 s, not needed for listing
+    from jsonschema import Draft202012Validator, SchemaError
+    from jsonschema.validators import extend
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
+    bounded: Any = extend(Draft202012Validator, {"pattern": None, "patternProperties": None})
+    try:
+        answer = parse_json(without_fence(text), "the answer")
+        bounded.check_schema(order.answer_schema)
+        problems = [
+            f"- {'.'.join(map(str, error.absolute_path)) or 'the answer'}: {error.message}"
+            for error in bounded(order.answer_schema, registry=Registry()).iter_errors(answer)
+        ]
+    except BadFile as error:
+        raise InvalidAnswer(f"- {error.message}") from None
+    except (SchemaError, Unresolvable, RecursionError):
+        raise UsageError(f"The answer schema of the work order {order.key} is invalid.") from None
     if problems:
         raise InvalidAnswer("\n".join(problems))
 
