@@ -1,11 +1,15 @@
 """Who gets in, and what leaves: tokens, hosts, origins, keys and headers."""
 
 import os
+import time
+import webbrowser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from telic.errors import UsageError
-from telic.web import serve
+from telic.web import app, serve
 from telic.web._connections import find_token, listen
 from tests.web.conftest import HOST, TOKEN, client_of
 from tests.web.made import RUN, SESSION
@@ -44,6 +48,9 @@ def test_the_printed_address_becomes_a_cookie_and_the_token_leaves_the_address(s
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie and "samesite=strict" in cookie
     assert stranger.get("/api/artifacts").status_code == 200
+    local = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}  # from a file
+    page = stranger.get(f"/runs?token={TOKEN}&tab=2", headers=local, follow_redirects=False)
+    assert page.status_code == 200 and 'content="0;url=/runs?tab=2"' in page.text
     elsewhere = stranger.get(f"{HOST}//evil.example/?token={TOKEN}", follow_redirects=False)
     assert elsewhere.headers["location"].startswith("/evil.example")
 
@@ -159,3 +166,18 @@ def test_the_token_is_offered_to_no_other_users_server(tmp_path, monkeypatch, is
         with pytest.raises(UsageError) as caught:
             serve(port=port, opens=False, runs_dir=tmp_path)
     assert (token in caught.value.hint) is ("token=" in caught.value.hint) is is_own
+
+
+def test_the_browser_is_opened_without_the_token_on_its_command_line(tmp_path, monkeypatch):
+    found, address = [], f"{HOST}/?token={TOKEN}"
+    monkeypatch.setattr(app, "answer_until_stopped", lambda *_: time.sleep(1.0))
+
+    def look(url):
+        page = Path(unquote(urlsplit(url).path))
+        found.append((page.stat().st_mode & 0o777, TOKEN in url, address in page.read_text()))
+
+    monkeypatch.setattr(webbrowser, "open", look)
+
+    with listen("127.0.0.1", 0) as listening:
+        app.serve_until_stopped(tmp_path, tmp_path, listening, TOKEN, address)
+    assert found == [(0o600, False, True)] and not list(tmp_path.iterdir())

@@ -8,6 +8,7 @@ headers prevent a page from loading external resources.
 from __future__ import annotations
 
 import hmac
+import html
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -96,7 +97,12 @@ class WebGate:
             return None
         rest = urlencode([(name, value) for name, value in query if name != "token"])
         # Only one slash: "//elsewhere" would redirect to another host.
-        answer = RedirectResponse("/" + quote(path.lstrip("/")) + (f"?{rest}" if rest else ""), 303)
+        target = "/" + quote(path.lstrip("/")) + (f"?{rest}" if rest else "")
+        answer: Response = RedirectResponse(target, 303)
+        if Headers(scope=scope).get("sec-fetch-site") == "cross-site":
+            # A browser sends the cookie only if the next request comes from this server's page.
+            page = f'<meta http-equiv="refresh" content="0;url={html.escape(target)}">'
+            answer = HTMLResponse(page)
         answer.set_cookie(
             "telic_token", token, max_age=_YEAR_S, httponly=True, samesite="strict", path="/"
         )

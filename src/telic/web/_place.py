@@ -132,7 +132,7 @@ class WebPlace:
 
         Confined workers write to some folders, and may have created links to any location.
         """
-        real = path.resolve()
+        real = Path(os.path.realpath(path))  # unlike resolve, accepts a loop of links
         homes = (self.runs_dir.resolve(), (self.root / ".telic").resolve())
         if not any(real.is_relative_to(home) for home in homes) or not real.is_file():
             raise Refused(f"{path.name} is not a file in this workspace.")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import html
 import logging
+import os
 import socket
 import threading
 import webbrowser
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -178,7 +183,22 @@ def serve_until_stopped(
     """Serve until the process is stopped. `opens` is a URL to open in the browser."""
     place = WebPlace(runs_dir.absolute(), root.absolute())
     threading.Thread(target=place.listed, daemon=True).start()  # preload before the first request
-    if opens is not None:
-        threading.Timer(0.5, webbrowser.open, [opens]).start()
-    app = gated(place, token)
-    answer_until_stopped(app, listening)
+    with contextlib.ExitStack() as kept:
+        if opens is not None:
+            page = kept.enter_context(_opening_page(opens, runs_dir))
+            threading.Timer(0.5, webbrowser.open, [page.as_uri()]).start()
+        answer_until_stopped(gated(place, token), listening)
+
+
+@contextlib.contextmanager
+def _opening_page(address: str, folder: Path) -> Iterator[Path]:
+    """Write a private page that leads to an address with a token.
+
+    Every user of the machine can read a browser's command line, but not this file. The folder of
+    runs is preferred because packaged browsers may not read hidden and temporary folders.
+    """
+    place = folder.absolute() if os.access(folder, os.W_OK) else None
+    with NamedTemporaryFile("w", suffix=".html", prefix=".open-", dir=place) as file:  # mode 0600
+        file.write(f'<meta http-equiv="refresh" content="0;url={html.escape(address)}">')
+        file.flush()
+        yield Path(file.name)
