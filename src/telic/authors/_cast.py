@@ -1,4 +1,4 @@
-"""Assignment of models and reasoning efforts to the roles of a session.
+"""Models and reasoning efforts assigned to the roles of a session.
 
     elicitor        makes the intent measurable    reviser   proposes the next candidate
     reward_author   writes the reward              vision    watches episodes
@@ -28,7 +28,7 @@ _SYSTEM = (
 
 
 class Cast:
-    """Models of a session by role. `usual` is the default for roles missing from `others`."""
+    """Models of a session by role. `usual` is the default for roles that `others` lacks."""
 
     def __init__(
         self,

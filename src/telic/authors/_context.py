@@ -1,4 +1,4 @@
-"""Prompt context: the prefix shared by all prompts of a session, and configuration details.
+"""Context for prompts: the common prefix of a session's prompts, and configuration details.
 
 All prompts of a session start with the same bytes so that prompt caches hit: the intent, the rules
 of the session, the robot, and its quantities with measured ranges. The prefix is generated once and
@@ -188,7 +188,7 @@ def _native(brief: Brief) -> list[Trajectory]:
 def _ranges(
     episodes: Sequence[Trajectory], spec: EnvSpec, *, is_still: bool = False
 ) -> dict[str, str]:
-    """Return the 5th to 95th percentile of each quantity; accumulated ones at episode end."""
+    """Return the 5th to 95th percentile of each quantity, at the end if it is accumulated."""
     views, ranges = recorded_together(episodes, spec), dict[str, str]()
     for row in describe_quantities(spec):
         if QUANTITIES[row.name].arguments:
@@ -334,7 +334,7 @@ def _terrain(spec: EnvSpec) -> Iterator[str]:
 
 
 def criterion_words(criterion: Criterion) -> str:
-    """Describe a criterion for a prompt: its quantity, kind, direction and range."""
+    """Describe the quantity, kind, direction and range of a criterion for a prompt."""
     ends = [
         f"{word} {value:g} {'' if criterion.unit == '1' else criterion.unit}".rstrip()
         for word, value in (("nothing at", criterion.zero), ("full credit at", criterion.goal))
@@ -348,7 +348,7 @@ def criterion_words(criterion: Criterion) -> str:
 def example_rows(
     examples: Sequence[ExampleResult], threshold: float | None = None
 ) -> list[tuple[str, ...]]:
-    """Return table rows of examples: name, judge score, pay, pay by term, reason for low score."""
+    """Return table rows for examples with judge score, reward, terms and reason of a low score."""
     rows: list[tuple[str, ...]] = []
     for each in examples:
         terms = ", ".join(f"{name} {few_digits(value)}" for name, value in each.terms.items())
@@ -361,7 +361,7 @@ def example_rows(
 
 
 def _remark(example: ExampleResult, threshold: float | None) -> str:
-    """Return a remark if a score is on the wrong side of the threshold or close to it."""
+    """Return a remark if a score is close to the threshold or on its wrong side."""
     if threshold is None or example.score is None:
         return ""
     by = example.score - threshold

@@ -60,7 +60,7 @@ class SessionHistory(NamedTuple):
 
     @property
     def best(self) -> SessionIteration:
-        """The iteration with the highest score; the earliest one in case of a tie."""
+        """The iteration with the highest score, or the earliest one in case of a tie."""
         return max(self.history, key=worth)
 
     def find(self, number: int) -> SessionIteration:

@@ -91,7 +91,7 @@ class ModelAuthor:
         """the authors' replies to objections to their latest files"""
 
     def read(self) -> MeasurableIntent:
-        """Elicit measurable criteria and let a second reader find words that are not judged."""
+        """Elicit measurable criteria, and have a second reader find words that are not covered."""
         elicited = self._elicited
         criteria = with_measures(self._config.criteria or elicited.criteria)
         left = not_judged(self._config.intent, self._spec, criteria, elicited.covered)
@@ -121,7 +121,7 @@ class ModelAuthor:
         flaw: Callable[[Answer, bool], str | None],
         **values: Any,
     ) -> Answer:
-        """Ask until an answer has no flaw, showing the flaws of the earlier answers.
+        """Request answers until one has no flaw, including the flaws of earlier answers.
 
         `flaw` is called with an answer and whether it is the last one. Raise RewardError if the
         last answer is flawed.
@@ -309,7 +309,7 @@ class ModelAuthor:
             return []
 
     def _flaw(self, past: SessionHistory, revision: Revision, is_last: bool) -> str | None:
-        """Return the first problem of a revision's references, code or trial, or None.
+        """Return the first problem with a revision's references, code or validation, or None.
 
         Problems of the trial are accepted in the last revision if its reward runs.
         """

@@ -1,4 +1,4 @@
-"""Find words of an intent that are not judged, using the composer as a second reader.
+"""Find words of an intent that no criterion covers, using the composer as second reader.
 
 The composer maps words to its own criteria and the quantities they measure. A word counts as
 judged by other criteria if one of them measures a quantity of the same kind. A word unknown to the
@@ -33,7 +33,7 @@ _STEM = 4
 def not_judged(
     intent: str, spec: EnvSpec, criteria: Sequence[Criterion], claims: Sequence[Covered] = ()
 ) -> tuple[str, ...]:
-    """Return the words of an intent not judged by any criterion, according to the composer.
+    """Return the words of an intent that no criterion covers, according to the composer.
 
     `claims` are the author's mapping of words to criteria.
     """

@@ -50,7 +50,7 @@ _USUAL = ("height", "forward_velocity", "uprightness", "pitch_turns", "heading_t
 
 
 class VisionJudge:
-    """Vision model that scores episodes of one intent next to contrasting examples."""
+    """Judge that scores episodes with a vision model, given contrasting examples."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class VisionJudge:
         return filled(answer, self._titles)
 
     def _measured(self, episode: Path, dispute: Disagreement) -> Disagreement:
-        """Return the dispute with its deciding quantity measured over the disputed interval."""
+        """Return the dispute with the decisive quantity measured over the disputed interval."""
         footage = Footage(episode, self._folder, self._environment)
         look = self._what_to_see(footage.spec).get(dispute.criterion)
         if look is None or look.measure is None:

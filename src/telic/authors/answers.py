@@ -21,7 +21,7 @@ SETTINGS = "changes of trainer settings by name, within the given bounds; usuall
 
 
 class Elicited(Record):
-    """An intent made measurable."""
+    """Measurable form of an intent."""
 
     criteria: tuple[Criterion, ...] = Field(min_length=1, max_length=10)
     phases: tuple[EpisodePhase, ...] = Field(
@@ -51,7 +51,7 @@ class Elicited(Record):
         "does not involve the torso",
     )
     fine: tuple[str, ...] = Field(
-        default=(), description="failure modes that would be correct for this intent"
+        default=(), description="behaviors that are normally failures but satisfy this intent"
     )
 
 
@@ -72,14 +72,14 @@ class WrittenJudge(Record):
 
 
 class Withdrawal(Record):
-    """An earlier objection that no longer holds."""
+    """Earlier objection that is no longer valid."""
 
     objection: int = Field(description="number of the objection")
     why: str = Field(min_length=10, description="what in the current file resolves it")
 
 
 class Review(Record):
-    """Problems found by a reviewer. No problems is an approval, if no objection is open."""
+    """Problems found by a reviewer. Without problems and open objections, this is an approval."""
 
     reasoning: str = Field(description="what was checked, in a few sentences")
     reward_problems: tuple[str, ...] = Field(
@@ -94,7 +94,7 @@ class Review(Record):
 
 
 class Revision(Record):
-    """A revision: the next reward to try."""
+    """Revision with the next reward to try."""
 
     diagnosis: str = Field(description="what the policy does instead, and the responsible term")
     change: str = Field(description="the change, in one sentence")

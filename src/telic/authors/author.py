@@ -55,7 +55,7 @@ _OWN = ("composer", "host", "model")
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """Request to an author with its inputs."""
+    """Request to an author, with its inputs."""
 
     config: SessionConfig
     """session configuration: intent, environment, criteria, models and limits"""
@@ -126,7 +126,7 @@ def try_written(brief: Brief, written: Composition, *, is_probed: bool = False) 
 
 
 def second_reading(intent: str, spec: EnvSpec) -> Composition | None:
-    """Return the composer's reading of an intent, or None if some words are not understood."""
+    """Return the composer's interpretation of an intent, or None if it is incomplete."""
     from telic.composer.compose import compose
 
     try:

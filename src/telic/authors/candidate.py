@@ -44,7 +44,7 @@ class Variant(Record):
     weights: dict[str, float] = Field(default={}, description="changed reward weights")
     warm: bool = Field(default=False, description="start from the parent's policies")
     reward: str | None = Field(
-        default=None, description="reward that replaces the candidate's; None: the same"
+        default=None, description="reward that replaces the candidate's; None for the same"
     )
     structure: tuple[str, ...] = Field(
         default=(), description="difference from the originally written reward"
@@ -52,7 +52,7 @@ class Variant(Record):
 
 
 class RewardCandidate(Record):
-    """Reward to train with its environment arguments and trainer settings."""
+    """Reward for training a policy, with environment arguments and trainer settings."""
 
     schema_version: Literal[1] = 1
     reward: str
@@ -161,12 +161,12 @@ class SessionIteration(Event):
 
 
 def worth(iteration: SessionIteration) -> float:
-    """Return the sort key of an iteration: its score, or -1 if it could not be judged."""
+    """Return the score of an iteration for sorting, or -1 if it could not be judged."""
     return -1.0 if iteration.score is None else iteration.score
 
 
 def handed_out(history: Iterable[SessionIteration]) -> SessionIteration | None:
-    """Return the iteration with the policy to deliver: passed first, then by lower bound.
+    """Return the iteration with the policy to deliver, preferring passes, then lower bounds.
 
     Revisions start from the reward with the best mean, but users need the single best policy.
     """
@@ -201,7 +201,7 @@ def reward_text(candidate: RewardCandidate, variant: int) -> str:
 
 
 def latest_lessons(candidates: Iterable[RewardCandidate]) -> tuple[Lesson, ...]:
-    """Return the lessons of candidates in order. For equal texts the latest tier is used."""
+    """Return the lessons of candidates in order, with the latest tier for equal texts."""
     latest = {lesson.text: lesson for candidate in candidates for lesson in candidate.lessons}
     return tuple(latest.values())
 

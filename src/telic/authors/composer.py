@@ -174,7 +174,7 @@ def next_candidate(
     examples: Sequence[ExampleResult] = (),
     rises: bool = False,
 ) -> RewardCandidate:
-    """Return the next candidate: the best iteration trained for longer, and changed weights.
+    """Return the next candidate, with longer training of the best iteration and new weights.
 
     `examples` contain the pay under its reward. `rises` is True if its score was still rising.
     """
@@ -314,11 +314,11 @@ class ComposerAuthor:
     def review(
         self, written: Composition, trial: Trial, may_rewrite: bool = True
     ) -> Composition | None:
-        """Return None: the rules do not use findings, which are listed in the report."""
+        """Return None, because the rules do not use findings. They are listed in the report."""
         return None
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
-        """Return the next candidate by weight search, with notes applied where understood."""
+        """Return the next candidate by weight search, applying the notes that are understood."""
         revision = self._revision(history)
         wishes: list[Wish] = []
         changes: list[str] = []

@@ -1,1 +1,1 @@
-"""Rule-based author that converts an intent to frames, criteria and code without a model."""
+"""Rule-based author that converts an intent to criteria and code without a language model."""

@@ -1,4 +1,4 @@
-"""Behaviours with flight phases or rotations: jumps, hops, leaps, flips and rolls.
+"""Behaviours with flight phases or rotations, such as jumps, hops, flips and rolls.
 
 "jump every 3 seconds" and "jump twice per second" specify the time between landings. The policy
 observes the time waited.
@@ -36,7 +36,7 @@ def beats(period_s: float) -> int:
 
 
 def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Jump to a height above standing, with the requested count, period or distance."""
+    """Jump to a height above standing with the requested count, period or distance."""
     scene.require("height", "jump")
     is_far = frame.dimension == "distance" or frame.direction in travel.AHEAD
     goal, count, period = _jump_goal(frame, scene, draft)

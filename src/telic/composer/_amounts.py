@@ -19,7 +19,7 @@ _RATES = {"m": "m/s", "rad": "rad/s", "turns": "rad/s", "times": "times"}
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Parsed number: an amount, a count, a duration, or a bare number without a unit."""
+    """Parsed number, which is an amount, a count, a duration, or a number without a unit."""
 
     at: tuple[int, ...]
     amount: Amount | None = None
@@ -37,7 +37,7 @@ class Reading:
 
     @property
     def end(self) -> int:
-        """Position after its last word."""
+        """Position after the last word."""
         return self.at[-1] + 1
 
 
@@ -120,7 +120,7 @@ def _with_unit(
 
 
 def _read_per(tokens: Sequence[Token], place: int) -> tuple[float, str, tuple[int, ...]] | None:
-    """Read "per second", "a minute", "every 2 m". Return amount, unit and positions."""
+    """Parse "per second" or "every 2 m". Return the amount, the unit and the positions."""
     if place >= len(tokens) or tokens[place].word not in _PER:
         return None
     value, after = _read_number(tokens, place + 1) or (1.0, place + 1)
@@ -132,7 +132,7 @@ def _read_per(tokens: Sequence[Token], place: int) -> tuple[float, str, tuple[in
 
 
 def _read_rule(tokens: Sequence[Token], place: int) -> tuple[set[str], int, Sense | None]:
-    """Read "for at least about". Return the prepositions, the next position and the rule."""
+    """Parse "for at least about". Return the prepositions, the next position and the rule."""
     before: set[str] = set()
     rule: Sense | None = None
     while place < len(tokens):
@@ -152,7 +152,7 @@ def _read_rule(tokens: Sequence[Token], place: int) -> tuple[set[str], int, Sens
 
 
 def _read_range(tokens: Sequence[Token], place: int) -> tuple[float, float, int] | None:
-    """Read "2", "1-2", "1 to 2", "between 1 and 2 m/s". Return middle, half width, next place."""
+    """Parse "2", "1-2" or "between 1 and 2". Return the center, half-width and next position."""
     between = place < len(tokens) and tokens[place].word == "between"
     first = _read_number(tokens, place + between)
     if first is None:
@@ -170,7 +170,7 @@ def _read_range(tokens: Sequence[Token], place: int) -> tuple[float, float, int]
 
 
 def _read_number(tokens: Sequence[Token], place: int) -> tuple[float, int] | None:
-    """Read digits or number words: "2.5", "twenty five", "half", "two and a half"."""
+    """Parse digits or number words, such as "2.5", "twenty five" or "two and a half"."""
     place = _skip(tokens, place)
     values, words = word_table("numbers")["values"], [token.word for token in tokens[place:]]
     value = tokens[place].number if words else None
@@ -208,7 +208,7 @@ def _read_number(tokens: Sequence[Token], place: int) -> tuple[float, int] | Non
 def _read_article(
     tokens: Sequence[Token], start: int, place: int
 ) -> tuple[float, float, int] | None:
-    """Read "for a second", "a metre", "a full turn" as one of them."""
+    """Parse "for a second", "a metre" or "a full turn" as an amount of one."""
     words = [token.word for token in tokens]
     is_here = words[place : place + 1] in (["a"], ["an"], ["one"])
     first = place + is_here
@@ -232,7 +232,7 @@ def _is_half_more(words: Sequence[str], place: int) -> bool:
 
 
 def _skip(tokens: Sequence[Token], place: int, others: Sequence[str] = ()) -> int:
-    """Return the position after articles, if something follows them."""
+    """Return the position after any articles that precede another word."""
     after = place
     while after < len(tokens) and tokens[after].word in (*determiners(), *others):
         after += 1

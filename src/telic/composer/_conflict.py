@@ -41,7 +41,7 @@ _LATER = re.compile(r",?\s*\b(?:and then|then|after that|afterwards|before|final
 
 
 class Demand(NamedTuple):
-    """Interval constraint on a quantity, over one phase or throughout."""
+    """Interval constraint on a quantity during one phase or the whole episode."""
 
     quantity: str
     low: float
@@ -53,7 +53,7 @@ class Demand(NamedTuple):
     """whether it holds at every step, rather than at least once"""
 
     def excludes(self, other: Demand) -> bool:
-        """Return whether the demands are mutually exclusive."""
+        """Return whether the constraints are mutually exclusive."""
         meets = None in (self.phase, other.phase) or self.phase == other.phase
         apart = self.low > other.high or other.low > self.high
         return self.quantity == other.quantity and meets and apart and (self.always or other.always)
@@ -68,7 +68,7 @@ class Demand(NamedTuple):
 
 
 def require_possible(parsed: ParsedIntent, scene: Scene) -> None:
-    """Raise Contradiction if the demands of an intent are mutually exclusive."""
+    """Raise Contradiction if the constraints of an intent are mutually exclusive."""
     demands = [demand for frame in parsed.frames for demand in _of_frame(frame, scene)]
     demands += [demand for limit in parsed.limits for demand in _of_limit(limit, scene)]
     hint = 'Remove one of them, or put it in a later phase: "..., then ...".'
@@ -92,7 +92,7 @@ def _require(demands: Sequence[Demand], message: str, hint: str) -> None:
 
 
 def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
-    """Yield the demands of a verb and its postures."""
+    """Yield the constraints implied by a verb and its postures."""
     word, phase = frame.word, frame.phase
     turns = 0.5 if frame.turns is None else frame.turns
     is_in_place = frame.direction == "in_place"
@@ -169,7 +169,7 @@ def _of_limit(limit: Limit, scene: Scene) -> Iterator[Demand]:
 
 
 def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
-    """Yield the demands of a criterion on its quantity for most of the credit."""
+    """Yield the constraints that a quantity must satisfy for most of a criterion's credit."""
     middle = part.zero + _CREDIT * (part.goal - part.zero)
     low, high = (middle, _FAR) if part.goal > part.zero else (-_FAR, middle)
     if part.is_about:
@@ -193,7 +193,7 @@ def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
 
 
 def _about(track: Any, demand: Demand) -> Demand:
-    """Return a demand on a track as one on the quantity behind it."""
+    """Return a constraint on a track as a constraint on the underlying quantity."""
     if str(track).startswith(("gone(", "displacement")):
         return demand._replace(quantity="the distance to the start")
     if isinstance(track, Measure) and track.name == "less" and track.args[2] > 0:
@@ -203,7 +203,7 @@ def _about(track: Any, demand: Demand) -> Demand:
 
 
 def not_understood(parsed: ParsedIntent, lost: Sequence[str], hint: str) -> NotUnderstood:
-    """Return the refusal of an intent with the unknown verbs `lost`; none: nothing is known."""
+    """Return the error for an intent with the unknown verbs `lost`, or without known words."""
     words = ", ".join(f'"{word}"' for word in lost)
     message = (
         f"I do not know how to judge {words}, which is the requested action."
@@ -220,7 +220,7 @@ def not_understood(parsed: ParsedIntent, lost: Sequence[str], hint: str) -> NotU
 def what_instead(
     intent: str, lost: Sequence[str], name: str, able: Sequence[str], works: Callable[[str], bool]
 ) -> str:
-    """Return alternatives to a refused intent: the nearest intent that works here, all, a model.
+    """Return suggestions after a refusal: similar and supported intents, or using a model.
 
     The nearest lacks the refused part; next in order are the nearest by meaning and the example
     with most words in common.

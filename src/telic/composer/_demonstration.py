@@ -1,4 +1,4 @@
-"""Scripted demonstrations of an intent, and failure modes that are correct for it.
+"""Scripted demonstrations of an intent, and failure modes that satisfy it.
 
 A script moves the torso (`telic.judges.criteria.Motion`): limbs, postures and targets to reach for
 have no demonstration.
@@ -32,7 +32,7 @@ _COMMANDS = ((1, 0, 0), (0.6, 0, 1), (0, 0, 0), (0, 1, 0), (-1, 0, -0.6), (0, -1
 def demonstrated(
     phases: Sequence[Sequence[Frame]], scene: Scene, seconds: float
 ) -> tuple[Motion, ...]:
-    """Return sequential torso motions, or none if a part cannot be shown by the torso."""
+    """Return sequential torso motions, or none if the torso alone cannot show all parts."""
     if phases[0][0].verb == "obey":
         return _commanded(phases[0][0], scene, seconds / len(_COMMANDS))
     found: list[Motion] = []

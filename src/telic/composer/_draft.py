@@ -40,7 +40,7 @@ class JudgePart(Criterion):
 
     @property
     def is_about(self) -> bool:
-        """True if the value should be close to the goal rather than beyond it."""
+        """True if the value should be close to the goal instead of beyond it."""
         return self.direction == "about"
 
     def criterion(self, phase: int) -> Criterion:
@@ -57,7 +57,7 @@ class JudgePart(Criterion):
 
 
 class PhaseEnd(NamedTuple):
-    """End condition of a phase and the total time for which it must hold."""
+    """End condition of a phase, with the total time for which it must hold."""
 
     reward: Expression
     """condition in the reward"""
@@ -195,11 +195,11 @@ class Draft:
         self.score(title, value, beyond, float(count), weight=3.0, tag=tag)
 
     def ends_when(self, reward: Tensor, judge: Measure, seconds: float = 0.0) -> None:
-        """Add the condition, and the judge's mask, that ends this phase."""
+        """Add the condition that ends this phase, and the corresponding mask for the judge."""
         self.reached.append(PhaseEnd(cast("Expression", reward), judge, seconds))
 
     def doubt(self, text: str, holds: bool = False) -> None:
-        """Record an ambiguity once, or a condition that always `holds` on this robot."""
+        """Record an ambiguity once, or a condition that always holds on this robot (`holds`)."""
         if text not in self.doubts:
             self.doubts.append(text)
         self.granted += [text] if holds else []

@@ -1,4 +1,4 @@
-"""Gaits, steps and terrain: reward terms and criteria based on foot contacts.
+"""Reward terms and criteria for gaits, steps and terrain, based on foot contacts.
 
 A gait (tables/speeds.toml) is taught with an observed clock: feet are rewarded for being in stance
 or swing according to the contact pattern.
@@ -67,7 +67,7 @@ class Gait(NamedTuple):
 
 
 def gait_meant(frame: Frame, scene: Scene) -> Gait | None:
-    """Return the requested gait, or a default one on terrain, or None for any gait."""
+    """Return the requested gait, a default gait on terrain, or None if any gait is allowed."""
     feet = len(scene.spec.feet)
     name = frame.gait or ((_usual(feet) or "") if frame.ground else "")
     if name not in _GAITS:
@@ -131,7 +131,7 @@ def _is_fore_and_aft(scene: Scene) -> bool:
 
 
 def _landings(name: str, feet: int, scene: Scene) -> tuple[tuple[float, ...], ...]:
-    """Return the touchdown phases of non-quadrupeds, or refuse an unsupported gait."""
+    """Return the touchdown phases for robots that are not quadrupeds, or refuse the gait."""
     is_in_plane = _is_fore_and_aft(scene)
     # In a trot, two fore-and-aft feet land half a stride apart, like the pairs of a quadruped.
     if name in _PAIRED and not (feet == 2 and (is_in_plane or name == "trot")):
@@ -164,7 +164,7 @@ def step_in(
     only: Tensor | None = None,
     until: tuple[metrics.Way, float] | None = None,
 ) -> None:
-    """Teach and judge a gait, `only` while a condition holds or `until` a distance is covered."""
+    """Reward and judge a gait, `only` while a condition holds or `until` a distance is covered."""
     judged = Draft()
     if gait.name in ON_GROUND:
         _judge_walk(gait.name, len(gait.landings), judged)
@@ -254,7 +254,7 @@ def _wrong_gait(
 
 
 def land_together(scene: Scene, draft: Draft) -> None:
-    """Judge a hop: all feet land together, or only one foot is used."""
+    """Judge hops, in which all feet land together or only one foot is used."""
     if len(scene.spec.feet) > 1:
         title = "lands on all its feet at once, or on one alone"
         value = metrics.lands_as_one(*_every_pair(len(scene.spec.feet)))
@@ -267,7 +267,7 @@ def _every_pair(feet: int) -> _Pairs:
 
 
 def _pairs(corners: dict[str, int] | None, which: str) -> _Pairs:
-    """Return the first and second feet of the pairs of a kind, or the two feet of a biped."""
+    """Return the first and second feet of each pair of a kind, or the two feet of a biped."""
     if corners is None:
         return _TWO
     front_left, front_right, hind_left, hind_right = (corners[each] for each in _CORNERS)
@@ -300,7 +300,7 @@ def go_in_steps(gait: str | None, scene: Scene, draft: Draft, weight: float = 0.
 
 
 def require_ground(frame: Frame, scene: Scene) -> None:
-    """Refuse climbing without climbable terrain, and terrain that cannot be generated."""
+    """Refuse climbing without suitable terrain, and terrain that cannot be generated."""
     if frame.ground is not None and "terrain" not in scene.spec.arguments:
         why = "its environment is flat; position-controlled robots have terrain (telic robots)"
         raise scene.cannot(f"go over {frame.ground}", why)

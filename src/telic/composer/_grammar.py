@@ -51,7 +51,7 @@ _GRADED = {"low", "high"}
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Meaningful piece of the text. `slot` names the field that is set."""
+    """Meaningful part of the text. `slot` is the field that it sets."""
 
     slot: str
     at: tuple[int, ...]
@@ -73,7 +73,7 @@ class Item:
 
     @property
     def is_acting(self) -> bool:
-        """True if it is an action verb rather than one such as "keep"."""
+        """True for action verbs, but not for verbs such as "keep"."""
         return self.slot == "verb" and not self.says("holder")
 
     @property
@@ -82,7 +82,7 @@ class Item:
         return self.reading.amount.unit if self.reading and self.reading.amount else None
 
     def sense(self, verb: str | None = None) -> Sense | None:
-        """Return the meaning with a verb, preferring meanings specific to that verb."""
+        """Return the meaning in combination with a verb, preferably one specific to that verb."""
         suited = [sense for sense in self.senses if sense.suits(verb)]
         return max(suited, key=lambda each: "verbs" in each.says, default=None)
 
@@ -91,7 +91,7 @@ class Item:
         return bool(self.senses[0].says.get(key))
 
     def is_join(self, *values: str) -> bool:
-        """Return whether it is one of these joining words."""
+        """Return whether the item is one of these conjunctions."""
         return any(sense.slot == "join" and sense.value in values for sense in self.senses)
 
 
@@ -109,7 +109,7 @@ class Clause:
 
     @property
     def acts(self) -> bool:
-        """True if it has an action verb, not only a verb such as "keep"."""
+        """True if the clause has an action verb, not only a verb such as "keep"."""
         return any(item.is_acting for item in self.items)
 
 
@@ -214,13 +214,13 @@ def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause],
 
 
 def _join_at_once(clauses: list[Clause]) -> None:
-    """Mark the last clauses that "and" joins as simultaneous."""
+    """Mark the last clauses joined by "and" as simultaneous."""
     for clause in takewhile(lambda each: each.join == "and", reversed(clauses)):
         clause.join = "while"
 
 
 def _join_meant(join: str, word: str, rest: Sequence[Item], last: Clause) -> str:
-    """Return the conjunction: "hop forward with small jumps" is a manner; a purpose may be kept."""
+    """Return the conjunction type, e.g. a manner for "hop forward with small jumps"."""
     if join == "purpose":  # kept if it is a manner or a prohibition
         kept = any(each.limit or each.slot == "verb" for each in rest)
         return "and" if kept and not any(each.is_acting for each in rest) else "aside"
@@ -282,7 +282,7 @@ class _Scanner:
         return self._known_deeds([it for it, after in pairs if not self._has_object(it, after)])
 
     def _limb_of(self, index: int) -> Item:
-        """Return an item, and "kick with the left" as the limb of that side."""
+        """Return an item, with "left" in "kick with the left" as the limb on that side."""
         item = self._items[index]
         side = self._words[item.at[0]] if len(item.at) == 1 else ""
         before = [word for word in self._words[: item.at[0]] if word not in determiners()]
@@ -296,7 +296,7 @@ class _Scanner:
         return Item("part", item.at, part=BodyPart(item.at, f"{side} {noun}", bodies))
 
     def _known_deeds(self, items: Sequence[Item]) -> list[Item]:
-        """Leave out how something unknown is done, and cut "walk hands up" in two.
+        """Ignore modifiers of unknown actions, and split "walk hands up" in two.
 
         "walk looking to the left" does not go left, "look up and walk" not up: such a word begins a
         clause, or ends in "-ing".
@@ -386,7 +386,7 @@ class _Scanner:
         return Item(slot, match.at, senses, limit=limit, amount=amount)
 
     def _number(self, reading: Reading, phrase: Item | None) -> list[Item]:
-        """Read a number: "three legs" does not count hops, "20 feet" travelled are a length."""
+        """Parse a number, where "three legs" is not a count and "20 feet" is a length."""
         end, part = reading.end, self._parts.get(reading.end)
         item = Item("number", reading.at, reading=reading)
         if reading.bare is not None and part is not None:
@@ -409,7 +409,7 @@ class _Scanner:
         return [replace(item, at=item.at + after.at, senses=(Sense("dimension", about[0]),))]
 
     def _equative(self, place: int) -> list[Item]:
-        """Read "as high as possible", and "as high as your leg" as a comparison, left unread."""
+        """Parse "as high as possible". Comparisons like "as high as your leg" remain unparsed."""
         inner = self._phrase(place + 1) if self._words[place] == "as" else None
         if inner is None or inner.slot == "join" or self._words[inner.end :][:1] != ["as"]:
             return []
@@ -422,7 +422,7 @@ class _Scanner:
         return [inner, Item("degree", (place, *most.at), most.senses)]
 
     def _limits(self, at: tuple[int, ...]) -> list[Item]:
-        """Read prohibitions after a negation: "without falling, jumping or turning"."""
+        """Parse prohibitions after a negation, such as "without falling, jumping or turning"."""
         items: list[Item] = []
         while at:
             place = at[-1] + 1
@@ -450,7 +450,7 @@ class _Scanner:
         return items
 
     def _with_object(self, limit: Item, unit: str | None) -> Item | None:
-        """Add the part ("moving the cart") and the number ("more than 1 m") that follow a limit."""
+        """Add the body part ("moving the cart") and the number ("more than 1 m") after a limit."""
         place = limit.end
         while self._words[place : place + 1] and self._words[place] in ("the", "its", "your"):
             place += 1
@@ -471,7 +471,7 @@ class _Scanner:
         return replace(limit, at=(*limit.at, *reading.at), amount=_at_most(reading.amount))
 
     def _has_object(self, verb: Item, after: Item | None) -> bool:
-        """Return whether the verb moves something else: "turn your head", "pick up a box"."""
+        """Return whether the verb has an object, as in "turn your head" or "pick up a box"."""
         if verb.slot != "verb":
             return False
         place = verb.end
@@ -486,5 +486,5 @@ class _Scanner:
 
 
 def _at_most(amount: Amount) -> Amount:
-    """Return an amount as an upper bound: "without moving more than 1 m"."""
+    """Return an amount as an upper bound, as in "without moving more than 1 m"."""
     return amount.model_copy(update={"rule": "at_most"})

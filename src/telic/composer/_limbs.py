@@ -1,4 +1,4 @@
-"""Moving a hand, a foot or a pole: reaching, lifting, kicking, waving, swinging up."""
+"""Behaviours of hands, feet and poles: reaching, lifting, kicking, waving, swinging up."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def keep_away(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Hold a foot off the ground, or a hand up."""
+    """Hold a foot off the ground or a hand up."""
     ends = _ends(frame, scene, "lift")
     if all(end in scene.spec.feet for end in ends):
         name, mine = frame.part or "foot", scene.foot_places(ends)
@@ -126,7 +126,7 @@ def _swing_up(scene: Scene, draft: Draft) -> None:
 
 
 def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Swing a foot forward while standing on another, or lying."""
+    """Swing a foot forward while standing on another foot or lying down."""
     scene.require("forward_velocity", "kick")
     foot = _ends(frame, scene, "kick with")[0]
     if foot not in scene.spec.feet:
@@ -154,14 +154,14 @@ def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _stay(scene: Scene, draft: Draft) -> None:
-    """Judge that the robot does not drift, unless it also travels or cannot move away."""
+    """Judge that the robot stays in place, unless it also travels or cannot move away."""
     if not scene.is_going and scene.has("speed"):
         value = tracks.share_below("speed", 0.5)
         draft.score("stays where it is", value, 0.3, 0.8, weight=1.0, tag="drifts")
 
 
 def _keep_control(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Constrain thrashing and, unless the robot is lying, falling."""
+    """Constrain thrashing and, unless the robot should lie down, falling."""
     do_not_thrash(scene, draft)
     if "lying" in frame.postures:
         do_not_chatter(draft)
@@ -170,7 +170,7 @@ def _keep_control(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _ends(frame: Frame, scene: Scene, what: str) -> tuple[str, ...]:
-    """Return the outermost bodies (feet or hands) of the intended part."""
+    """Return the outermost bodies (feet or hands) of the specified part."""
     spec = scene.spec
     if spec.robot is None or not spec.body_names:
         raise scene.cannot(f"{what} anything", "it has no body parts")

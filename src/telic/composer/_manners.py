@@ -1,4 +1,4 @@
-"""Terms and constraints shared by behaviours: balance, economy of motion, and stated limits.
+"""Terms and constraints shared by behaviours, such as balance, effort and explicit limits.
 
 Limits are constraints, so satisfying them never earns credit.
 """
@@ -64,7 +64,7 @@ def do_not_chatter(draft: Draft) -> None:
 
 
 def stay_upright(scene: Scene, draft: Draft) -> None:
-    """Constrain lying on the back, or any lying for a tall robot."""
+    """Constrain lying on the back, or lying in any position for a tall robot."""
     be_upright(draft, 0.2)
     title, height = "is not on its back", None
     if scene.is_tall:
@@ -87,7 +87,7 @@ def stay_at_height(scene: Scene, draft: Draft, width: float) -> None:
 def stay_straight(
     frame: Frame, scene: Scene, draft: Draft, way: metrics.Way, aside: str | None = None
 ) -> None:
-    """Constrain lateral drift and turning: a robot that travels goes straight and faces ahead.
+    """Constrain lateral drift and turning, so that a robot moves straight ahead.
 
     Sideways and backward travel keeps the initial heading. Robots with legs alike on all sides
     have no front, and robots without legs may wind.
@@ -118,7 +118,7 @@ def face_ahead(draft: Draft) -> None:
 
 
 def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
-    """Keep the torso, if it moves, and the joints at rest."""
+    """Keep the torso, if movable, and the joints at rest."""
     if not scene.has("speed"):
         scene.require("joint_speed", "hold still")
     else:
@@ -135,7 +135,7 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
 
 
 def carry_oneself(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
-    """Keep a position-controlled robot with arms upright with its arms at rest.
+    """Keep a position-controlled robot upright and its arms at rest.
 
     No other walking term constrains the arms, which would swing wildly and make the torso sway.
     Words about other limbs or postures take precedence.
@@ -162,7 +162,7 @@ def charge_change(scene: Scene, draft: Draft, weight: float) -> None:
 
 
 def do_not_thrash(scene: Scene, draft: Draft) -> None:
-    """Constrain thrashing that produces the behaviour by chance."""
+    """Constrain thrashing that could produce the behaviour by chance."""
     if scene.has("action_change"):
         charge_change(scene, draft, 0.2)
         # The mean squared difference of uniform random actions in [-1, 1] is 2/3.
@@ -184,7 +184,7 @@ def charge_effort(draft: Draft, weight: float = 0.1) -> None:
 
 
 def save_effort(scene: Scene, draft: Draft, *, is_thrift: bool = False) -> None:
-    """Limit actuator effort; for thrift, well below that of plain training on this robot."""
+    """Limit the actuator effort, to well below the usual effort if efficiency is requested."""
     charge_effort(draft, 0.4)
     value, plain = tracks.mean("effort"), scene.known.get("effort")
     title, zero, goal = "uses little effort", 0.9, 0.45
@@ -252,7 +252,7 @@ def _stated(limit: Limit, unit: str) -> float | None:
 
 
 def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
-    """Stay within a distance of the start, or only along x if only forward is forbidden."""
+    """Stay within a distance of the start, or only along x if only moving forward is forbidden."""
     most = _stated(limit, "m") or _DRIFT_M
     if limit.kind == "no_forward":
         title, value = f"stays within {most:g} m ahead", tracks.highest("displacement")

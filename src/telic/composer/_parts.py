@@ -53,7 +53,7 @@ def find_part(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | 
 
 
 def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
-    """Read places and a noun: "both front legs"."""
+    """Parse location words and a noun, such as "both front legs"."""
     first = start + (tokens[start].word in ("both", "all") and _find_noun(tokens, start) is None)
     last = _after_places(tokens, first)
     if (found := _find_noun(tokens, last)) is None:
@@ -79,7 +79,7 @@ def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPa
 
 
 def _after_places(tokens: Sequence[Token], place: int) -> int:
-    """Return the position after location words: "front left"; a noun may begin with one."""
+    """Return the position after location words such as "front left"."""
     while place < len(tokens) and tokens[place].word in _places():
         if _find_noun(tokens, place) is not None:
             break
@@ -120,7 +120,7 @@ def bodies_of(query: frozenset[str], noun: str, spec: EnvSpec) -> tuple[str, ...
 
 
 def _implied_by(body: str, spec: EnvSpec) -> set[str]:
-    """Return the words implied by a body's name: "FL_calf" is front, left, shin."""
+    """Return the words implied by a body's name, e.g. front, left, shin for "FL_calf"."""
     parts, words = word_table("parts"), set[str]()
     split = re.sub(r"([a-z])([A-Z])", r"\1 \2", body)
     pieces = re.findall(r"[a-z]+", split.lower())

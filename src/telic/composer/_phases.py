@@ -61,7 +61,7 @@ def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
 
 
 def _oriented(phases: Sequence[Sequence[Frame]]) -> list[list[Frame]]:
-    """Return phases with the heading at their start, which defines words like "back"."""
+    """Return phases with their initial heading, which defines words like "back"."""
     found: list[list[Frame]] = []
     heading: float | None = 0.0
     for index, phase in enumerate(phases):
@@ -138,7 +138,7 @@ def goes_low(frames: Sequence[Frame], limits: tuple[Limit, ...]) -> bool:
 
 
 def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
-    """Assign distances to the travelling frame: "run and stop at 5 m", "and come back"."""
+    """Assign distances to the frame that travels, as in "run and stop at 5 m"."""
     found: list[Frame] = []
     for frame in frames:
         last = next((k for k in range(len(found))[::-1] if found[k].verb in ("go", "hop")), None)
@@ -160,13 +160,13 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
 
 
 def _goes_back(frame: Frame) -> bool:
-    """Return whether a frame is a return of unstated distance: "and walk back"."""
+    """Return whether a frame returns by an unspecified distance, as in "and walk back"."""
     is_back = frame.is_of_start and frame.direction == "backward" and frame.amount is None
     return frame.verb == "go" and (frame.gait == "return" or is_back) and not frame.duration_s
 
 
 def _completed(frames: Sequence[Frame]) -> list[Frame]:
-    """Set counts of continued actions, and split one that ends lying: "jump onto your back"."""
+    """Set the counts of continued actions, and split actions that end in lying down."""
     found: list[Frame] = []
     for frame in frames:
         row, seconds = word_table("acts")[frame.verb], frame.duration_s
@@ -183,7 +183,7 @@ def _completed(frames: Sequence[Frame]) -> list[Frame]:
 
 
 def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
-    """Return whether a frame is implied by the previous ones: a flip includes landing."""
+    """Return whether previous frames imply a frame, as a flip includes landing."""
     verbs, is_timed = {each.verb for each in before}, frame.duration_s is not None
     if {*frame.postures} - {"upright"}:
         return False  # "and rear up" does not describe the landing of a flip
@@ -201,13 +201,13 @@ def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
 
 
 def _is_repeated(frame: Frame, now: list[Frame]) -> bool:
-    """Return whether a frame only repeats a current one: "walk, walk, walk"."""
+    """Return whether a frame only repeats a current one, as in "walk, walk, walk"."""
     plain = Frame(verb=frame.verb, word=frame.word, gait=frame.gait, phase=frame.phase)
     return frame.verb in _TRAVELS and frame == plain and frame in now
 
 
 def _held_together(frame: Frame, now: list[Frame]) -> Frame | None:
-    """Merge a pose and the action performed in it into one frame, or return None.
+    """Merge a pose and an action performed in this pose into one frame, or return None.
 
     "stand on your hind legs with a raised torso", "stand on your hind legs and walk"; and lying or
     sitting while a limb moves: "lie on your back and kick".
@@ -242,7 +242,7 @@ def _held_together(frame: Frame, now: list[Frame]) -> Frame | None:
 
 
 def _goes_with(frame: Frame, now: list[Frame]) -> bool:
-    """Return whether a frame can be simultaneous with the current ones; otherwise it follows."""
+    """Return whether a frame can be simultaneous with the current ones."""
     verbs, is_timed = {each.verb for each in now}, any(each.duration_s for each in now)
     if {frame.verb, *verbs} <= {"stand", *_LIMBS} and len({frame.verb, *verbs}) > 1:
         # A limb moves while it stands: not in "wave and stand".
@@ -274,7 +274,7 @@ def _goes_with(frame: Frame, now: list[Frame]) -> bool:
 
 
 def _add(frame: Frame, now: list[Frame]) -> None:
-    """Add a frame, merging limbs with the same action: "lift the left arm and the right arm"."""
+    """Add a frame, merging limbs with the same action as in "lift the left and right arm"."""
     for index, other in enumerate(now):
         if other.verb == frame.verb == "go" and not (other.amount or other.degree or other.factor):
             how = {name: getattr(frame, name) for name in _HOW}

@@ -80,7 +80,7 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _do_not_move_first(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Constrain motion before rest. In a later phase the robot may still decelerate."""
+    """Constrain motion before rest. In later phases, the robot may still decelerate."""
     if scene.has("height"):
         value = tracks.highest(tracks.less("height", scene.starts))
         draft.require("does not jump", value, 0.35, 0.15, tag="drifts")
@@ -98,7 +98,7 @@ def end_at_rest(draft: Draft, seconds: float) -> None:
 
 
 def rest_in_time(before: Sequence[Frame], now: Sequence[Frame], draft: Draft) -> None:
-    """Constrain a motion of stated duration to end in time if rest follows."""
+    """Constrain a motion with a specified duration to end in time if the robot then rests."""
     timed = [each for each in before if each.duration_s is not None]
     is_open = any(each.amount and each.amount.rule == "at_least" for each in timed)
     if not timed or is_open or not {each.verb for each in now} <= {"stand", "stop"}:
@@ -161,7 +161,7 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _sit_on_haunches(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Sit like a dog: rear down, front up, and front feet on the ground."""
+    """Sit like a dog, with the rear down, the front up and the front feet on the ground."""
     low, front = scene.stands - 0.2 * (scene.stands - scene.lies), scene.feet("front")
     pitch, seen = Measured("pitch", sign=-1), tracks.less("pitch", sign=-1)
     draft.pay("sit", 1.0, terms.Peak(pitch, _HAUNCHES, 0.3), "front above the rear")
@@ -219,7 +219,7 @@ def _repeat(
     draft: Draft,
     tag: str,
 ) -> None:
-    """Repeat a motion; `cycle` is (quantity, sign, value at the far end, value when back)."""
+    """Repeat a motion. `cycle` is (quantity, sign, value at the far end, value when back)."""
     (quantity, sign, there, back), count = cycle, frame.count or 1
     cycles = signals.Cycles(Measured(quantity, sign=sign), there, back)
     times, done = Part(cycles, "times"), count - 0.5
@@ -275,7 +275,7 @@ def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Get up from an arbitrary dropped attitude and stay standing."""
+    """Get up after being dropped in an arbitrary orientation, and stay standing."""
     scene.require("uprightness", "get up")
     draft.env_args["starts"] = "fallen"
     draft.doubt(f'"{frame.word}": every episode begins with a fall, in any orientation')
@@ -296,7 +296,7 @@ def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def supported(frame: Frame, scene: Scene) -> Frame:
-    """Return a frame with the default supporting feet or hands if the words leave them open.
+    """Return a frame with default supporting feet or hands if the intent does not specify them.
 
     Bipeds crawl on hands and knees. Quadrupeds with a front that are on two legs use their hind
     legs.
@@ -363,7 +363,7 @@ def _hold_height(posture: Posture, scene: Scene, draft: Draft) -> None:
 
 
 def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Touch the ground with only some feet: a number, a named one, rear, front or hands."""
+    """Touch the ground with only some feet or hands, selected by number, name or side."""
     what = f"be on {posture.replace('_', ' ')}"
     scene.require("foot_contact", what)
     feet = range(len(scene.spec.feet))
@@ -415,7 +415,7 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
 
 
 def go_on_hands(scene: Scene, draft: Draft) -> None:
-    """Be on hands and knees with a low, level torso. Quadrupeds satisfy this trivially."""
+    """Stay on hands and knees with a low, level torso. Quadrupeds satisfy this trivially."""
     if not scene.is_tall:
         draft.doubt("it is always on all its feet", holds=True)
         return
@@ -498,7 +498,7 @@ def do_it(style: Style, frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _limp(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Use the named leg, or one side, less than the others."""
+    """Use the specified leg or side less than the others."""
     scene.require("foot_contact", "limp")
     robot, spared = scene.spec.robot, tuple(b for b in frame.bodies if b in scene.spec.feet)
     assert robot is not None

@@ -1,4 +1,4 @@
-"""Compose an intent again with something changed: which criteria depend on its words and numbers.
+"""Determine which criteria depend on which words and numbers of an intent.
 
 A phrase fills a slot of a frame or defines a limit. To find the dependent criteria, the intent is
 composed again with that slot empty or with a different number. A phrase whose removal does not
@@ -59,7 +59,7 @@ _DIMENSIONS = {"m/s": ("speed",), "m": ("distance", "height"), "turns": ("turnin
 def audit_words(
     parsed: ParsedIntent, scene: Scene, made: Composition, build: Build
 ) -> tuple[Composition, set[str]]:
-    """Return a composition with the criteria that cover each word, and the words not covered.
+    """Return a composition with the criteria that cover each word, and the uncovered words.
 
     Also return the titles of criteria required to cover stated phrases. `build` composes a changed
     intent in the same way.
@@ -108,7 +108,7 @@ def audit_words(
 
 
 def still_covered(made: Composition, edited: Composition) -> Composition:
-    """Return a composition with edited criteria and the words that are no longer judged."""
+    """Return a composition with edited criteria, and the words that no criterion covers anymore."""
     judged = {each.title for each in edited.criteria if each.weight > 0.0 or each.is_guard}
     covered: list[Covered] = []
     dropped = [*made.dropped]
@@ -124,7 +124,7 @@ def still_covered(made: Composition, edited: Composition) -> Composition:
 
 @dataclass(slots=True)
 class _Ablation:
-    """Ablation of an intent, composed repeatedly without one of its phrases."""
+    """Ablation of an intent, which is composed repeatedly without one of its phrases."""
 
     parsed: ParsedIntent
     scene: Scene
@@ -250,7 +250,7 @@ class _Ablation:
         return self._tried("amount" if is_speed else "degree", claim.index)
 
     def _alone(self, add: Callable[[Draft], None]) -> tuple[str, ...] | None:
-        """Return the judged criteria among those that `add` writes to an empty draft."""
+        """Return the judged criteria that `add` writes to an empty draft."""
         draft = Draft()
         try:
             add(draft)
@@ -263,7 +263,7 @@ class _Ablation:
 
 
 def _is_own(slot: str, frame: Frame, scene: Scene) -> bool:
-    """Return whether a verb implies the slot by itself, e.g. the pole in balancing."""
+    """Return whether a verb implies the slot, e.g. the pole for balancing."""
     acts = word_table("acts")[frame.verb]
     if slot == "until_end":
         return "lasts" in acts
@@ -314,7 +314,7 @@ def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
 def follow_edits(
     parsed: ParsedIntent, made: Composition, criteria: Sequence[Criterion], build: Build
 ) -> tuple[ParsedIntent, list[Criterion]]:
-    """Return the intent with numbers changed to edited goals, and its criteria.
+    """Return the intent with numbers changed to match edited goals, and its criteria.
 
     Criteria may be those of an earlier call. Raises UnknownName for a criterion of another judge.
     """
@@ -366,7 +366,7 @@ def _is_same(one: float, other: float) -> bool:
 
 
 def _with_goal(parsed: ParsedIntent, old: Criterion, goal: float) -> Iterator[ParsedIntent]:
-    """Yield variants of the intent, each with one number changed or added to match a goal."""
+    """Yield variants of the intent in which one number is changed or added to match a goal."""
     for place, frame in enumerate(parsed.frames):
         for change in _rescaled(frame, old, goal):
             frames = [*parsed.frames]

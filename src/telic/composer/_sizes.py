@@ -1,4 +1,4 @@
-"""Resolve words such as fast, high and far to numbers, from leg length and calibration data.
+"""Convert words such as fast, high and far to numbers, based on leg length and calibration.
 
 Animals of all sizes change from walking to running near the same Froude number v^2 / (g L) with
 leg length L, about 0.5 (Alexander 1989). Words for gaits are therefore mapped to Froude numbers:
@@ -42,7 +42,7 @@ _LEAST_M, _LEAST_TURN, _LEAST_MPS = 0.05, 0.01, 0.01
 
 
 class Goal(NamedTuple):
-    """Numeric goal for words of an intent on a robot, with its source."""
+    """Numeric goal for a phrase of an intent on a robot, with its source."""
 
     value: float
     is_exact: bool
@@ -193,7 +193,7 @@ def leap_length(frame: Frame, scene: Scene) -> Goal:
 
 
 def practice(scene: Scene, value: float) -> float:
-    """Return the factor of training time for a speed relative to the calibrated one."""
+    """Return the training time factor for a speed relative to the calibrated speed."""
     return min(max(value / (_SHARE_FAST * scene.top_speed), 1.0), _LONGEST_PRACTICE)
 
 

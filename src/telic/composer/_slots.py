@@ -1,4 +1,4 @@
-"""Fill the slots of a frame from the items of its deed and record the words used for each."""
+"""Fill the slots of a frame from parsed items, and record the words used for each."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Slots:
         return found
 
     def _verb(self) -> Act:
-        """Return the intended act: moving to a target is reaching, moving an arm is swinging."""
+        """Return the intended act. Moving to a target is reaching. Moving an arm is swinging."""
         named = [(item, item.part) for item in self.deed.items if item.part is not None]
         targets = [item for item, part in named if part.name == "target"]
         own = [(item, part) for item, part in named if part.name != "target"][:1]
@@ -213,7 +213,7 @@ class Slots:
         fills |= {"direction": direction, "hardest": hardest}
 
     def _degree(self) -> tuple[float | None, Degree | None, str | None]:
-        """Return a comparison as a factor, a degree in words, and the dimension of either."""
+        """Return the factor of a comparison, a degree in words, and the dimension of either."""
         says, nouns = self.deed.says, self._senses("dimension")
         found = self._take("degree")
         unread = [(item, sense) for item, sense in nouns if item.reading is None]
@@ -292,7 +292,7 @@ class Slots:
         return None, int(value) if counted and value >= 1 and value == int(value) else None
 
     def _postures(self, shift: int | None) -> set[str]:
-        """Return all postures: named, or implied by the verb, a named leg or a height."""
+        """Return all postures that are named or implied by the verb, a leg or a height."""
         named = self._take("posture")
         found = {*self.deed.says.get("postures", ()), *(sense.value for _, sense in named)}
         found |= {each for _, sense in named for each in sense.says.get("postures", ())}
@@ -305,7 +305,7 @@ class Slots:
 
 
 def _factor(senses: list[Sense]) -> float | None:
-    """Return the factor of a comparison: "slightly faster" is half the difference of "faster"."""
+    """Return the factor of a comparison. "Slightly faster" is half the difference of "faster"."""
     found = next((sense for sense in senses if "factor" in sense.says), None)
     if found is None or found.says.get("is_exact"):
         return None if found is None else float(found.says["factor"])
@@ -315,7 +315,7 @@ def _factor(senses: list[Sense]) -> float | None:
 
 
 def _combined(values: list[str]) -> Degree | None:
-    """Combine the degrees of several words: "very fast"."""
+    """Combine the degrees of several words, as in "very fast"."""
     degrees = [value for value in values if value != "intensify"]
     if "most" in degrees:  # "as slowly as possible", "as little as possible"
         return next((_LEAST[each] for each in degrees if each in _LEAST), "most")

@@ -1,4 +1,4 @@
-"""Locomotion: at a speed, for a distance, in place, in a circle, turning, and on command.
+"""Locomotion at a speed, for a distance, in place, in circles, with turns, and on command.
 
 For velocity commands, the environment samples a new command every few seconds, sometimes zero, and
 adds it to the observation. The error of each of the three rates is judged relative to the error of
@@ -45,7 +45,7 @@ SETTLED = 0.85
 
 
 def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> None:
-    """Travel in a direction at a speed, or diagonally between two directions with `aside`."""
+    """Travel in a direction at a speed, or diagonally between two directions (`aside`)."""
     gaits.require_ground(frame, scene)
     if frame.gait == "swim" and scene.spec.feet:
         raise scene.cannot("swim", "it has legs, and the scene has no water")
@@ -134,7 +134,7 @@ def be_fast(
     aside: str | None = None,
     way: metrics.Way | None = None,
 ) -> None:
-    """Reward and judge speed up to a multiple of the goal. `way` is in the start frame."""
+    """Reward and judge speed up to a multiple of the goal, with `way` in the start frame."""
     seen = name if way is None else way
     target, along, value = goal.value, Along(seen, aside), metrics.net_speed(seen, aside)
     way = name if aside is None else f"{name} and {aside}"
@@ -157,7 +157,7 @@ def be_fast(
 
 
 def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> sizes.Goal:
-    """Return the intended speed, report it before training, and set the practice time for it."""
+    """Return the intended speed, report it before training, and set the training time for it."""
     goal = sizes.speed(frame, scene)
     if goal.source != "as given":
         draft.doubt(sizes.goal_note(f'"{frame.word}"', goal))
@@ -221,7 +221,7 @@ def _go_distance(
 
 
 def _take_steps(frame: Frame, scene: Scene, draft: Draft, direction: str, way: metrics.Way) -> None:
-    """Take a number of steps of a minimum length and stop. Quadrupeds land two feet per step."""
+    """Take a number of steps of a minimum length and stop. Quadrupeds use two feet per step."""
     scene.require("stride_alternation", "count its steps")
     assert frame.amount is not None and scene.leg is not None
     count, leg = max(round(frame.amount.value), 1), scene.leg

@@ -1,4 +1,4 @@
-"""Turn drafts into a reward file and a judge whose criteria the host measures."""
+"""Convert drafts to a reward file and a judge whose criteria the host measures."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _titled(part: JudgePart, title: str) -> JudgePart:
 def composition(
     intent: str, env: str, phases: Sequence[Draft], always: Draft, **settings: Any
 ) -> Composition:
-    """Return criteria, reward and judge of drafts; `phases` are empty for a single behaviour."""
+    """Return criteria, reward and judge for drafts. `phases` is empty for a single behaviour."""
     criteria = tuple(
         part.criterion(number % (len(phases) + 1))
         for number, each in enumerate((*phases, always), 1)
@@ -104,7 +104,7 @@ def composition(
 
 
 def _reward_file(intent: str, env: str, phases: Sequence[Draft], always: Draft) -> str:
-    """Return the text of a reward: sequential phases, if any, and the terms for all of them."""
+    """Return the text of a reward with any sequential phases and the terms for all of them."""
     if not phases:
         always = replace(always, reached=[])  # nothing comes after it
     weights: dict[str, float] = {}

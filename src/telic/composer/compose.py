@@ -169,7 +169,7 @@ def _compose(
     reference: Reference | None = None,
     stated: Collection[str] = (),
 ) -> Composition:
-    """Compose a parsed intent, whether or not every word is covered by a criterion.
+    """Compose a parsed intent, even if some words are not covered by a criterion.
 
     `stated` are the titles of criteria required to cover phrases of the intent.
     """
@@ -230,7 +230,7 @@ def _compose(
 def _drafts(
     parsed: ParsedIntent, phases: Sequence[Sequence[Frame]], scene: Scene
 ) -> tuple[list[Draft], Draft]:
-    """Return the drafts of the phases, and the draft of what holds throughout the episode."""
+    """Return the drafts of the phases, and the draft that applies to the whole episode."""
     drafts: list[Draft] = []
     for phase, after in zip(phases, [*phases[1:], []], strict=True):
         landings = {"land", "landing", "end up", *(frame.word for frame in phase)}

@@ -42,7 +42,7 @@ class Amount(Record):
 
 
 class Frame(Record):
-    """One action. Frames of the same phase are simultaneous; phases are sequential."""
+    """Single action. Frames of one phase are simultaneous, and phases are sequential."""
 
     verb: Act
     word: str = Field(description="source word of the intent")
@@ -61,13 +61,13 @@ class Frame(Record):
     duration_s: float | None = None
     period_s: float | None = Field(default=None, description="period of a repetition, s")
     until_end: bool = Field(default=False, description="continue until the episode ends")
-    ground: TerrainKind | None = Field(default=None, description="terrain; None: flat")
+    ground: TerrainKind | None = Field(default=None, description="terrain; flat if None")
     hardest: float | None = Field(
-        default=None, description="difficulty of the hardest field; None: default"
+        default=None, description="difficulty of the hardest field; default if None"
     )
     part: str | None = Field(default=None, description='everyday name: "torso", "front legs"')
     bodies: tuple[str, ...] = Field(
-        default=(), description="bodies of this environment; empty: it has none"
+        default=(), description="bodies of this environment; empty if there are none"
     )
     postures: tuple[Posture, ...] = ()
     styles: tuple[Style, ...] = ()
@@ -78,7 +78,7 @@ class Frame(Record):
     is_change: bool = Field(default=False, description="the amount is relative: 5 cm lower")
     heading: float | None = Field(
         default=0.0,
-        description="heading at this point, degrees to the left of the start; None: unknown",
+        description="heading at this point, degrees to the left of the start; None if unknown",
     )
     is_of_start: bool = Field(
         default=False, description="the direction refers to the start, not to the body"
@@ -98,7 +98,7 @@ class Frame(Record):
 
     @property
     def all_turns(self) -> float | None:
-        """Stated angle in turns, times the count; or the count alone."""
+        """Stated angle in turns times the count, or the count alone."""
         count = None if self.count is None else float(self.count)
         return count if self.turns is None else self.turns * (count or 1.0)
 
@@ -119,7 +119,7 @@ class Limit(Record):
 
 
 class WordClaim(Record):
-    """Words that fill a slot of a frame or define a limit, to be covered by a criterion."""
+    """Words that fill a slot of a frame or define a limit, and that a criterion must cover."""
 
     words: str
     at: tuple[int, ...] = Field(description="positions of the words among the tokens")
@@ -133,7 +133,7 @@ class WordClaim(Record):
 
 
 class ParsedIntent(Record):
-    """Parsed intent. Every word is used, ignored on purpose or not understood."""
+    """Parsed intent, in which every word is used, ignored on purpose or not understood."""
 
     intent: str
     frames: tuple[Frame, ...]

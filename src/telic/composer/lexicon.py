@@ -126,7 +126,7 @@ def quoted(tokens: Sequence[Token]) -> str:
 def quotes(
     tokens: Sequence[Token], places: Collection[int], left_out: Collection[int]
 ) -> tuple[str, ...]:
-    """Quote the tokens at some positions, joining adjacent ones: "play the piano"."""
+    """Quote the tokens at some positions, joining adjacent tokens."""
     found: list[list[int]] = []
     for place in sorted(places):
         between = range(found[-1][-1] + 1, place) if found else ()
@@ -249,7 +249,7 @@ def _walk(
 
 
 def _pattern(phrase: str) -> _Nodes:
-    """Parse a phrase pattern with alternatives: "(a|b c|) d"."""
+    """Parse a phrase pattern with alternatives, e.g. "(a|b c|) d"."""
     stack: list[list[list[_Node]]] = [[[]]]
     for piece in re.findall(r"[(|)]|[^\s(|)]+", phrase):
         match piece:
@@ -377,7 +377,7 @@ def correct_spelling(word: str) -> str:
 
 
 def _is_slip(typed: str, meant: str) -> bool:
-    """Return whether the difference is a plausible typo; most other near matches are real words.
+    """Return whether the difference is a plausible typo instead of another real word.
 
     The first letter must match. Plausible typos are letters transposed, doubled or omitted inside
     the word, or replaced by an adjacent key or a similar sound.

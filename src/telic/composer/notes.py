@@ -98,5 +98,5 @@ def _tags(claim: WordClaim, read: ParsedIntent) -> list[str]:
 
 
 def _body(reward: str) -> str:
-    """Return a reward source with the intent removed from its texts, for comparison."""
+    """Return a reward source for comparison, with the intent removed from its texts."""
     return re.sub(r'""".*?"""|description = ".*?"', "", reward, flags=re.DOTALL)

@@ -161,7 +161,7 @@ def _goal_distance(spec: EnvSpec) -> Observable | None:
 
 
 def observables(spec: EnvSpec) -> tuple[Observable, ...]:
-    """Return all observables of an environment: documented names first, then columns."""
+    """Return all observables of an environment, with documented names before columns."""
     columns = tuple(
         Observable(
             re.sub(r"[_\W]+", " ", name).strip() or f"obs {index}",
@@ -177,7 +177,7 @@ def observables(spec: EnvSpec) -> tuple[Observable, ...]:
 
 
 def is_observed(intent: str, spec: EnvSpec) -> bool:
-    """Return whether an intent is about observations: no robot, a goal, a block or a column."""
+    """Return whether an intent is about observations instead of a robot."""
     if spec.robot is None or is_about_block(intent, spec):
         return True
     data, tokens = word_table("observed"), read_tokens(intent)
@@ -409,7 +409,7 @@ def _ask(want: Want, known: dict[str, Observable], draft: Draft) -> None:
 def _once(
     title: str, value: Measure, meaning: str, zero: float, goal: float, unit: str, draft: Draft
 ) -> None:
-    """Add a binary criterion in which a near miss earns partial credit below the threshold."""
+    """Add a binary criterion that gives near misses partial credit below the threshold."""
     done = tracks.reaches.exactly(value, shortened(goal, _DIGITS))
     words = f"1 if {meaning} is {goal:g} or more"
     draft.score(title, done, 0.0, 1.0, weight=3.0, tag="too_low", meaning=words)

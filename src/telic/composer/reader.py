@@ -134,7 +134,7 @@ class _Deeds:
         """whether the clause is joined to the one before by "while" """
 
     def read(self, groups: Sequence[Sequence[Clause]]) -> None:
-        """Read all clauses. A group is one phase, or two if it ends in a landing."""
+        """Parse all clauses. A group is one phase, or two if it ends with a landing."""
         for group in groups:
             if self.all:
                 self._phase = self.all[-1].phase + 1
@@ -155,7 +155,7 @@ class _Deeds:
             self._infer()
 
     def frames(self) -> tuple[tuple[Frame, ...], tuple[WordClaim, ...]]:
-        """Fill the slots of every deed. Return the frames and the words of all slots and limits."""
+        """Fill the slots of every action. Return the frames and all slot and limit words."""
         frames: list[Frame] = []
         claims: list[WordClaim] = []
 
@@ -205,7 +205,7 @@ class _Deeds:
         self._limit_claims.append((known.index(limit), tuple(at)))
 
     def _wait(self, clause: Clause, delay: Item) -> None:
-        """Read "after 3 seconds": the previous deed continues until then, or the robot waits.
+        """Parse "after 3 seconds", until which the previous action continues or the robot waits.
 
         A deed to be stopped also continues until then: "stop walking after 3 seconds".
         """
@@ -221,7 +221,7 @@ class _Deeds:
         self._phase = self.all[-1].phase + 1
 
     def _start(self, verb: Item, items: Sequence[Item], act: Act | None = None) -> None:
-        """Add a deed. `act` overrides the act of a verb such as "keep" or "hold"."""
+        """Add an action. `act` overrides the act of a verb such as "keep" or "hold"."""
         says = {"until_end": True} if act else dict(verb.senses[0].says)
         if says.get("sequel") and any(each.phase == self._phase for each in self.all):
             self._phase += 1
@@ -237,7 +237,7 @@ class _Deeds:
         self.all.append(Deed(act, word, self._phase, says, loose, verb.at))
 
     def _add_verbs(self, items: Sequence[Item]) -> None:
-        """Start a deed per verb. Items before the first verb belong to it.
+        """Start an action per verb. Items before the first verb belong to that verb.
 
         "keep running" and "move by hopping" are single deeds.
         """
@@ -288,7 +288,7 @@ class _Deeds:
     # ---- clauses without a verb
 
     def _attach(self, items: list[Item]) -> None:
-        """Attach a clause without a verb to the previous or next deed."""
+        """Attach a clause without a verb to the previous or next action."""
         acts = word_table("acts")[self.all[-1].verb] if self.all else {}
         for item in items:
             if item.unit == "steps" and (not self.all or self.all[-1].verb != "go"):
@@ -317,7 +317,7 @@ class _Deeds:
             self._phase = phase
 
     def _hold(self, items: list[Item], acts: bool) -> None:
-        """Read a pose to hold: "stay low", "keep the pole upright", "with your hands up"."""
+        """Parse a pose to hold, such as "stay low" or "keep the pole upright"."""
         holder = next((item for item in items if item.slot == "verb"), None)
         others = [item for item in items if item is not holder]
         names = [item.part.name for item in others if item.part is not None]
@@ -370,7 +370,7 @@ class _Deeds:
     def _modify(
         self, items: list[Item], part: str | None, acts: bool, raised: Sequence[Item]
     ) -> None:
-        """Read a clause without any verb: "with your hands up", "torso low", "slowly"."""
+        """Parse a clause without a verb, such as "with your hands up" or "slowly"."""
         if raised:
             self._start(raised[0], [item for item in items if item is not raised[0]], "lift")
         else:
@@ -412,7 +412,7 @@ class _Deeds:
         return [item for item in items if item not in gone], False
 
     def _infer(self) -> None:
-        """Infer the verb of an intent without one: "forward, fast", "upright", "don't fall"."""
+        """Infer the verb of an intent without verbs, such as "forward, fast" or "don't fall"."""
         tokens = self._tokens
         known = [k for k, each in enumerate(tokens) if each.word not in self._ignored]
         words = {k for k in known if not tokens[k].silent} - self.used
@@ -432,7 +432,7 @@ class _Deeds:
 
 
 def _fused(one: Item, other: Item, between: Sequence[str]) -> Item | None:
-    """Merge two verbs into one item with the words of both, or return None for separate deeds."""
+    """Merge two verbs into one item with the words of both, or return None for two actions."""
     first, second = one.senses[0], other.senses[0]
     match one.act, other.act:
         case "turn", _ if other.says("turns") and not one.says("turns"):
@@ -459,7 +459,7 @@ def _directions(items: Sequence[Item], verb: Act) -> list[Direction]:
 
 
 def _postures(items: Sequence[Item]) -> set[Posture]:
-    """Return the named postures. "up" means high."""
+    """Return the named postures, where "up" means high."""
     senses = [sense for item in items if (sense := item.sense()) is not None]
     named = {sense.value for sense in senses if sense.slot == "posture"}
     is_up = any(sense.value == "up" and sense.slot != "posture" for sense in senses)
@@ -467,7 +467,7 @@ def _postures(items: Sequence[Item]) -> set[Posture]:
 
 
 def _held_kind(item: Item, part: str | None, acts: bool) -> LimitKind | None:
-    """Return the kind of limit implied by keeping this item, with or without another action."""
+    """Return the kind of limit implied by "keep" with this item and possibly another action."""
     if part == "cart" and item.unit == "m":
         return "no_drift"  # "keep the cart within 10 cm of the middle"
     if _is_height(item, part) and item.reading and item.reading.amount:
@@ -482,13 +482,13 @@ def _held_kind(item: Item, part: str | None, acts: bool) -> LimitKind | None:
 
 
 def _is_height(item: Item, part: str | None) -> bool:
-    """Return whether an item is a height limit: "below 1 m", or any height of the torso."""
+    """Return whether an item is a height limit such as "below 1 m" or a torso height."""
     amount = item.reading.amount if item.reading else None
     return amount is not None and amount.unit == "m" and (amount.rule != "about" or bool(part))
 
 
 def _says_how_long(item: Item) -> bool:
-    """Return whether an item only specifies duration: "stay up for 3 seconds", "stay there"."""
+    """Return whether an item only specifies a duration, as in "stay up for 3 seconds"."""
     sense = item.sense()
     moved = sense is not None and sense.value in ("up", "down")
     return item.slot in ("number", "until_end") or moved

@@ -40,7 +40,7 @@ _FASTER = 1.1
 
 
 class HandCourse(Record):
-    """Course of the waving hand relative to the torso."""
+    """Trajectory of the waving hand relative to the torso."""
 
     body: str
     other: str = Field(description="the hand that does not wave")
@@ -59,7 +59,7 @@ class Reference(Record):
     rest: dict[str, float] = Field(description="joints in the standing pose")
     forward_mps: float = 0.0
     landings: tuple[tuple[float, ...], ...] = Field(
-        default=(), description="landing phase of each foot in the cycle; empty: both stand"
+        default=(), description="landing phase of each foot in the cycle; empty if both stand"
     )
     duty: float = 1.0
     hand: HandCourse | None = Field(default=None, description="waving hand, if any")
@@ -77,7 +77,7 @@ class MotionWish(Record):
     """Motion requested by the words of an intent."""
 
     waves: str | None = Field(default=None, description='"left" or "right"; None: no wave')
-    forward_mps: float | None = Field(default=None, description="speed; None: it stays in place")
+    forward_mps: float | None = Field(default=None, description="speed; in place if None")
     hertz: float | None = Field(default=None, description="stride frequency when travelling, Hz")
 
 
@@ -134,7 +134,7 @@ def wave_as_shown(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def follow_motion(reference: Reference, draft: Draft) -> None:
-    """Reward joints for tracking the reference, limb by limb, and judge the tracking error."""
+    """Reward tracking of the reference for each limb, and judge the tracking error."""
     beat, nodes = Beat(reference.hertz), [n for each in draft.terms for n in each.term.nodes()]
     if any(node.name == "Beat" and node != cast("Expression", beat) for node in nodes):
         # Drop the gait clock if its frequency differs.
@@ -176,7 +176,7 @@ def _error_at_rest(course: JointCourse, reference: Reference) -> float:
 
 
 def shown_motions(reference: Reference, seconds: float) -> tuple[ShownMotion, ...]:
-    """Return the motion as a demonstration, and counterexamples with parts omitted or swapped."""
+    """Return the motion as a demonstration, and counterexamples with missing or swapped parts."""
     moves = Motion(
         seconds=min(max(seconds, 0.1), 60.0),
         forward_mps=reference.forward_mps,

@@ -1,4 +1,4 @@
-"""Robot properties used to compose behaviours: quantities, dimensions and known limits."""
+"""Properties of a robot for composing behaviours: quantities, dimensions and limits."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Scene(NamedTuple):
 
     @property
     def is_round(self) -> bool:
-        """True if the legs are equally spaced sideways and lengthwise, without a distinct front."""
+        """True if the legs are equally spaced in both directions, without a distinct front."""
         legs = self.spec.robot.legs if self.spec.robot else ()
         long, wide = (max((abs(leg.place[k]) for leg in legs), default=0.0) for k in (0, 1))
         return len(legs) >= 4 and wide > 0.8 * long

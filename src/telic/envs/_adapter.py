@@ -170,7 +170,7 @@ class GymnasiumEnv(VecEnv):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state; `exact_obs` is then the observation to act on next."""
+        """Restore a state. `exact_obs` is then the next observation for the policy."""
         self._check_state(state)
         self._seed = state["seed"].clone()
         self._episode = state["episode"].clone()

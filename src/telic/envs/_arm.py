@@ -1,4 +1,4 @@
-"""Arm tasks: reach a target, push a block to a goal on a table, or lift it to a goal in the air.
+"""Arm tasks: reach a target, push a block to a goal on a table, or lift it to a goal.
 
 Targets and block positions are sampled per episode, with a minimum distance between goal and block.
 Observations are joint states and the poses of hand, target and block.
@@ -37,12 +37,12 @@ _LIFT_M = 0.1
 class ReachArguments(CustomArguments):
     """Arguments of the arm tasks."""
 
-    max_episode_steps: PositiveInt | None = Field(150, description="steps; None: unlimited")
+    max_episode_steps: PositiveInt | None = Field(150, description="steps; unlimited if None")
     task: ArmTask = Field(
         "reach", description="move the hand to the target, or push or pick a block to it"
     )
     goal: Box | None = Field(
-        None, description="target box, x, y and z, lower and upper, m; None: default"
+        None, description="target box, x, y and z, lower and upper, m; default if None"
     )
 
 
@@ -56,7 +56,7 @@ def _axes(stem: str) -> list[str]:
 
 
 class ReachTask(CustomTask):
-    """Reach task: reward is minus the hand-target distance and effort; never terminates."""
+    """Reach task, rewarded with minus the hand-target distance and effort. Never terminates."""
 
     Arguments = ReachArguments
     # pyrefly: ignore[bad-override-mutable-attribute]
@@ -121,7 +121,7 @@ class ReachTask(CustomTask):
 
 
 class BlockTask(ReachTask):
-    """Push or pick task: reward is minus block-goal and half the hand-block distance and effort."""
+    """Push or pick task, rewarded with minus the block-goal and hand-block distances and effort."""
 
     meanings: ClassVar[Mapping[str, str]] = {
         "reward_dist": "negative distance between block and goal",

@@ -79,7 +79,7 @@ _AFFINE = int(mujoco.mjtBias.mjBIAS_AFFINE)
 def robot_of(
     model: mujoco.MjModel, rest_qpos: np.ndarray | None = None, name: str | None = None
 ) -> Robot:
-    """Describe the robot in a model; its resting pose is `qpos0` by default.
+    """Describe the robot in a model, whose resting pose is `qpos0` by default.
 
     Exceptions are looked up by `name`, an id without its version ("HumanoidStandup").
     """
@@ -132,7 +132,7 @@ def _vector(values: np.ndarray) -> Vector:
 
 
 def _root(model: mujoco.MjModel) -> tuple[Root, int | None]:
-    """Find the moving base: the first movable child of the world whose tree has motors."""
+    """Find the moving base, i.e. the first movable child of the world whose tree has motors."""
     driven = driven_trees(model)
     for body in range(1, model.nbody):
         if model.body_parentid[body] == 0 and (body in driven or not driven):
@@ -249,7 +249,7 @@ def _feet(
 def _sides(
     model: mujoco.MjModel, data: mujoco.MjData, feet: tuple[int, ...]
 ) -> tuple[tuple[tuple[int, ...], tuple[int, ...]] | None, tuple[str, str] | None]:
-    """Split the feet into left and right of +x by position or name, else into back and front."""
+    """Split the feet into left and right by position or name, else into back and front."""
     if len(feet) < 2:
         return None, None
     centres = data.xipos[list(feet)]
@@ -270,7 +270,7 @@ def _sides(
 
 
 def _tip(model: mujoco.MjModel, data: mujoco.MjData, poles: list[int]) -> tuple[int, Vector] | None:
-    """Return the tip of the last pole: its site, else the upper end of its capsule at rest."""
+    """Return the tip of the last pole, which is its site or the upper end of its capsule."""
     if not poles:
         return None
     body = int(model.jnt_bodyid[poles[-1]])
@@ -295,7 +295,7 @@ def _tip(model: mujoco.MjModel, data: mujoco.MjData, poles: list[int]) -> tuple[
 def illegal_bodies(
     model: mujoco.MjModel, torso: int | None, feet: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Return the bodies that must not touch the ground: the annotated ones, else all but legs."""
+    """Return the bodies that must not touch the ground, by default all except the legs."""
     if (named := annotated_bodies(model, ILLEGAL)) is not None:
         return named
     if torso is None or not feet:
@@ -380,7 +380,7 @@ def robot_fields(model: mujoco.MjModel, robot: Robot) -> dict[str, Any]:
 
 
 def body_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name per body; unnamed bodies are named after their parent ("aux_1.1")."""
+    """Return a name per body. Unnamed bodies are named after their parent ("aux_1.1")."""
     names: list[str] = []
     given = {model.body(body).name for body in range(model.nbody)}
     for body in range(model.nbody):
@@ -391,7 +391,7 @@ def body_names(model: mujoco.MjModel) -> tuple[str, ...]:
 
 
 def joint_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name per joint; unnamed joints are named after their body ("thigh.joint")."""
+    """Return a name per joint. Unnamed joints are named after their body ("thigh.joint")."""
     bodies = body_names(model)
     taken = {model.joint(j).name for j in range(model.njnt)}
     return tuple(
@@ -416,7 +416,7 @@ def joints(model: mujoco.MjModel) -> tuple[JointSpec, ...]:
 
 
 def position_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name per qpos column: the joint's name, with a suffix if it has several."""
+    """Return a name per qpos column, which is the joint name with a suffix if needed."""
     return tuple(joint.name + part for joint in joints(model) for part in _POSITIONS[joint.kind])
 
 

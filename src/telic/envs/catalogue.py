@@ -66,15 +66,15 @@ class EnvSummary(Record):
 
     id: str
     description: str
-    fast: bool = Field(description="simulated in batches; otherwise in Python objects")
-    max_episode_steps: int | None = Field(description="time limit in steps; None: unlimited")
+    fast: bool = Field(description="whether it is simulated in batches by telic")
+    max_episode_steps: int | None = Field(description="time limit in steps; unlimited if None")
     obs_dim: int | None = Field(
-        default=None, description="observation size; None: not inspected yet"
+        default=None, description="observation size; None if not inspected yet"
     )
-    act_dim: int | None = Field(default=None, description="action size; None: not inspected yet")
+    act_dim: int | None = Field(default=None, description="action size; None if not inspected yet")
     dt_s: float | None = Field(default=None, description="simulated seconds per step")
     install: str | None = Field(
-        default=None, description="install command; None: nothing is missing"
+        default=None, description="install command; None if nothing is missing"
     )
 
 
@@ -90,12 +90,12 @@ def _registered() -> tuple[str, ...]:
 
 
 def known_ids() -> list[str]:
-    """Return all environment ids: batched tasks, other Gymnasium ids, and plugins."""
+    """Return the ids of all environments: batched tasks, other Gymnasium ids, and plugins."""
     return [*TASKS, *_registered(), *_brought()]
 
 
 def catalogue() -> list[EnvSummary]:
-    """Return a summary per environment; instantiate only the batched tasks."""
+    """Return a summary per environment. Only the batched tasks are instantiated."""
     lines: list[EnvSummary] = []
     for spec in map(describe, TASKS):
         shown = {name: getattr(spec, name) for name in EnvSummary.model_fields if name in _SHOWN}
@@ -141,7 +141,7 @@ def _describe(env_id: str) -> EnvSpec:
 
 
 def describe_text(env: str | EnvSpec) -> str:
-    """Return a Markdown description of an environment, with everything rewards may use."""
+    """Return a Markdown description of an environment, with all values that rewards may use."""
     spec = describe(env) if isinstance(env, str) else env
     step = "no clock" if spec.dt_s is None else f"{spec.dt_s:g} s"
     limit = spec.max_episode_steps

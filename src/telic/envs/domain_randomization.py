@@ -53,7 +53,7 @@ RANDOMIZATIONS: dict[RandomizationLevel, Randomization] = {
 
 
 class _Field(NamedTuple):
-    """Randomized model field; with draws=0 it reuses the samples of the previous field."""
+    """Randomized model field. With draws=0, it reuses the samples of the previous field."""
 
     name: str
     draws: int
@@ -70,7 +70,7 @@ class RandomizedModel:
         self.numbers = sum(field.draws for field in self._fields)
 
     def begin(self, mask: Tensor, drawn: Tensor) -> None:
-        """Apply the samples of the episodes that begin where `mask`, (N,)."""
+        """Apply the samples of episodes that begin where `mask` (N,) is true."""
         at, own = 0, drawn[:, :0]
         for name, draws, values in self._fields:
             if draws:

@@ -1,4 +1,4 @@
-"""Task of a legged robot with position actuators: sensors, commands and domain randomization.
+"""Task for robots with position actuators, sensors, commands and domain randomization.
 
 The policy observes quantities the robot can measure: angular velocity (gyroscope), the gravity
 direction (accelerometer), joint positions relative to the resting pose, joint velocities, the last
@@ -134,7 +134,7 @@ class RobotArguments(CustomArguments):
     """Arguments of a robot whose actuators telic built."""
 
     commands: VelocityCommands | None = Field(
-        None, description="velocity commands, resampled every few seconds; None: no commands"
+        None, description="velocity commands, resampled every few seconds; no commands if None"
     )
     variation: RandomizationLevel = Field(
         "none",
@@ -172,7 +172,7 @@ def is_driven(model: mujoco.MjModel) -> bool:
 
 
 class RobotTask(CustomTask):
-    """Position-controlled robot with a free base, rewarded for speed or velocity tracking."""
+    """Task for a position-controlled robot, rewarded for speed or velocity tracking."""
 
     Arguments = RobotArguments
     # pyrefly: ignore[bad-override-mutable-attribute]
@@ -289,7 +289,7 @@ class RobotTask(CustomTask):
         return (qpos if self.board is None else self._placed(mask, qpos, drawn)), qvel
 
     def _placed(self, mask: Tensor, qpos: Tensor, drawn: Tensor) -> Tensor:
-        """Move initial positions to a field: any at first, then by the last episode's progress."""
+        """Move initial positions to a field that depends on the progress in the last episode."""
         assert self.board is not None
         row, origin = self.memory["field"][:, 0], self.memory["field"][:, 1:]
         row = self.board.next_row(row, origin, self.qpos[:, :2], drawn[:, -1])
@@ -303,7 +303,7 @@ class RobotTask(CustomTask):
         return torch.zeros_like(x) if self.board is None else getattr(self.board, what)(x, y)
 
     def control(self, action: Tensor) -> Tensor:
-        """Return the controls: the action, or the last one where delayed, with encoder offsets."""
+        """Return the controls from the current or delayed action, with encoder offsets."""
         if "past" in self.memory:
             kept = self.memory["past"][:, : -self._one]
             self.memory["past"] = torch.cat((self._measured(), kept), dim=1)
@@ -336,7 +336,7 @@ class RobotTask(CustomTask):
     # ---- observations
 
     def observe(self) -> Tensor:
-        """Return the current and past measurements; zeros for steps before the episode."""
+        """Return the current and past measurements, with zeros for steps before the episode."""
         now = self._measured()
         return torch.cat((now, self.memory["past"]), dim=1) if "past" in self.memory else now
 
@@ -429,7 +429,7 @@ def _blocks(arguments: RobotArguments, actuators: tuple[str, ...]) -> dict[str, 
 
 
 class Board:
-    """Terrain lookup: heights, and initial positions by a curriculum over fields."""
+    """Terrain heights, and initial positions chosen by a curriculum over terrain fields."""
 
     def __init__(self, board: Terrain, like: Tensor, starts_at_foot: bool) -> None:
         self._heights = like.new_tensor(board.heights).flatten()
@@ -460,7 +460,7 @@ class Board:
         return self._sizes[row * COLUMNS + column]
 
     def next_row(self, row: Tensor, origin: Tensor, place: Tensor, chance: Tensor) -> Tensor:
-        """Return the row of fields to start on: random at first, then by the previous progress.
+        """Return the row of fields to start on, which depends on the previous progress.
 
         An episode that moved half a field, or far enough towards the top, is followed by a harder
         field, and one that hardly moved by an easier one. After the hardest row it is random again.

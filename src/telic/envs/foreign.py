@@ -104,7 +104,7 @@ def _make_registered(env_id: str, **arguments: Any) -> gymnasium.Env:
 
 
 def _import(name: str) -> Callable[..., Any] | None:
-    """Import the class or factory "module:Class"; return None for a registered id."""
+    """Import the class or factory "module:Class". Return None for a registered id."""
     if ":" not in name:
         return None
     require_permitted(*named_code(name))
@@ -286,7 +286,7 @@ def _register_package(env_id: str) -> None:
 
 
 class _PlainNumbers:
-    """Proxy of the mujoco module with integers as enumeration values."""
+    """Proxy for the mujoco module that returns enumeration values as integers."""
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(mujoco, name)
@@ -321,7 +321,7 @@ def observation_codec(space: Any, env_id: str) -> ObservationCodec:
 
 
 def _names(space: Any, stem: str, env_id: str) -> list[str]:
-    """Name the columns of a space. Raises BadEnvironment for images and unsized spaces."""
+    """Return the column names of a space. Raises BadEnvironment for images and unsized spaces."""
     if isinstance(space, spaces.Dict):
         return [n for key, part in space.items() for n in _names(part, str(key), env_id)]
     if isinstance(space, spaces.Tuple):

@@ -1,4 +1,4 @@
-"""Read user-provided models, and add what a policy needs.
+"""Load user-provided models, and add missing parts that a policy needs.
 
 A floating robot without a floor gets one, actuators without limits get sensible ones, and position
 actions are centred on the initial pose. Added floors and limits are reported as notes.

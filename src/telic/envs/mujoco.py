@@ -1,4 +1,4 @@
-"""Batched MuJoCo environments: time limits, autoreset, seeding and lazy info around a task."""
+"""Batched MuJoCo environments with time limits, autoreset, seeding and lazy info."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class MujocoEnv(VecEnv):
         return self._begin(everyone)
 
     def place(self, qpos: Tensor, qvel: Tensor) -> Tensor:
-        """Start episodes from given qpos, (N, nq), and qvel, (N, nv); return the observations."""
+        """Start episodes from qpos (N, nq) and qvel (N, nv), and return the observations."""
         everyone = torch.ones_like(self._fresh)
         self._transition.forget()
         self._start(everyone)
@@ -156,7 +156,7 @@ class MujocoEnv(VecEnv):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state; `exact_obs` is then the observation to act on next."""
+        """Restore a state. `exact_obs` is then the next observation for the policy."""
         self._check_state(state)
         self.sim.restore(state["simulation"])
         self._plant(state["seed"].clone())
@@ -230,7 +230,7 @@ class MujocoEnv(VecEnv):
     def _ending(
         self, terminated: Tensor | None, cut: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return terminated, truncated and done, from the task, time limit and engine failures."""
+        """Return terminated, truncated and done, based on task, time limit and engine failures."""
         self._left = self._left - 1
         truncated = self._left <= 0
         if cut is not None:
@@ -252,7 +252,7 @@ class MujocoEnv(VecEnv):
         return terminated, truncated, done
 
     def _resting_action(self) -> list[float]:
-        """Return the neutral action: zero force, and resting positions for position actuators."""
+        """Return the neutral action, i.e. zero force or the resting position."""
         limits = zip(self.spec.action_low, self.spec.action_high, strict=True)
         return [
             (low + high) / 2.0
@@ -295,7 +295,7 @@ class _Starts:
     """
 
     def __init__(self, draw: Draw, seed: Tensor, episode: Tensor, ahead: int) -> None:
-        """Sample `ahead` episodes per environment, starting with `episode`, (N,)."""
+        """Sample `ahead` episodes per environment, starting with number `episode` (N,)."""
         self._draw, self._seed, self._ahead = draw, seed, ahead
         self._rows = torch.arange(len(seed), device=seed.device) * ahead
         self._fill(episode)

@@ -1,4 +1,4 @@
-"""Default task of a user's robot model, derived from the model alone."""
+"""Default task for user-provided robot models, derived from the model alone."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CustomArguments(TaskArguments):
         0.1, description="cost of full effort: mean squared action, each scaled to [-1, 1]"
     )
     healthy_z_range: tuple[float, float] | None = Field(
-        None, description="healthy torso heights; None: all"
+        None, description="healthy torso heights; all if None"
     )
     healthy_reward: float = Field(1.0, description="reward per step within healthy_z_range")
     terminate_when_unhealthy: bool = Field(
@@ -56,7 +56,7 @@ class CustomArguments(TaskArguments):
 
 
 class CustomTask(Task[CustomArguments]):
-    """Default task: observe joints and sensors, and reward forward motion along x.
+    """Default task that observes joints and sensors and rewards forward motion along x.
 
     The reward is w_f * x velocity + w_h * healthy - w_c * effort, or zero for a robot that cannot
     travel along x. Episodes terminate outside healthy_z_range if it is set.

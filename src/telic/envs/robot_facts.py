@@ -1,4 +1,4 @@
-"""Properties of a robot built by telic, read from its model for review and correction."""
+"""Properties of a robot built by telic, read from its model for users to review."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RobotFacts(Record):
     leg_m: float | None = Field(description="mean hip height when standing")
     feet: tuple[str, ...]
     illegal_contacts: tuple[str, ...]
-    imu: str | None = Field(description="site of the inertial sensor; None: the base")
+    imu: str | None = Field(description="site of the inertial sensor; the base if None")
     hand: str | None = Field(default=None, description="hand of an arm")
     goal: Box | None = Field(default=None, description="target box of an arm, m")
     action_scales: dict[str, float] = Field(

@@ -114,7 +114,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Robot:
-    """Structure of a robot; bodies are row indices of the per-body info values."""
+    """Structure of a robot. Bodies are row indices into per-body info values."""
 
     __offered__: ClassVar[str] = "a robot"
     root: Root
@@ -167,12 +167,12 @@ class JointSpec(Record):
     kind: JointKind
     qpos_address: int = Field(description="first qpos column of the joint")
     dof_address: int = Field(description="first qvel column of the joint")
-    low: float | None = Field(description="lower limit in metres or radians; None: unlimited")
-    high: float | None = Field(description="upper limit in metres or radians; None: unlimited")
+    low: float | None = Field(description="lower limit in metres or radians; unlimited if None")
+    high: float | None = Field(description="upper limit in metres or radians; unlimited if None")
 
 
 class EnvSpec(Record):
-    """Specification of an environment, for rewards, recordings and exports."""
+    """Specification of an environment, used by rewards, recordings and exports."""
 
     __offered__: ClassVar[str] = "an environment"
     id: str
@@ -183,12 +183,12 @@ class EnvSpec(Record):
     action_high: tuple[float, ...]
     num_actions: int | None = Field(default=None, description="number of discrete actions")
     dt_s: float | None = Field(
-        description="simulated seconds per step; None: the task has no clock"
+        description="simulated seconds per step; None if the task has no clock"
     )
-    max_episode_steps: int | None = Field(description="time limit in steps; None: unlimited")
+    max_episode_steps: int | None = Field(description="time limit in steps; unlimited if None")
     info_keys: dict[str, str] = Field(description="meaning of each info value")
     body_names: tuple[str, ...] = Field(
-        default=(), description="in the order of per-body info values"
+        default=(), description="names of the bodies, in the same order as per-body info values"
     )
     joints: tuple[JointSpec, ...] = ()
     torso: str | None = Field(
@@ -199,7 +199,7 @@ class EnvSpec(Record):
         default=None, description="robot structure required by quantities; see robot_of"
     )
     solved_return: float | None = Field(
-        default=None, description="return that counts as solved; None: unspecified"
+        default=None, description="return that counts as solved; None if unspecified"
     )
     notes: tuple[str, ...] = Field((), description="assumptions and limitations for the user")
     arguments: dict[str, object] = Field(default_factory=dict, description="constructor arguments")

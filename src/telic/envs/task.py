@@ -27,11 +27,11 @@ Read = Callable[[str], Tensor]
 
 
 class TaskArguments(Config):
-    """Arguments common to all tasks; tasks add others with Gymnasium's names and defaults."""
+    """Arguments common to all tasks. Tasks add others with Gymnasium's names and defaults."""
 
     xml_file: str = Field(description="model: name of a Gymnasium asset, or a path")
     frame_skip: PositiveInt = Field(description="physics steps per control step")
-    max_episode_steps: PositiveInt | None = Field(1000, description="steps; None: unlimited")
+    max_episode_steps: PositiveInt | None = Field(1000, description="steps; unlimited if None")
     phase_hz: float | None = Field(
         None,
         gt=0,
@@ -130,11 +130,11 @@ class Task(Generic[ArgumentsT]):
     def begin(
         self, mask: Tensor, qpos: Tensor, qvel: Tensor, drawn: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Apply the values sampled for episodes beginning where `mask`; return qpos and qvel."""
+        """Apply the samples of episodes that begin where `mask`, and return qpos and qvel."""
         return qpos, qvel
 
     def control(self, action: Tensor) -> Tensor:
-        """Return the controls for an action; may also push the robot and store the action."""
+        """Return the controls for an action. May also push the robot and store the action."""
         return action
 
     def see(self, sim: Simulation, field: str, first: int, count: int, **how: Any) -> None:
@@ -256,13 +256,13 @@ class LatestTransition:
         self.forget()
 
     def forget(self) -> None:
-        """Discard the latest transition; its infos can no longer compute values."""
+        """Discard the latest transition, whose infos can no longer compute values."""
         self._serial += 1
         self._held: dict[str, Tensor] = {}
         self._is_overwritten = False
 
     def make(self, action: Tensor, control: Tensor, fresh: Tensor) -> None:
-        """Step the simulation; `fresh`, (N,) bool, marks the first step of an episode."""
+        """Step the simulation. `fresh` (N,) is true in the first step of an episode."""
         self.forget()
         self._control = control
         self._held = {"action": action, "episode_start": fresh}

@@ -60,7 +60,7 @@ _SHOW = (bool, "include this block in the observation")
 _ARGUMENTS: dict[str, tuple[Any, str]] = {
     "xml_file": (str, "model: name of a Gymnasium asset, or a path"),
     "frame_skip": (PositiveInt, "physics steps per control step"),
-    "max_episode_steps": (PositiveInt | None, "time limit in steps; None: unlimited"),
+    "max_episode_steps": (PositiveInt | None, "time limit in steps; unlimited if None"),
     "main_body": (int | str, "body that defines the robot's motion, by number or name"),
     "forward_reward_weight": (float, "reward per m/s forward"),
     "ctrl_cost_weight": (float, "cost per squared action"),
@@ -87,7 +87,7 @@ _ARGUMENTS: dict[str, tuple[Any, str]] = {
 
 
 class Rules(NamedTuple):
-    """Human-readable reward and termination rules; names refer to the task's arguments."""
+    """Human-readable reward and termination rules. Names refer to the task's arguments."""
 
     reward: str
     ends: str = "never"
@@ -124,7 +124,7 @@ _EFFORT = " - ctrl_cost_weight * |action|^2"
 
 
 class Locomotion(GymnasiumTask):
-    """Forward velocity and health rewards minus the control and contact costs in the arguments."""
+    """Locomotion with rewards for forward velocity and health minus control and contact costs."""
 
     place: ClassVar[int] = 1
     """Number of leading qpos columns that hold the global position."""
@@ -204,7 +204,7 @@ class HalfCheetah(Locomotion):
 
 
 class Swimmer(Locomotion):
-    """Chain of links in a viscous fluid; positions refer to its front tip."""
+    """Chain of links in a viscous fluid. Positions refer to its front tip."""
 
     id = "Swimmer-v5"
     description = "Three links in a viscous plane; the default task is to swim towards +x."
@@ -235,7 +235,7 @@ class Walker2d(Locomotion):
 
 
 class Hopper(Walker2d):
-    """Planar one-legged robot; all other positions and velocities must stay in bounds, too."""
+    """Planar one-legged robot, whose other positions and velocities must also stay in bounds."""
 
     id = "Hopper-v5"
     description = "A planar one-legged robot; the default task is to hop forward without falling."
@@ -247,7 +247,7 @@ class Hopper(Walker2d):
 
 
 class Ant(Locomotion):
-    """Quadruped; velocities refer to its main body."""
+    """Quadruped, whose velocities refer to its main body."""
 
     id = "Ant-v5"
     description = (
@@ -324,7 +324,7 @@ class _Person(Locomotion):
 
 
 class Humanoid(_Person):
-    """Walking humanoid; velocities refer to its centre of mass."""
+    """Walking humanoid, whose velocities refer to its centre of mass."""
 
     id = "Humanoid-v5"
     description = "A humanoid robot; the default task is to walk towards +x without falling."
@@ -346,7 +346,7 @@ class Humanoid(_Person):
 
 
 class HumanoidStandup(_Person):
-    """Humanoid standing up: height / timestep + 1, minus control and impact costs."""
+    """Humanoid that stands up, rewarded with height / timestep + 1 minus costs."""
 
     id = "HumanoidStandup-v5"
     description = "A humanoid robot lying on its back; the default task is to stand up."

@@ -1,4 +1,4 @@
-"""Token actions: a policy chooses motion tokens, which a frozen decoder turns into joint targets.
+"""Token actions, which are motion tokens that a frozen decoder converts to joint targets.
 
 A motion tracker contains a decoder from a token and proprioception to joint targets.
 `telic track export --tokens` writes the decoder next to a copy of the robot's model, which refers
@@ -58,7 +58,7 @@ class DecoderFacts(Record):
 
 
 class TokenDriver:
-    """Decoder from tokens to controls; its state is kept in the task's memory."""
+    """Decoder from tokens to controls, whose state is kept in the task's memory."""
 
     def __init__(self, file: Path, sim: Simulation, robot: Robot) -> None:
         self.facts, values = read_decoder(file)

@@ -209,7 +209,7 @@ class VecEnv:
         raise NotImplementedError
 
     def step(self, action: Tensor) -> Step:
-        """Take one control step in every environment; actions are not clipped or rescaled."""
+        """Take one control step in every environment. Actions are not clipped or rescaled."""
         raise NotImplementedError
 
     def present(self) -> Info:
@@ -235,7 +235,7 @@ class VecEnv:
         raise NotImplementedError
 
     def foreseeing(self) -> AbstractContextManager[None]:
-        """Return a context in which a GPU samples initial states only once, for a few dozen steps.
+        """Return a context in which a GPU samples initial states once for a few dozen steps.
 
         An environment that starts more than four episodes in it repeats the fourth initial state.
         """
@@ -253,7 +253,7 @@ class VecEnv:
         """Replace the carried tensors. See `carried`."""
 
     def compile(self, shared: Path | None = None) -> None:
-        """Compile all kernels that are otherwise compiled on demand, before entering a sandbox.
+        """Compile all kernels that would otherwise be compiled on demand in a sandbox.
 
         Processes with the same `shared` folder divide the work between them.
         """

@@ -42,7 +42,7 @@ class Criterion(Record):
     )
     direction: _Way = Field(default="at_least", description="correct side of the goal")
     zero: float | None = Field(
-        default=None, description="value that earns nothing; None: known only to the judge's code"
+        default=None, description="value that earns nothing; None if known only to the judge's code"
     )
     goal: float | None = Field(
         default=None, description="value that earns full credit; for `about`, the target value"
@@ -84,7 +84,7 @@ class Motion(Record):
     pitch_turns: float = Field(
         default=0.0, description="pitch turns, negative backward; in the air if it jumps"
     )
-    roll_turns: float = Field(default=0.0, description="roll turns, to the right positive")
+    roll_turns: float = Field(default=0.0, description="roll in turns, positive to the right")
     stride_hz: float = Field(default=0.0, ge=0, description="stride frequency of the legs")
     feet: tuple[tuple[float, ...], ...] = Field(
         default=(),
@@ -93,7 +93,7 @@ class Motion(Record):
     )
     told: tuple[float, float, float] | None = Field(
         default=None,
-        description="commands: velocity forward and to the left, yaw rate; None: those of the "
+        description="commands: velocity forward and to the left, yaw rate; by default those of the "
         "environment",
     )
     duty: float = Field(
@@ -125,7 +125,7 @@ class Covered(Record):
 
     words: str
     criteria: tuple[str, ...] = Field(
-        default=(), description="titles; empty: satisfied by any motion of this robot"
+        default=(), description="titles; empty if any motion of this robot satisfies it"
     )
 
 
@@ -143,7 +143,7 @@ class Objection(Record):
     about: Literal["reward", "judge"]
     text: str
     file: str = Field(description="hash of the criticized program")
-    withdrawn: str | None = Field(default=None, description="reason; None: it is open")
+    withdrawn: str | None = Field(default=None, description="reason; None while it is open")
 
 
 class Composition(Record):

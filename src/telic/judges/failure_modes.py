@@ -129,7 +129,7 @@ def _acting(env: VecEnv) -> dict[str, _Act]:
 # so that a judge cannot identify them by their start, length, seed or smoothness.
 
 HALF_TRAINED = "half-trained network"
-"""trained by a short evolution on the environment's return: moves, but not as requested"""
+"""trained briefly by evolution for a high return: moves, but not as requested"""
 _ROUNDS, _SEARCH_STEPS, _PARENTS, _SEARCH_STD = 4, 100, 4, 0.3
 
 _NETWORKS = {

@@ -121,7 +121,7 @@ def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]
     """Run several policies on fresh episodes in a confined process, and return their files.
 
     Raises WorkerDied for a crash or a protocol violation, and UsageError or RewardError if the
-    memory that a policy observes cannot be computed.
+    reward memory observed by a policy cannot be computed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     # Simulations use all CPU cores; the code between their steps is single-threaded.
@@ -193,7 +193,7 @@ class Rewards:
             self.close()
             if order.reward is None:
                 raise UsageError(
-                    "This policy observes its reward's memory, but the reward is missing.",
+                    "This policy observes values computed by its reward, which is missing.",
                     hint="Provide the reward used for its training.",
                 )
             self._running = (order.policy, order.reward)

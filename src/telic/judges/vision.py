@@ -42,7 +42,7 @@ Tag = Literal[
 class LookFor(Record):
     """Visible signs of one criterion."""
 
-    visible: str = Field(min_length=1, description="what is visible when it is satisfied")
+    visible: str = Field(min_length=1, description="visible evidence that it is satisfied")
     how: str = Field(min_length=1, description="where to look, and what to compare")
     not_this: str = Field(min_length=1, description="what looks similar but does not count")
     measure: str | None = Field(

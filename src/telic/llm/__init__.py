@@ -1,4 +1,4 @@
-"""Language and vision model clients with budget, retries, caching, validation and tracing."""
+"""Clients for language and vision models with budgets, retries, caching and validation."""
 
 from telic.errors import BudgetExceeded
 from telic.llm.budget import Budget, Charge

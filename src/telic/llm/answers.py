@@ -1,11 +1,11 @@
-"""Parse answers into records and cache replies on disk so that no call is charged twice.
+"""Parse answers into records, and cache replies on disk so that no call is paid for twice.
 
 <folder>/
     <key>.json               a reply, written atomically on arrival
     <key>.refused-<n>.json   a reply without a valid answer; charged but not reused
     <key>.lost-<n>.json      a call without a reply, charged at its maximum cost
 
-The charges of all files sum to the total cost of the session.
+The costs recorded in all files add up to the total cost of the session.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LISTED = 20
 
 
 class InvalidAnswer(UsageError):
-    """Raised if a text does not match the record. The message is shown to the answer's author."""
+    """Raised if a text does not match the record. The author of the answer sees the message."""
 
 
 def read_answer(text: str, record: type[Answer], finish: Finish = "complete") -> Answer:
@@ -103,7 +103,7 @@ class Replies:
         return read_record(path, StoredReply)
 
     def set_aside(self, key: str) -> None:
-        """Exclude an invalid reply from the cache while keeping its charge."""
+        """Exclude an invalid reply from the cache, but keep its cost."""
         path = self.folder / f"{key}.json"
         if path.exists():
             path.rename(self._numbered(key, "refused"))

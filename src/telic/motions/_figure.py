@@ -405,7 +405,7 @@ def figure_points(figure: RobotFigure, clip: MotionClip) -> dict[str, np.ndarray
 
 
 def person_like(figure: RobotFigure, clip: MotionClip) -> HumanTrack:
-    """Return an adult that performs the robot's motion in a clip."""
+    """Return an adult human that performs the motion of the robot in a clip."""
     points = figure_points(figure, clip)
     scale = LEG_M / figure.leg_length
     person = {"pelvis": points["pelvis"] * scale}

@@ -33,7 +33,7 @@ class MotionOrigin(Record):
     """Source of a clip and its processing steps."""
 
     source: str = Field(default="", description="file, data set or generator")
-    licence: str | None = Field(default=None, description="license of the clip; None: unknown")
+    licence: str | None = Field(default=None, description="license of the clip; None if unknown")
     steps: tuple[str, ...] = Field(default=(), description="processing steps, in order")
     parameters: dict[str, float | str] = Field(
         default={}, description="generator parameters by name"

@@ -113,7 +113,7 @@ class Kinematics:
         root_ang_vel: Tensor,
         joint_vel: Tensor,
     ) -> BodyStates:
-        """Return poses and velocities of all bodies. Root velocities are given in the world."""
+        """Return poses and velocities of all bodies. Root velocities are in the world frame."""
         pos, quat = self._compose(root_pos, root_quat, self._angles(joint_pos))
         joint_vel = torch.cat((joint_vel, torch.zeros_like(joint_vel[..., :1])), dim=-1)
         speed = joint_vel[..., self._column, None]

@@ -24,7 +24,8 @@ class QuantityDescription(Record):
     formula: str = Field(description="description")
     latex: str
     memory: int | None = Field(
-        default=None, description="memory size of an accumulated one; None: it depends"
+        default=None,
+        description="memory size of an accumulated one; None if it depends on the robot",
     )
 
 

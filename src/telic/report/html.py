@@ -114,5 +114,5 @@ class _Page:
 
     @staticmethod
     def is_wide(chart: Chart) -> bool:
-        """Return whether a chart scrolls where the page is narrow."""
+        """Return whether a chart scrolls on narrow pages."""
         return isinstance(chart, RowChart)

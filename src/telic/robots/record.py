@@ -75,12 +75,12 @@ class Drive(Config):
     joints: _Pattern = Field(description="regular expression for joint names")
     effort: float = Field(gt=0, description="maximum torque or force, N m or N")
     armature: float = Field(default=0.0, ge=0, description="reflected rotor inertia (armature)")
-    stiffness: float | None = Field(default=None, gt=0, description="N m/rad; None: inferred")
-    damping: float | None = Field(default=None, ge=0, description="N m s/rad; None: inferred")
+    stiffness: float | None = Field(default=None, gt=0, description="N m/rad; inferred if None")
+    damping: float | None = Field(default=None, ge=0, description="N m s/rad; inferred if None")
     scale: float | None = Field(
         default=None,
         gt=0,
-        description="position offset for an action of 1, rad or m; None: from the joint range",
+        description="position offset for an action of 1, rad or m; from the joint range if None",
     )
 
     @property
@@ -99,17 +99,18 @@ class RobotRecord(Config):
         default={}, description="joint positions by pattern; default: those of the model"
     )
     height: float | None = Field(
-        default=None, description="base height above the floor; None: lowest point on the floor"
+        default=None,
+        description="base height above the floor; its lowest point is on the floor if None",
     )
     drives: tuple[Drive, ...] = Field(
-        default=(), description="position drives; None: inferred from motors, limits and masses"
+        default=(), description="position drives; inferred from motors, limits and masses if None"
     )
     actuators: Literal["built", "model"] = Field(
         default="built", description="position drives on the joints, or the model's own actuators"
     )
-    base: str | None = Field(default=None, description="base body; None: inferred")
+    base: str | None = Field(default=None, description="base body; inferred if None")
     root: BaseMount | None = Field(
-        default=None, description="base joint: free, fixed, or as in the model; None: inferred"
+        default=None, description="base joint: free, fixed, or as in the model; inferred if None"
     )
     facing_deg: float = Field(
         default=0.0, description="heading of the model, from x towards y; it is rotated to face x"
@@ -121,14 +122,14 @@ class RobotRecord(Config):
         default=(), description="name patterns of joints fixed in the given pose"
     )
     feet: tuple[_Pattern, ...] | None = Field(
-        default=None, description="name patterns of feet; None: the lowest end bodies of the limbs"
+        default=None, description="name patterns of feet; detected as the lowest limb ends if None"
     )
     illegal_contacts: tuple[_Pattern, ...] | None = Field(
         default=None,
-        description="patterns of bodies that must not touch the ground; None: all but the legs",
+        description="patterns of bodies that must not touch the ground; all but the legs if None",
     )
     hand: str | None = Field(
-        default=None, description="hand of an arm, a site or body; None: inferred"
+        default=None, description="hand of an arm, a site or body; inferred if None"
     )
     goal: Box | None = Field(
         default=None, description="lower and upper corner of an arm's target box, x, y and z, m"
@@ -137,7 +138,7 @@ class RobotRecord(Config):
         default=None,
         gt=0,
         le=0.02,
-        description="physics time step; None: 0.005, or the model's if it keeps its actuators",
+        description="physics time step; by default 0.005, or the model's with its own actuators",
     )
     friction: float = Field(default=1.0, gt=0, description="friction of the floor")
     collisions: Literal["ground", "all"] = Field(

@@ -59,7 +59,7 @@ class Switches(Config):
     )
     thinning: Thinning = Field(
         default="turns",
-        description="steps to keep of a long trace: changes of the action, or both ends",
+        description="steps of a long trace to keep: action changes, or the first and last steps",
     )
     allow_no_change: bool = Field(
         default=False, description="allow the second candidate to equal an earlier one"

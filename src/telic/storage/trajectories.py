@@ -82,7 +82,9 @@ class TrajectoryFacts(Record):
     model_path: str | None = Field(
         default=None, description="MJCF file of qpos, if it is not given by env_id"
     )
-    dt_s: float | None = Field(gt=0, le=1e6, description="time between rows, s; None: no clock")
+    dt_s: float | None = Field(
+        gt=0, le=1e6, description="time between rows, s; None without a clock"
+    )
     seed: int | None = None
     label: str | None = Field(
         default=None, description="label within its evaluation: p10, median, p90"

@@ -66,7 +66,7 @@ def ask_on_terminal(
 ) -> Consent:
     """Prompt the person at the terminal to type a displayed short code.
 
-    Raises GateRefused E_NO_HUMAN unless both ends are terminals, E_NOT_CONFIRMED for a wrong
+    Raises GateRefused E_NO_HUMAN unless input and output are terminals, E_NOT_CONFIRMED for a wrong
     answer.
     """
     listening, speaking = read or sys.stdin, write or sys.stderr

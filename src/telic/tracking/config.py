@@ -28,13 +28,13 @@ class RobotGroup(Config):
 
     name: str = Field(default="planar-biped", description="name of a robot, or a model file")
     control_s: float = Field(default=0.02, gt=0, description="control time step, s")
-    bodies: tuple[str, ...] = Field(default=(), description="names of tracked bodies; empty: all")
+    bodies: tuple[str, ...] = Field(default=(), description="names of tracked bodies; all if empty")
     points: dict[str, tuple[float, float, float]] = Field(
         default={}, description="tracked points: body name and offset in the body frame, m"
     )
     ends: tuple[str, ...] = Field(default=(), description="bodies with a height limit")
-    feet: tuple[str, ...] = Field(default=(), description="foot bodies; empty: from the model")
-    lower_joints: tuple[str, ...] = Field(default=(), description="leg joints; empty: detected")
+    feet: tuple[str, ...] = Field(default=(), description="foot bodies; detected if empty")
+    lower_joints: tuple[str, ...] = Field(default=(), description="leg joints; detected if empty")
     fine_joints: tuple[str, ...] = Field(default=(), description="wrist joints to observe")
     action_base: Literal["default", "reference"] = Field(
         default="default", description="pose to which actions are added"
@@ -48,12 +48,14 @@ class RobotGroup(Config):
 class MotionsGroup(Config):
     """Reference motions."""
 
-    library: str | None = Field(default=None, description="library folder; None: generate")
+    library: str | None = Field(default=None, description="library folder; generated if None")
     generated: int = Field(default=40, ge=1, description="number of clips to generate")
-    families: tuple[str, ...] = Field(default=(), description="motion families; empty: all")
+    families: tuple[str, ...] = Field(default=(), description="motion families; all if empty")
     seed: int = Field(default=0, description="seed of generated motions")
     at_once: int | None = Field(
-        default=None, ge=1, description="maximum number of training clips, evenly drawn; None: all"
+        default=None,
+        ge=1,
+        description="maximum number of training clips, evenly drawn; all if None",
     )
     held_share: float = Field(
         default=0.2, ge=0, le=0.9, description="fraction of generated clips for validation and test"
@@ -245,7 +247,9 @@ class EvaluationGroup(Config):
     anchor_turn_rad: float = Field(default=1.0, gt=0, description="orientation of the root, rad")
     end_height_m: float = Field(default=0.25, gt=0, description="height error of hands and feet, m")
     global_m: float = Field(default=0.5, gt=0, description="mean body position error, m")
-    clips: int | None = Field(default=None, ge=1, description="maximum number of clips; None: all")
+    clips: int | None = Field(
+        default=None, ge=1, description="maximum number of clips; all if None"
+    )
 
 
 class TrackingConfig(Config):

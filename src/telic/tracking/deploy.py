@@ -284,7 +284,7 @@ def _write_model(robot: MotionRobot, file: Path) -> None:
 
 
 def _require_alike(tracker: Tracker, player: ClipPlayer, file: Path) -> None:
-    """Raise TelicError if the tracker and the token robot deviate under the same tokens."""
+    """Raise TelicError if tracker and decoder produce different actions for the same tokens."""
     env, task = player.env, player.task
     count = env.num_envs
     clip = torch.arange(count) % len(player.clips)

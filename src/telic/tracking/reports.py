@@ -126,7 +126,7 @@ class TrackingReport(Record):
     split: str = Field(description="evaluated clips")
     encoders: tuple[EncoderResult, ...]
     control: EncoderResult | None = Field(
-        default=None, description="baseline that holds the default pose; None: not evaluated"
+        default=None, description="baseline that holds the default pose; None if not evaluated"
     )
     tokens: tuple[TokenUse, ...]
     agreement: tuple[PairAgreement, ...]

@@ -164,8 +164,8 @@ class ExportedFile(Record):
     """Exported file and its comparison with the tracker."""
 
     name: str
-    inputs: dict[str, int] = Field(description="number of columns by input")
-    outputs: dict[str, int] = Field(description="number of columns by output")
+    inputs: dict[str, int] = Field(description="number of columns per input")
+    outputs: dict[str, int] = Field(description="number of columns per output")
     deviation: float = Field(description="largest deviation from the tracker")
     compared: int = Field(description="number of rows compared")
     on_edge: int = Field(description="rows ignored because a value was near a rounding edge")

@@ -254,7 +254,7 @@ class RewardSource(Record):
 
     name: str = Field(description="short name for folder names")
     source: str | None = Field(
-        default=None, description="Python source; None: the environment's built-in reward"
+        default=None, description="Python source; None for the environment's built-in reward"
     )
     weights: dict[str, float] = Field(default={}, description="weights overriding the file's own")
     trusted: bool = Field(
@@ -280,7 +280,7 @@ class Member(Record):
     reward: int = Field(description="index into the job's rewards")
     settings: PpoSettings
     start: str | None = Field(
-        default=None, description="path of the initial policy; None: train from scratch"
+        default=None, description="path of the initial policy; None to train from scratch"
     )
 
 

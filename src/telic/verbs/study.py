@@ -58,7 +58,9 @@ class RootRequest(VerbRequest):
     """A request on a repository."""
 
     root: Path = location("Repository folder.", "--root", default=Path())
-    actor: StudyActor | None = inner("The actor; None: the user of this process.", default=None)
+    actor: StudyActor | None = inner(
+        "The actor, by default the user of this process.", default=None
+    )
 
     @property
     def who(self) -> StudyActor:

@@ -1,1 +1,1 @@
-"""External simulators, each with a separate process and Python environment."""
+"""External simulators, which run in separate processes and Python environments."""

@@ -167,7 +167,7 @@ class SimulatorEnv(VecEnv):
         return {"id": self.spec.id, "seed": self._seed.clone(), "begun": self._begun}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Start new episodes; `exact_obs` is then the observation to act on next."""
+        """Start new episodes. `exact_obs` is then the next observation for the policy."""
         self._check_state(state)
         self._seed, self._begun = state["seed"].cpu().clone(), int(state["begun"])
         self._restart("resume")

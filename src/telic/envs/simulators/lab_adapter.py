@@ -1,4 +1,4 @@
-"""Adapter of mjlab and Isaac Lab, whose manager-based environments use batched torch.
+"""Adapter for mjlab and Isaac Lab, whose manager-based environments use batched torch.
 
 Steps return (observations by group, reward, terminated, truncated, extras) after an autoreset. The
 adapter runs in the simulator's process and imports numpy, torch and the simulator, never telic.

@@ -21,7 +21,7 @@ _HERE = Path(__file__).parent
 
 
 class SimulatorAdapter(NamedTuple):
-    """Adapter of an external simulator."""
+    """Adapter for an external simulator."""
 
     file: Path
     """Adapter file, run by the simulator's Python."""
@@ -46,7 +46,7 @@ ADAPTERS = {
 
 
 class SimulatedTask(NamedTuple):
-    """Task of a simulator that runs in a separate process."""
+    """Task in a simulator that runs in a separate process."""
 
     simulator: str
     task: str
@@ -78,7 +78,7 @@ def absolute_python(python: str) -> str:
 
 
 def named_code(env: str, env_args: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-    """Return the code that an environment would run; empty for data files and ids.
+    """Return the code that an environment would run, which is empty for data files and ids.
 
     A class is identified by the file that would be imported, so that a different file of the same
     name is different code; a simulator is identified by its task and its Python.

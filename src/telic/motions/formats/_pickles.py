@@ -133,7 +133,7 @@ class _Plain(_Reader):
         self.source = file
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return the replacement of an allowed global."""
+        """Return the replacement for an allowed global."""
         if (module, name) not in _NAMES:
             raise _Refused(f"{module}.{name}"[:100])
         return _NAMES[module, name]

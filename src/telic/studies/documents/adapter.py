@@ -202,7 +202,7 @@ class Adapter(Document):
     launcher: LauncherSpec = Field(description="Launcher of the commands.")
     seeds: Seeds = Field(description="How to set seeds; null: unknown.")
     outputs: RepositoryOutputs = Field(description="Outputs of a run.")
-    hazards: tuple[Hazard, ...] = Field(default=(), description="Hazards; some block a launch.")
+    hazards: tuple[Hazard, ...] = Field(default=(), description="Hazards; they may block a launch.")
     provenance: dict[str, Provenance] = Field(
         default={}, description="Sources: unknown, inferred or confirmed, with path:line."
     )

@@ -129,7 +129,7 @@ def prepare_evaluator(folder: StudyFolder, candidate: Candidate, protocol: Proto
 def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) -> list[str]:
     """Return the differences between the candidate's tree and its base plus its change.
 
-    With `excepted` the contract waives the need for a separate tree.
+    If `excepted`, the contract does not require a separate tree.
     """
     change, root, base = candidate.change, folder.root, candidate.base_commit
     if mode_of(folder, candidate) == "in_place":

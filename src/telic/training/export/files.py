@@ -204,7 +204,7 @@ class OnnxGraph:
         """Return the serialized, checked model with a dynamic batch size.
 
         Args:
-            inputs: number of columns by input name.
+            inputs: number of columns per input name.
             output: result, output name and number of columns, or None for one index per row.
             facts: metadata of the model.
         """

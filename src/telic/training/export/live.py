@@ -97,7 +97,7 @@ class LivePolicy(Record):
     action_low: Reals
     action_high: Reals
     blocks: tuple[SeenBlock, ...] | None = Field(
-        description="computation of the observation; None: as described by `deployment`"
+        description="computation of the observation; None if `deployment` describes it"
     )
     deployment: Deployment | None = Field(description="set for a position-controlled robot")
     contact_forces: bool = Field(description="call mj_rnePostConstraint after every action")
