@@ -1,4 +1,4 @@
-"""Benchmarks: success rate of intents, and accuracy of judges."""
+"""Benchmarks for the success rate of intents and the accuracy of judges."""
 
 from typing import TYPE_CHECKING
 

@@ -27,7 +27,7 @@ _TONES: dict[str, Tone] = {
 
 
 def build_report(tally: Tally, folder: Path) -> doc.Report:
-    """Build the report: the overall pass rate, the rate per group of cases, and a card per case."""
+    """Build the report with overall pass rate, rates per group of cases, and a card per case."""
     rate, brand = tally.overall, doc.Text("telic benchmark", "where")
     head: list[doc.AnyBlock] = [
         brand,

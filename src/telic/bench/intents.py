@@ -123,7 +123,7 @@ def _attempt(
     should_stop: Callable[[], bool],
     case: Case,
 ) -> CaseResult | None:
-    """Run or resume a case; return None if nothing was started."""
+    """Run or resume a case. Return None if nothing was started."""
     if should_stop():
         return None
     on_event(BenchCase(case=case.id, env=case.env, intent=case.intent))

@@ -178,7 +178,7 @@ def _score(pair: str, env: str, written: Composition, example: Example) -> Score
 
 
 def load_pairs(path: Path = _PAIRS) -> tuple[JudgePair, ...]:
-    """Load the pairs of a TOML file; by default those included in telic."""
+    """Load the pairs in a TOML file, by default those included in telic."""
     try:
         return JudgeSet.parse(parse_toml(read_text(path), str(path))).pair
     except (BadFile, ConfigError) as error:
@@ -188,7 +188,7 @@ def load_pairs(path: Path = _PAIRS) -> tuple[JudgePair, ...]:
 def examples(
     pair: JudgePair, others: tuple[JudgePair, ...], env_args: dict[str, Any]
 ) -> Iterator[Example]:
-    """Yield the examples of a pair: positives, look-alikes, positives of others, failure modes.
+    """Yield the examples for a pair: positives, look-alikes, other positives and failure modes.
 
     Positive examples of `others` on the same robot serve as negative ones.
     """

@@ -141,7 +141,7 @@ def _sampled(cases: list[Case], count: int) -> list[Case]:
 
 
 class BenchConfig(Config):
-    """Settings that determine the results of a case; the selection of cases is not included."""
+    """Settings that determine the results of a case, excluding the selection of cases."""
 
     schema_version: Literal[1] = 1
     suite: str = Field(description="name of the suite")
@@ -204,7 +204,7 @@ class Rate(Record):
 
     @classmethod
     def of(cls, passed: int, total: int) -> Rate:
-        """Compute the pass rate and its interval; the rate is None without cases."""
+        """Compute the pass rate and its interval. The rate is None without cases."""
         found = wilson(passed, total)
         low, high = (None, None) if found is None else (found.low, found.high)
         share = passed / total if total else None
@@ -284,7 +284,7 @@ def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder
 
 
 def results_in(folder: BenchFolder) -> list[CaseResult]:
-    """Return the latest result of every case; a pass of an unverified session becomes "claimed"."""
+    """Return the latest result of every case. Passes of unverified sessions become "claimed"."""
     rows = read_json_lines(folder.attempts)
     latest = {row.case.id: row for row in (as_record(x, CaseResult, str(folder)) for x in rows)}
     home = folder.path.resolve()

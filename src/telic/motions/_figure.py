@@ -1,4 +1,4 @@
-"""Named points of a robot: hips, knees, feet, hands and head.
+"""Named points on a robot: hips, knees, feet, hands and head.
 
 Found in the resting pose of its model, so that motions can be generated for, and retargeted to, any
 robot on two legs: legs are below the root and end in feet, arms are free chains next to it.
@@ -90,7 +90,7 @@ class RobotFigure:
 
     @cached_property
     def points(self) -> dict[str, BodyPoint]:
-        """Points by name: pelvis, head, left_hip, left_knee, …, and arms if the robot has two."""
+        """Points by name, such as pelvis, head and left_hip. Includes arms if there are two."""
         points = {"pelvis": self._point(self._above_legs(), self._between_hips())}
         for side in SIDES:
             points |= self._leg(side)
@@ -328,7 +328,7 @@ def _sole(model: mujoco.MjModel, body: int, place: dict[int, int]) -> Sole:
 
 
 def contact_points(robot: MotionRobot) -> list[Sole]:
-    """Return contact points of bodies besides feet: those above the ankles at rest."""
+    """Return the contact points of bodies other than feet, which are above the ankles at rest."""
     place = {body: number for number, body in enumerate(robot.kinematics.bodies)}
     data, found = RobotFigure(robot).rest, list[Sole]()
     for body in place:

@@ -1,4 +1,4 @@
-"""Generate clips from plans for any biped; equal seeds give equal clips.
+"""Generate clips from plans for any biped. The same seed gives the same clips.
 
 A plan defines trajectories of root, feet and hands; inverse kinematics computes the joints. Plans
 that exceed the robot's limits are rejected with a reason.
@@ -74,7 +74,7 @@ def generate(
     held_share: float = 0.2,
     skip: Container[str] = (),
 ) -> Iterator[MotionClip]:
-    """Yield clips, cycling through the families; clip n does not depend on `count`."""
+    """Yield clips, cycling through the families. Clip n does not depend on `count`."""
     if not 0.0 <= held_share <= 0.9:
         raise UsageError(f"A held-out share of {held_share} is invalid.", hint="0.2 is typical.")
     known = family_names(robot)
@@ -276,7 +276,7 @@ class _Maker:
     def _upper(
         self, plan: MotionPlan, root_pos: Tensor, root_quat: Tensor
     ) -> tuple[list[PointGoal], list[TurnGoal]]:
-        """Return the goals of hands and chest; empty for a robot without arms."""
+        """Return the goals for hands and chest, which are empty for a robot without arms."""
         if not self.figure.has_arms:
             return [], []
         own = multiply(

@@ -25,7 +25,7 @@ _LIGHT = look.LIGHT_DIRECTION / np.linalg.norm(look.LIGHT_DIRECTION)
 
 
 class PainterBroken(Exception):
-    """Raised if the rendering backend fails; another backend may work."""
+    """Raised if the rendering backend fails. Another backend may work."""
 
 
 class GlPainter:

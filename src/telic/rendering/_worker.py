@@ -38,7 +38,7 @@ def prepare(payload: dict[str, Any], channel: HostChannel) -> list[RenderJob] | 
 def run(
     jobs: list[RenderJob] | str, payload: dict[str, Any], channel: HostChannel
 ) -> dict[str, Any]:
-    """Render the jobs; without jobs, only test the backend."""
+    """Render the jobs. Without jobs, only test the backend."""
     if isinstance(jobs, str):
         return {"broken": jobs}
     from telic.rendering._painters import PainterBroken

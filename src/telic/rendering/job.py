@@ -78,7 +78,7 @@ class RenderJob(Record):
 
 
 class Rendering(Record):
-    """Result of a render job; the output exists unless there is an error."""
+    """Result of a render job. The output exists unless there is an error."""
 
     output: Path
     backend: str = Field(description="egl, osmesa, cgl, rays or gymnasium")

@@ -153,7 +153,7 @@ class RenderReport(Record):
 
 
 def _read_report(message: Any) -> RenderReport | None:
-    """Validate an untrusted message as a report; return None if it is invalid."""
+    """Validate an untrusted message as a report. Return None if it is invalid."""
     try:
         return RenderReport.model_validate(cleaned(message, _MOST_VALUES))
     except (ValueError, RecursionError):
@@ -263,7 +263,7 @@ def _graphics_variables(backend: str, processes: int) -> dict[str, str]:
 
 
 def candidates() -> tuple[Backend, ...]:
-    """Return the backends of this platform in order of preference; "rays" always works."""
+    """Return the backends for this platform in order of preference. "rays" always works."""
     return ("cgl", "rays") if sys.platform == "darwin" else ("egl", "osmesa", "rays")
 
 

@@ -1,4 +1,4 @@
-"""Style a model for rendering: sky, floor, light, and limb colours.
+"""Style a model for rendering with sky, floor, light and limb colours.
 
 Only the appearance is changed; bodies, joints and the order of qpos are those of the model file.
 """
@@ -64,7 +64,7 @@ def load_dressed(path: Path, *, repaint: bool = False, ground: Ground = _FLAT) -
 
 
 def _dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, repaint: bool) -> None:
-    """Set the sky, floor, light and colours of a model; `plain` is the compiled model."""
+    """Set the sky, floor, light and colours of a model. `plain` is the compiled model."""
     _hang_sky(spec)
     _lay_floor(spec, plain)
     for light in list(spec.lights):

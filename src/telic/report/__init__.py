@@ -1,1 +1,1 @@
-"""Reports: a document of plain records, rendered as a page, as Markdown or in a terminal."""
+"""Reports as documents of plain records, rendered as a page, Markdown or terminal text."""

@@ -103,7 +103,7 @@ class Hero:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """List; "rated" aligns names and gauges in columns, and "checks" starts lines with ticks."""
+    """List. "rated" aligns names and gauges in columns, and "checks" starts lines with ticks."""
 
     lines: tuple[Words, ...]
     kind: Literal["", "rated", "checks", "lacks"] = ""

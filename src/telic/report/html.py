@@ -1,4 +1,4 @@
-"""HTML renderer: one self-contained page without requests, and with scripts only if needed.
+"""HTML renderer for self-contained pages, which contain scripts only if needed.
 
 `page.html.j2` has a macro for each part of a document, named after its class.
 """
@@ -61,7 +61,7 @@ class _Page:
         self.programs: list[str] = []
 
     def show(self, part: Any) -> Markup:
-        """Render a part of the document with the macro of its class; a tuple part by part."""
+        """Render a part of the document with the macro for its class, or each part of a tuple."""
         if isinstance(part, str):
             return escape(part)
         if isinstance(part, tuple):

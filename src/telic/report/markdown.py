@@ -1,4 +1,4 @@
-"""Markdown renderer: the text of the page, with charts as text."""
+"""Markdown renderer, which renders charts as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named robots: public models with position actuators and a floor."""
+"""Named robots: publicly available models with position actuators and a floor."""
 
 from __future__ import annotations
 

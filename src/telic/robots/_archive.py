@@ -81,7 +81,7 @@ def _download_source(package: RobotPackage, target: Path) -> None:
 
 
 def unpack(archive: Path, target: Path, wanted: Sequence[str]) -> None:
-    """Extract the given files and folders of an archive; nothing is written outside of `target`.
+    """Extract the specified files and folders of an archive, without writing outside `target`.
 
     Raises BadFile if the archive is unreadable or incomplete.
     """

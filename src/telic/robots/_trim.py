@@ -1,4 +1,4 @@
-"""Preprocess a model before adding actuators: remove scene objects and set the base joint.
+"""Preprocess a model before adding actuators. Removes scene objects and sets the base joint.
 
 Model files may contain scene objects (balls, walls, targets), a base on three slides and three
 hinges, a fixed base to which a library adds the joint, or joints without actuators. Only the loaded

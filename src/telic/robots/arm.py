@@ -68,7 +68,7 @@ class Reach(NamedTuple):
 
 
 def guessed_reach(model: mujoco.MjModel, qpos: np.ndarray, hand: str | None) -> Reach | None:
-    """Infer the hand of an arm and a goal box around it; return None for other models."""
+    """Infer the hand of an arm and a goal box around it. Return None for other models."""
     if FREE in model.jnt_type or len(hinge_ends(model)) >= _FINGERS:
         return None
     data = at_rest(model, qpos)
@@ -121,7 +121,7 @@ def _hand(model: mujoco.MjModel) -> str | None:
 
 
 def add_target(spec: mujoco.MjSpec, reach: Reach) -> None:
-    """Add the hand and the target to a model; the target is last in qpos."""
+    """Add the hand and the target to a model. The target is last in qpos."""
     if spec.body(HAND) is None:
         site = next((each for each in spec.sites if each.name == reach.hand), None)
         holder = spec.body(reach.hand) if site is None else site.parent
@@ -162,7 +162,7 @@ class Bench(NamedTuple):
 
 
 def bench_of(model: mujoco.MjModel) -> Bench:
-    """Return the surface below the goal box of an arm: a table or the floor."""
+    """Return the surface below the goal box of an arm, i.e. a table or the floor."""
     box = annotated_numbers(model, GOAL)
     if box is None:
         raise BadEnvironment("The model has no arm with a hand, so it cannot push or pick.")
@@ -190,7 +190,7 @@ def _top(model: mujoco.MjModel, data: mujoco.MjData, start: np.ndarray) -> float
 
 
 def add_block(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
-    """Add a block on the bench of an arm; it is last in qpos."""
+    """Add a block on the supporting surface of an arm. The block is last in qpos."""
     if BLOCK in [body.name for body in spec.bodies]:
         raise BadEnvironment(f'The model already has a body named "{BLOCK}".')
     bench = bench_of(plain)
@@ -221,7 +221,7 @@ def add_block(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
 
 
 def has_gripper(model: mujoco.MjModel) -> bool:
-    """Return whether the model has an actuated joint outside the chain to the hand: a finger."""
+    """Return whether the model has an actuated joint outside the chain to the hand."""
     hand = int(model.body(HAND).id)
     chain = {hand, *ancestors(model, hand)}
     return any(int(model.jnt_bodyid[joint]) not in chain for joint in moved_joints(model))

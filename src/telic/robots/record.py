@@ -70,7 +70,7 @@ _Pattern = Annotated[str, AfterValidator(_checked_pattern)]
 
 
 class Drive(Config):
-    """Position controller of one or more joints; unset gains are derived from the inertia."""
+    """Position controller of one or more joints. Unset gains are derived from the inertia."""
 
     joints: _Pattern = Field(description="regular expression for joint names")
     effort: float = Field(gt=0, description="maximum torque or force, N m or N")

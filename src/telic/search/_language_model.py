@@ -131,7 +131,7 @@ class Hybrid(Proposer):
         return own if isinstance(self._numeric, Cma) else own + self.model.at_once
 
     def propose(self, view: SearchView) -> PolicyProposal:
-        """Query the model, then the optimizer; each candidate records its origin."""
+        """Query the model, then the optimizer. Each candidate records its origin."""
         asked = self.model.propose(view)
         self._inject([draft.params for draft in asked.drafts])
         own = self._numeric.propose(view).drafts
@@ -155,7 +155,7 @@ class Hybrid(Proposer):
 
 
 class Asker:
-    """Client that requests policies from the model for one run."""
+    """Client that requests policies from a model for one run."""
 
     def __init__(self, models: Models, space: Space, run: int) -> None:
         self._models, self._space, self._run = models, space, run

@@ -61,7 +61,7 @@ class Writer:
     def search(
         self, view: SearchView, memories: Memories, first: PolicyCandidate | None = None
     ) -> Prompt:
-        """Build the prompt for a new policy; `first` is a candidate whose result is included."""
+        """Build the prompt for a new policy. `first` is a candidate whose result is included."""
         has_text = "env_text" in self._switches.context
         known = ""
         if first is not None:

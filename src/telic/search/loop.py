@@ -1,4 +1,4 @@
-"""One run of a search, as parts of `telic.loop`: propose, evaluate, revise, select, confirm.
+"""Steps of `telic.loop` for a search run: propose, evaluate, revise, select and confirm.
 
 The parts are generators that yield trials and receive rollouts, so that the driver can batch the
 episodes of many runs. See `runner.do_runs`. Episodes are deterministic given parameters and seeds,
@@ -64,7 +64,7 @@ _LEARNED_AT, _LEARNED_FROM = 0.95, 10
 
 
 class SearchRun:
-    """Steps and state of one run; the state is determined by plan, number and journal."""
+    """Steps and state of one run. Plan, number and journal determine the state."""
 
     candidate_type, verdict_type = ProposedPolicies, SearchIteration
 
@@ -76,7 +76,7 @@ class SearchRun:
         should_stop: Callable[[], bool] = lambda: False,
         on_iteration: Callable[[SearchIteration], None] = lambda iteration: None,
     ) -> None:
-        """Create a run at its start; the journal restores its progress.
+        """Create a run at its start. The journal restores its progress.
 
         Args:
             plan: plan shared by all runs of the search.
@@ -174,7 +174,7 @@ class SearchRun:
     # ------------------------------------------------------------------------------ loop parts
 
     def propose(self, number: int) -> _Plays[ProposedPolicies | None]:
-        """Return the next candidates; for a model, random ones come first."""
+        """Return the next candidates. For a model, random ones come first."""
         if self.is_over or self._should_stop():
             return None
         self._proposed = number
@@ -226,7 +226,7 @@ class SearchRun:
     def decide(
         self, number: int, candidate: ProposedPolicies, verdict: SearchIteration
     ) -> _Plays[None]:
-        """Finish an iteration; if it was restored from the journal, update the state first."""
+        """Finish an iteration. If it was restored from the journal, update the state first."""
         if self._judged == number:
             self._on_iteration(verdict)
         else:
@@ -254,7 +254,7 @@ class SearchRun:
         return PolicyTrial(np.array(params, dtype=np.float64), rows)
 
     def seeds_for(self, purpose: str, count: int) -> list[int]:
-        """Return seeds for the next `count` policies; equal seeds under common_seeds."""
+        """Return seeds for the next `count` policies, which are equal under common_seeds."""
         if self.plan.switches.common_seeds:
             return [derive(self.seed, purpose, self.iteration)] * count
         first = self.candidates
@@ -322,7 +322,7 @@ class SearchRun:
         return revised
 
     def _confirm(self, selected: PolicyCandidate, *, was_skipped: bool) -> _Plays[list[Recheck]]:
-        """Re-evaluate policies that may be the best: the challenger, finally the finalists.
+        """Re-evaluate policies that may be the best, i.e. the challenger and later the finalists.
 
         If a revision was skipped, the incumbent receives its episodes instead.
         """

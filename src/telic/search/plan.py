@@ -1,4 +1,4 @@
-"""Methods of policy search as presets of switches, and the plan of a request.
+"""Methods for policy search as presets of switches, and the plan for a request.
 
 Cap, warm-up, target and thresholds are those of the task, or of the published setup. The plan is
 shared by all runs of a search.

@@ -1,4 +1,4 @@
-"""Small policies with few searched parameters: linear, table, projected MLP, random features.
+"""Small policies with few parameters: linear, table, projected MLP and random features.
 
 Parameters (N, rank) are converted to weights once; weights and observations are mapped to actions
 at every step. All arrays have one row per episode.
@@ -92,7 +92,7 @@ class Space(Record):
 def make_policy(
     kind: str | None, task: SearchTask, *, is_scaled: bool, seed: int, decimals: int
 ) -> PolicyFamily:
-    """Create a policy family by name; None selects a table or the linear policy.
+    """Create a policy family by name. None selects a table or the linear policy.
 
     `seed` determines the random parts of families that have them.
     """

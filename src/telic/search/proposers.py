@@ -64,7 +64,7 @@ class ProposedPolicies(Record):
 
 
 class Proposer:
-    """Base of generators of candidates, which depend on seed and observations only: runs resume.
+    """Base class for generators of candidates, which depend only on seed and observations.
 
     By default, a proposal is reproducible from the view, and nothing is learned from its results.
     """

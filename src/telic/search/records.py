@@ -1,4 +1,4 @@
-"""Records and files of a search, and the history of tried policies, pooled by parameters.
+"""Records and files of a search, and the history of evaluated policies.
 
 runs/search_<time>_<hex>/
     search.json                  the request
@@ -435,7 +435,7 @@ class History:
         return best.mean if best is not None and is_firm else -np.inf
 
     def shown(self, view: str) -> list[Entry]:
-        """Return the entries in a view, oldest first: full, best:K, recent:K or best+recent:K.
+        """Return the entries in a view (full, best:K, recent:K or best+recent:K), oldest first.
 
         The incumbent is always included.
         """

@@ -1,4 +1,4 @@
-"""Report of a search: an animated map of tried policies, and returns over episodes."""
+"""Report of a search with an animated map of evaluated policies and a progress chart."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write_page(result: Result, path: Path | None = None) -> Path:
 
 
 def _search_report(result: Result) -> doc.Report:
-    """Build the report: a map of all tried policies, a table of runs, and their progress."""
+    """Build the report with a map of all evaluated policies, a table of runs, and charts."""
     task, summary = result.plan.task, result.summary
     data = json.dumps(plain(page_data(result)), separators=(",", ":"))
     here = files("telic.search")

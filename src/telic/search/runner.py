@@ -1,4 +1,4 @@
-"""Run a search from its request: schedule its runs, summarize them, and load results."""
+"""Run a search: schedule its runs, summarize them, and load results."""
 
 from __future__ import annotations
 

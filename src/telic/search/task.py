@@ -1,4 +1,4 @@
-"""Tasks of policy search: settings, random numbers, and batched episodes.
+"""Tasks for policy search, with settings, random numbers and batched episodes.
 
 Random numbers are pure functions of (seed, index), independent of the batch.
 """
@@ -32,7 +32,7 @@ def rollout_seeds(root: int, count: int) -> RolloutSeeds:
 
 
 def uniforms(seeds: RolloutSeeds, size: int) -> Floats:
-    """Return numbers in [0, 1), (N, size); independent of the batch for a given seed."""
+    """Return numbers in [0, 1), (N, size), which depend only on the seeds."""
     place = np.arange(1, size + 1, dtype=np.uint64)
     bits = _mix(seeds[:, None], place[None, :])
     # 53 bits: the precision of float64

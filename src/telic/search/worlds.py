@@ -1,4 +1,4 @@
-"""The ten tasks and their worlds: NumPy implementations, and three robots on the batched simulator.
+"""The ten tasks and their worlds: NumPy implementations and three simulated robots.
 
 Tasks are defined in `tasks.toml`. Worlds that also exist in Gymnasium match its results. Every
 array has one row per episode.
@@ -217,7 +217,7 @@ _FACE = 10.0  # width of a paddle
 
 
 class Pong(_Rows):
-    """Batched Pong against a tracking opponent; positions in pixels."""
+    """Batched Pong against a tracking opponent, with positions in pixels."""
 
     state = ("_own", "_other", "_x", "_y", "_dx", "_dy")
 
@@ -300,7 +300,7 @@ class _Physics:
             self._env.load_state_dict(_sliced(state, chosen))
 
     def _use(self, count: int) -> None:
-        """Select a simulation with room for `count` episodes; each size is built once."""
+        """Select a simulation with room for `count` episodes. Each size is built once."""
         size = _size(count)
         if size not in self._envs:
             from telic.envs.factory import make

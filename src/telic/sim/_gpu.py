@@ -266,7 +266,7 @@ class GpuSimulation(Simulation):
         field.copy_(torch.where(mask.view(-1, *[1] * (field.ndim - 1)), value, field))
 
     def _run(self, calls: tuple[str, ...]) -> None:
-        """Run MuJoCo Warp functions on torch's stream; on a GPU as a CUDA graph."""
+        """Run MuJoCo Warp functions on torch's stream, as a CUDA graph if on a GPU."""
         if self.device.type != "cuda":
             self._call(calls)
             return

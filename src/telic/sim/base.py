@@ -61,7 +61,7 @@ class Simulation:
         raise NotImplementedError
 
     def step(self, ctrl: Tensor, substeps: int) -> None:
-        """Advance every simulation by `substeps` time steps under `ctrl`, (N, nu)."""
+        """Advance every simulation by `substeps` time steps with controls `ctrl`, (N, nu)."""
         raise NotImplementedError
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
@@ -73,7 +73,7 @@ class Simulation:
         raise NotImplementedError
 
     def compile(self, shared: Path | None = None) -> None:
-        """Compile kernels in advance; processes with the same folder divide the work."""
+        """Compile kernels in advance. Processes with the same folder divide the work."""
 
     def complaints(self) -> dict[str, int]:
         """Return the number of inexact computations since the last call, by kind.
@@ -89,7 +89,7 @@ class Simulation:
         return torch.cat(rows, dim=1) if len(rows) > 1 else rows[0].clone()
 
     def load_state(self, state: Tensor) -> None:
-        """Restore a state returned by `state`; derived fields are updated by the next step."""
+        """Restore a state returned by `state`. The next step updates derived fields."""
         sizes = [part[0].numel() for part in self._state_parts]
         if state.shape != (self.num_sims, sum(sizes)):
             raise ConfigError(
@@ -106,7 +106,7 @@ class Simulation:
         return {"state": self.state(), "fields": fields}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
-        """Restore a snapshot; its fields hold until the next step or reset."""
+        """Restore a snapshot. Its fields are valid until the next step or reset."""
         self.load_state(snapshot["state"])
         fields = snapshot["fields"]
         views = [self.field(name) for name in fields]  # bind all first: binding updates others

@@ -77,7 +77,7 @@ class _Memory:
 
 
 class CpuSimulation(Simulation):
-    """Batch of N simulations on `num_threads` threads; results do not depend on their number."""
+    """Batch of N simulations on `num_threads` threads, whose number does not affect results."""
 
     def __init__(
         self, model: mujoco.MjModel, num_sims: int, *, num_threads: int | None = None

@@ -44,7 +44,7 @@ class CudaGraph(Generic[Result]):
     """
 
     def __init__(self, function: Callable[[], Result]) -> None:
-        """Record a call of `function`; `result` is overwritten by each replay."""
+        """Record a call of `function`. Each replay overwrites `result`."""
         self._parts: list[Callable[[], Any]] = []
         self._stream = torch.cuda.Stream()
         self._pool = torch.cuda.graph_pool_handle()
@@ -135,7 +135,7 @@ class GraphedCallable(Generic[Result]):
         return None if self._graph is None else True
 
     def __call__(self) -> Result:
-        """Call the function; asynchronous on a GPU."""
+        """Call the function, which is asynchronous on a GPU."""
         if self.obstacle is None and self._is_warm and self._graph is None:
             self._record()
         self._is_warm = True

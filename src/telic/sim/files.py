@@ -120,7 +120,7 @@ def model_documents(model: Path) -> list[ModelDocument]:
 
 
 def _existing(name: str, places: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files of a name; of a URDF's mesh, perhaps only the last part counts."""
+    """Yield the files with a name. For meshes of a URDF, only the last part may be relevant."""
     for place in dict.fromkeys(places):
         for file in (place / name, place / Path(name).name):
             if os.path.isfile(file):

@@ -35,7 +35,7 @@ class RootState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TrackedParts:
-    """Robot and indices of its tracked parts: bodies index `bodies`, joints index clip columns."""
+    """Robot with the indices of its tracked bodies and joints."""
 
     robot: MotionRobot
     body_names: tuple[str, ...]

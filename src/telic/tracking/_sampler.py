@@ -1,4 +1,4 @@
-"""Adaptive sampling of initial states: pieces of clips are weighted by their failure rate.
+"""Adaptive sampling of initial states, with pieces of clips weighted by failure rate.
 
 Clips are cut into pieces of about a second. Each member counts the plays (E) and failures (F) of
 each piece, with exponential decay per finished episode:

@@ -113,7 +113,7 @@ class ClipPlayer:
 
     @torch.no_grad()
     def play(self, tracker: Tracker | None, pairs: Sequence[tuple[int, int]]) -> PlayTape:
-        """Play a (clip, encoder) pair per environment; hold the default pose without a tracker."""
+        """Play a (clip, encoder) pair per environment. Without a tracker, hold the default pose."""
         env, task, device = self.env, self.task, self.env.device
         clip = torch.tensor([pair[0] for pair in pairs], device=device)
         encoder = torch.tensor([pair[1] for pair in pairs], device=device)

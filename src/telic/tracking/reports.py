@@ -138,13 +138,13 @@ class TrackingReport(Record):
         return statistics.fmean(result.success for result in self.clips)
 
     def worst(self, count: int) -> list[ClipResult]:
-        """Return the worst clips: failed ones first, then by decreasing local error."""
+        """Return the worst clips, with failed clips first and then by decreasing local error."""
         order = sorted(self.clips, key=lambda r: (r.success, -r.errors.mpjpe_l_mm))
         return order[:count]
 
 
 class TrackingVerdict(Record):
-    """Final verdict of a run: success of all members on held-out clips with every encoder."""
+    """Final verdict of a run: the success of all members on held-out clips with all encoders."""
 
     plays: int
     successes: int

@@ -1,4 +1,4 @@
-"""Motion tracking task: N robots, each with a clip, a frame of the clip and an encoder.
+"""Motion tracking task with N robots, each with a clip, a frame and an encoder.
 
 A control step applies the actions, simulates, advances the clip, compares the robot with the
 reference at the same time, counts failures, resets finished episodes and computes observations.

@@ -1,4 +1,4 @@
-"""Training: learners for populations of policies, evaluation, checkpoints and export."""
+"""Train populations of policies, with evaluation, checkpoints and export."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Logging of metrics to TensorBoard event files; requires the extra `tensorboard`."""
+"""Logging of metrics to TensorBoard event files. Requires the extra `tensorboard`."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(payload: dict[str, Any], channel: HostChannel) -> Prepared:
-    """Parse the job and open the GPU and external simulators; called before confinement."""
+    """Parse the job, and open the GPU and external simulators before confinement."""
     job = TrainJob.model_validate(payload["job"])
     # On the CPU, physics threads must start confined; a simulator's process cannot.
     early = job.on_gpu or simulated(job.env)
@@ -66,14 +66,14 @@ def prepare(payload: dict[str, Any], channel: HostChannel) -> Prepared:
 
 
 def run(prepared: Prepared, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
-    """Probe the rewards, train and report; called after confinement."""
+    """Probe the rewards, train and report. Called after confinement."""
     with _explaining_gpu(prepared.job):
         _train(prepared, RunFolder(Path(payload["run"])), Path(payload["state"]), channel)
     return {}
 
 
 def _open_environments(job: TrainJob, channel: HostChannel) -> Environments:
-    """Create the environments of a run; on a GPU, compile their kernels."""
+    """Create the environments of a run. On a GPU, also compile their kernels."""
     if not (job.on_gpu or simulated(job.env)):
         return make_environments(job)
     what = f"the simulator of {job.env}" if simulated(job.env) else f"the GPU for {job.env}"

@@ -35,7 +35,7 @@ class Evaluation(NamedTuple):
 
 
 class Evaluator:
-    """Evaluates all members from the same initial states for comparability."""
+    """Evaluator that starts all members in the same initial states for comparability."""
 
     def __init__(
         self, job: TrainJob, env: VecEnv, scoring: Scoring, networks: PolicyNetworks
@@ -56,7 +56,7 @@ class Evaluator:
 
     @staticmethod
     def seeds(job: TrainJob) -> list[int]:
-        """Return the evaluation seeds: the same for all members and not a training seed."""
+        """Return the evaluation seeds, shared by all members and different from training seeds."""
         return [derive("evaluation", job.env)] * len(job.members)
 
     @torch.no_grad()
@@ -93,7 +93,7 @@ class Evaluator:
         return Evaluation(records, kept)
 
     def _play(self, actor: Actor) -> dict[str, Tensor]:
-        """Return columns (T, N, ...); `played` is False and rewards are zero after episode ends."""
+        """Return columns (T, N, ...). After an episode, `played` is False and rewards are zero."""
         env = self.env
         if self._actor is None or env.device.type == "cpu":
             self._actor = actor

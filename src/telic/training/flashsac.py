@@ -236,7 +236,7 @@ def _kept(folder: Path) -> list[tuple[Path, int, int]]:
 
 
 class FlashSac(PathwiseLearner):
-    """FlashSAC learner for a population; on a GPU, the update is one CUDA graph."""
+    """FlashSAC learner for a population. On a GPU, the update is one CUDA graph."""
 
     def __init__(self, population: Population, iterations: int) -> None:
         super().__init__(population, iterations, _BINS)

@@ -152,7 +152,7 @@ _Status = Literal["running", "completed", "stopped", "failed", "interrupted"]
 def set_status(
     folder: RunFolder, status: str, error: str | None = None, videos: str | None = None
 ) -> None:
-    """Write status.json; `videos` are the pending videos of a completed run."""
+    """Write status.json. `videos` are the pending videos of a completed run."""
     write_json(
         folder.status,
         {
@@ -166,7 +166,7 @@ def set_status(
 
 
 def status_of(folder: RunFolder) -> str:
-    """Return the status of a run; "running" without a lock means "interrupted"."""
+    """Return the status of a run. "running" without a lock means "interrupted"."""
     return _status(folder)["status"]
 
 
@@ -192,12 +192,12 @@ def read_result(folder: RunFolder) -> dict[str, Any]:
 
 
 def is_resumable(folder: RunFolder) -> bool:
-    """Return True if telic trained the run; runs of other trainers cannot be resumed."""
+    """Return True if telic trained the run. Runs of other trainers cannot be resumed."""
     return read_fields(folder.manifest, trainer=str | None)["trainer"] is None
 
 
 def run_facts(folder: RunFolder) -> dict[str, Any]:
-    """Return the summary of a run for display; unknown values are None."""
+    """Return the summary of a run for display. Unknown values are None."""
     summary: Mapping[str, Any] = {}
     if folder.summary.exists():
         summary = read_fields(folder.summary, **_RESULTS)

@@ -334,7 +334,7 @@ class TrainJob(TrainOptions):
 
     @property
     def key(self) -> str:
-        """Hash of everything that affects the results; identical commands give the same key."""
+        """Hash of everything that affects the results. Identical commands have the same key."""
         # The last five path components (iteration, run, member, folder, file) identify a start
         # policy, so moving the session does not change the key.
         members = tuple(

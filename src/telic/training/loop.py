@@ -1,4 +1,4 @@
-"""Main training loop: collect, learn, record, evaluate, save.
+"""Main training loop: collect, learn, record, evaluate and save.
 
 On CPUs, the next batch is collected in parallel with the update, using the policies from before the
 update; `ppo.make_samples` applies an off-policy correction. This keeps all cores busy. The schedule
@@ -42,7 +42,7 @@ class PolicyEvaluator(Protocol):
     """Interface for evaluating policies on separate episodes."""
 
     def evaluate(self, actor: Actor, global_step: int) -> Evaluation:
-        """Evaluate every member; `global_step` is the number of steps trained."""
+        """Evaluate every member. `global_step` is the number of steps trained."""
         ...
 
 
@@ -59,7 +59,7 @@ def run_training(
     state: Path,
     should_stop: Callable[[], bool],
 ) -> bool:
-    """Train until done or stopped; return True if training is complete.
+    """Train until done or stopped. Return True if training is complete.
 
     `state` is the file of the resumable state; `should_stop` is polled after every batch.
     """
@@ -98,7 +98,7 @@ def collect_ahead(training: TrainingLoop, batch: Batch) -> bool:
 
 
 def take_turns(training: TrainingLoop, batch: Batch) -> bool:
-    """Alternate learning and collection; record while the GPU collects (GPU schedule)."""
+    """Alternate learning and collection, and record while the GPU collects (GPU schedule)."""
     while not training.is_done:
         result = training.learn(batch)
         is_ahead = not (training.is_done or result.saves)

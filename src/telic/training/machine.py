@@ -211,7 +211,7 @@ def device_files() -> list[Path]:
 
 
 def compile_all(envs: Iterable[VecEnv]) -> None:
-    """Compile all GPU kernels of the environments; later calls use the cache."""
+    """Compile all GPU kernels of the environments. Later calls use the cache."""
     for env in envs:
         with _compiling(env):
             env.compile()
@@ -230,7 +230,7 @@ def _compiling(env: VecEnv) -> Generator[None]:
 
 @contextmanager
 def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Generator[None]:
-    """Compile GPU kernels in background processes; does nothing on a CPU.
+    """Compile GPU kernels in background processes. Does nothing on a CPU.
 
     Does not wait for completion; training that starts earlier waits in `compile_all`.
     """

@@ -47,7 +47,7 @@ class SignedOrder(NamedTuple):
 
 
 class Mirror(NamedTuple):
-    """Mirror symmetry of samples: of inputs and of actions in units of half the action range."""
+    """Mirror symmetry of inputs and of actions in units of half the action range."""
 
     inputs: SignedOrder
     actions: SignedOrder

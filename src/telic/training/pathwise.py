@@ -52,7 +52,7 @@ class NetworkParameters(Saved):
     _saved = ("flat", "first", "second", "count")
 
     def __init__(self, flat: Tensor, sizes: PartSizes, learned: int) -> None:
-        """Wrap a matrix (C, size), updated in place; only the first `learned` parts are trained."""
+        """Wrap a matrix (C, size), updated in place. Only the first `learned` parts are trained."""
         self.flat = flat
         self.layers = named_parts(flat.detach(), sizes)
         self._leaves = [part.requires_grad_() for part in list(self.layers.values())[:learned]]
@@ -150,7 +150,7 @@ class SquashedActor:
         log_std: float,
         masks: list[InputMask] | None = None,
     ) -> Tensor:
-        """Return initial flat parameters; `log_std` is unused because the networks predict it."""
+        """Return initial flat parameters. `log_std` is unused because the networks predict it."""
         used = [None] * len(generators) if masks is None else [mask.actor for mask in masks]
         rows = zip(generators, used, strict=True)
         return torch.stack([fresh(self.sizes, one, seen) for one, seen in rows])
@@ -202,7 +202,7 @@ class PathwiseLearner(Learner):
         return torch.stack([torch.randn(shape, generator=g, device=device) for g in generators], 1)
 
     def updated(self, *varying: Tensor) -> LearningResult:
-        """Call `update` with new inputs; on a GPU, replay its CUDA graph."""
+        """Call `update` with new inputs. On a GPU, replay its CUDA graph."""
         if self.held and self.population.device.type != "cpu":
             for place, new in zip(self.held, varying, strict=True):
                 place.copy_(new)
@@ -247,7 +247,7 @@ def fresh(sizes: PartSizes, generator: torch.Generator, used: Tensor | None) -> 
 
 
 def return_factor(population: Population, batch: Batch) -> Tensor:
-    """Update the return statistics; return the factor (P, 1) that keeps returns within the bins.
+    """Update the return statistics. Return the factor (P, 1) that keeps returns in the bins.
 
     1 / max(std of the discounted return, largest |return| / 5), over training so far.
     """

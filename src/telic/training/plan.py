@@ -1,4 +1,4 @@
-"""Conversion of a training request to a complete job: presets, rewards x variants x seeds."""
+"""Convert a training request to a complete job of rewards, variants and seeds."""
 
 from __future__ import annotations
 
@@ -382,7 +382,7 @@ def for_device(name: str, device: str) -> str:
 
 
 def steps_factor(device: str) -> int:
-    """Return the ratio of training steps to CPU training; large GPU batches need more samples."""
+    """Return the ratio of training steps to CPU training. Large GPU batches need more samples."""
     return 1 if device == "cpu" else _GPU_STEPS
 
 

@@ -1,4 +1,4 @@
-"""State of a population: weights, optimizer, statistics and random generators of P members."""
+"""State of a population: weights, optimizer, statistics and random generators."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Learner:
         self.population.anneal(progress)
 
     def state_dict(self, folder: Path) -> dict[str, Any]:
-        """Return the state for an exact resume; large data are written to `folder`."""
+        """Return the state for an exact resume. Large data are written to `folder`."""
         return self.population.state_dict()
 
     def load_state_dict(self, state: dict[str, Any], folder: Path) -> None:
@@ -163,7 +163,7 @@ class Population(Saved):
         masks: list[InputMask] | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        """Initialize every member from its seed; without `masks`, all inputs are visible."""
+        """Initialize every member from its seed. Without `masks`, all inputs are visible."""
         self.settings = members[0]
         self.networks, self.shape = networks, networks.shape
         self.masks = masks
@@ -269,7 +269,7 @@ class Population(Saved):
             self.on_anneal(progress)
 
     def take_over(self, member: int, saved: dict[str, Any], extra: int = 0) -> bool:
-        """Initialize a member from a saved policy; return False if it is incompatible.
+        """Initialize a member from a saved policy. Return False if it is incompatible.
 
         Copies weights and statistics; the optimizer is reset, because the reward may differ. The
         input size of the critic may differ if the policy was trained together with other rewards.
@@ -339,7 +339,7 @@ class Moments(Saved):
         self.var = torch.ones(members, size, dtype=torch.float64, device=device)
 
     def update(self, batch: Tensor, alive: Tensor) -> None:
-        """Update with a batch (P, n, size); inactive members are unchanged."""
+        """Update with a batch (P, n, size). Inactive members are unchanged."""
         n = batch.shape[1]
         mean = batch.mean(1, dtype=torch.float64)
         var = (batch - mean[:, None].to(batch.dtype)).square().mean(1, dtype=torch.float64)

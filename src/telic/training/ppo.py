@@ -38,7 +38,7 @@ _LEARNING_RATES = 1e-5, 1e-2
 
 
 class Samples(NamedTuple):
-    """Samples of an update; inputs are normalized with the statistics used during collection."""
+    """Samples of an update. Inputs are normalized with the statistics used in collection."""
 
     inputs: Tensor
     """(P, B, d)"""
@@ -63,7 +63,7 @@ class Losses(NamedTuple):
 
 
 class PpoLearner(Learner):
-    """PPO learner for a population; on a GPU, the update is one CUDA graph."""
+    """PPO learner for a population. On a GPU, the update is one CUDA graph."""
 
     def __init__(self, population: Population, iterations: int) -> None:
         super().__init__(population, iterations)
@@ -288,7 +288,7 @@ def toward_outputs(
 def adam_step(
     population: Population, grad: Tensor, grad_norm: Tensor, active: Tensor, learning: Tensor
 ) -> None:
-    """Take one Adam step with gradient clipping for the active members; overwrites `grad`.
+    """Take one Adam step with gradient clipping for the active members. Overwrites `grad`.
 
     Moments decay only for members in `learning`. A member that stopped early must not change while
     the others continue.

@@ -1,4 +1,4 @@
-"""Recording of training: metrics, events, policies, trajectories and summaries."""
+"""Record training: metrics, events, policies, trajectories and summaries."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Progress(NamedTuple):
 
 
 class Recorder:
-    """Writes all training outputs except the resumable state.
+    """Writer for all training outputs except the resumable state.
 
     Writes only to folders created by the host, which writes all other files of the run.
     """

@@ -117,7 +117,7 @@ class _Samples(NamedTuple):
 
 
 class Reppo(PathwiseLearner):
-    """REPPO learner for a population; on a GPU, the update is one CUDA graph."""
+    """REPPO learner for a population. On a GPU, the update is one CUDA graph."""
 
     def __init__(self, population: Population, iterations: int) -> None:
         super().__init__(population, iterations, _BINS)
@@ -211,7 +211,7 @@ class Reppo(PathwiseLearner):
         return samples, explained
 
     def _improve_critic(self, samples: _Samples) -> tuple[Tensor, Tensor]:
-        """Update the critics on value and auxiliary losses; return losses and gradient norms."""
+        """Update the critics on value and auxiliary losses. Return losses and gradient norms."""
         population = self.population
         embedding, logits = _judge(self._critic, torch.cat((samples.inputs, samples.actions), -1))
         target = self.bins.smoothed(samples.target.squeeze(-1))
@@ -228,7 +228,7 @@ class Reppo(PathwiseLearner):
         return value.detach(), length
 
     def _improve_actor(self, samples: _Samples) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Update actors and multipliers; return loss, entropy, KL and share beyond the bound."""
+        """Update actors and multipliers. Return loss, entropy, KL and share beyond the bound."""
         population, multipliers = self.population, self._multipliers.layers
         views = self._networks.views_of(self.actor.layers)
         outputs = self._networks.act(views, population.part(samples.inputs))

@@ -1,4 +1,4 @@
-"""Training results: records, health findings, and the host's handling of worker reports.
+"""Training results: records, health findings, and the handling of worker reports.
 
 The worker runs untrusted code, so it can write only to the folders in `MemberFolder.filled`.
 Everything else is sent as a message, validated against its schema and the job, and written by the
@@ -54,7 +54,7 @@ class Finding(Event):
 
 
 class Health:
-    """Monitors the metrics of one member and reports each kind of finding once."""
+    """Monitor for the metrics of one member that reports each kind of finding once."""
 
     def __init__(self, term_names: list[str], target_kl: float) -> None:
         self.term_names = term_names
@@ -294,7 +294,7 @@ def member_folders(job: TrainJob, run: RunFolder) -> list[MemberFolder]:
 
 
 class RunKeeper:
-    """Host side of training: validates worker messages and writes the run's files."""
+    """Host side of training, which validates worker messages and writes the run's files."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class RunKeeper:
         return self._summary
 
     def emit(self, event: Event) -> None:
-        """Log an event and pass it to the listener; the log starts with `TrainStart`."""
+        """Log an event and pass it to the listener. The log starts with `TrainStart`."""
         if self._log is None and (isinstance(event, TrainStart) or self._run.events.exists()):
             self._log = JsonLines(self._run.events)
         if self._log is not None and not isinstance(event, TrainProgress):

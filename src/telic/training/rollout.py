@@ -1,4 +1,4 @@
-"""Rollout collection for all members in one batch: reward computation, batches, episodes.
+"""Collect rollouts for all members in one batch, with rewards and episode statistics.
 
 Members that share a reward are adjacent in the batch, so each distinct reward is called once per
 step on one slice of environments. Reward memory is appended to the network inputs.
@@ -23,7 +23,7 @@ from telic.training.population import Actor
 
 
 class Group(NamedTuple):
-    """A reward and the adjacent members that train on it."""
+    """Reward with the adjacent members that train on it."""
 
     reward: Reward
     first: int
@@ -70,7 +70,7 @@ class Scoring:
         return slice(group.first * self.num_envs, (group.first + group.members) * self.num_envs)
 
     def inputs(self, obs: Tensor, info: Info | None, out: Tensor) -> Tensor:
-        """Write observation, reward memory and privileged fields into `out` (P, n, inputs).
+        """Write observations, reward memory and privileged fields to `out` (P, n, inputs).
 
         `info` is the transition's info for next inputs, or None for the current state.
         """

@@ -208,7 +208,7 @@ class JointProgress:
     """Aggregates the progress of groups into the progress of their run."""
 
     def __init__(self, members: Sequence[int], devices: int) -> None:
-        """Initialize from the size of each group; group i trains on device i modulo `devices`."""
+        """Initialize from the size of each group. Group i trains on device i modulo `devices`."""
         self._members, self._devices = members, devices
         self._latest: dict[int, TrainProgress] = {}
         self._finished: set[int] = set()

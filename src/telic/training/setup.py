@@ -1,4 +1,4 @@
-"""Construction of training components: environments, rewards, population, learner, collector."""
+"""Create the components of training: environments, rewards, population and learner."""
 
 from __future__ import annotations
 

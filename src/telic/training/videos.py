@@ -108,7 +108,7 @@ def play_run(
     out: Path | None = None,
     trajectory: Path | None = None,
 ) -> dict[str, Any]:
-    """Render one episode: a recorded one, a new one from a seed, or a given trajectory."""
+    """Render a recorded episode, a new episode from a seed, or the specified trajectory."""
     from telic.rendering import render_one
 
     folder = choose_member(run, member)

@@ -55,7 +55,7 @@ def _as_line(label: EpisodeLabel) -> dict[str, Any]:
 
 @verb(_LabelRequest, examples=EXAMPLES)
 def label(request: _LabelRequest) -> Shown[dict[str, Any]]:
-    """Label whether an episode shows the intended behavior; labels calibrate the judge."""
+    """Label whether an episode shows the intended behavior. Labels calibrate the judge."""
     workspace = Workspace(request.runs_dir)
     folder = workspace.session(request.session)
     threshold = read_record(folder.config, SessionConfig).threshold

@@ -168,7 +168,7 @@ class _ImportMotionsRequest(_IntakeRequest):
 def import_motions(request: _ImportMotionsRequest) -> MotionIntake:
     """Import motion files: BVH, AMASS, GMR, TWIST2, ASAP, PBHC, BeyondMimic or Unitree.
 
-    Formats are recognized by content; pickles are never executed. Human motions and motion
+    Formats are detected by content, and pickles are never executed. Human motions and motion
     libraries of other robots are retargeted to the robot.
     """
     target = motions.robot.motion_robot(request.robot)

@@ -70,7 +70,7 @@ def _read(request: IntentRequest) -> MeasurableIntent:
 
 @verb(IntentRequest, examples=_EXAMPLES, exit_code=_exit_code)
 def run(request: IntentRequest) -> Session | MeasurableIntent:
-    """Describe a behavior; get a trained policy and the evidence that it does what you asked.
+    """Describe a behavior to get a trained policy with evidence that it does what you asked.
 
     Exit codes: 0 passed, 1 did not pass or stopped, 3 out of budget, 6 partial pass, 7 unproven.
     """

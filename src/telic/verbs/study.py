@@ -209,9 +209,9 @@ class AdapterReport(Record):
 def adapter(request: AdapterRequest) -> AdapterReport:
     """Check the schema, cited lines and commands of adapter.yaml. Exits with code 4 on an error.
 
-    With --draft it is rewritten from facts of the repository, without running its code. With
-    --smoke --confirm RUN_CANDIDATE the baseline runs three times in its smoke phase, to check that
-    it starts, obeys seeds and steps, logs the metric, and that the evaluator works.
+    --draft rewrites it based on the files of the repository, without running its code. With
+    --smoke --confirm RUN_CANDIDATE, the baseline runs three times in its smoke phase to check that
+    it starts, respects seeds and steps and logs the metric, and that the evaluator works.
     """
     check_token(request.confirm)
     if request.smoke != (request.confirm is not None):
@@ -373,8 +373,8 @@ def _approve_question(request: ApproveRequest) -> Question | None:
 def approve_study(request: ApproveRequest) -> Approvals:
     """Approve a candidate or parts of the contract. A person must type a code in a terminal.
 
-    Without a name, everything missing is approved, including the adapter's statements about the
-    repository: the same code confirms guessed commands, seeds and numbers.
+    Without a name, all missing approvals are granted, including the confirmation of commands, seeds
+    and numbers that the adapter inferred from the repository.
     """
     study = request.open()
     # Use the text that the person saw: consent to an outdated text is refused.

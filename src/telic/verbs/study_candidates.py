@@ -135,7 +135,7 @@ def propose(request: ProposeRequest) -> ProposedCandidate:
     """Write a candidate and run the checks V01 to V16. Exits with code 4 if one fails.
 
     A draft has title, kind, hypothesis, change, evidence_refs and plan. It is frozen when all
-    checks pass; until then it can be revised.
+    checks pass and can be revised until then.
     """
     study = request.open()
     made, outcome, problem = _write(study, request), None, ""

@@ -393,9 +393,9 @@ def _verify_path(path: Path) -> Verification:
 def verify(request: VerifyRequest) -> LedgerReport | Verification:
     """Verify a session, bundle or report, or a study's ledger and all its files.
 
-    Requires no secret: signatures include their public key. Exit code 5 if something differs. A
-    ledger that was rewritten, truncated or extended outside of telic does not match the note of its
-    last line, which every write updates in the user's folder.
+    No secret is needed, because signatures include their public key. Exits with code 5 if anything
+    differs. Ledgers that were modified outside of telic are detected by their last line, of which
+    a copy is kept in the user's folder.
     """
     if request.path is not None:
         return _verify_path(request.path)  # trained policies: imports the training code
@@ -438,7 +438,7 @@ def _close_question(request: ReportRequest) -> Question | None:
 def report_study(request: ReportRequest) -> StudyReportFiles:
     """Write report.md and report.html from the ledger and the evidence, keeping manual notes.
 
-    With --close it is the last report: nothing more is proposed or launched in the study.
+    With --close, this is the last report, and the study proposes and launches nothing more.
     """
     study = request.open()
     if request.close:

@@ -1,4 +1,4 @@
-"""Policy export: ONNX and NumPy files, the model card, and the bundle of all files."""
+"""Export policies to ONNX and NumPy files and to bundles with a model card."""
 
 from typing import TYPE_CHECKING
 

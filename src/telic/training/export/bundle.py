@@ -1,4 +1,4 @@
-"""Export bundle: a folder with a policy, its model card and the files to run and verify it."""
+"""Export bundles with a policy, its model card and the files to run and verify it."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def export_run(
 
 
 def check_bundle(path: Path) -> tuple[dict[str, Any], str | None, str | None]:
-    """Verify a bundle; return its file list, the signer's public key and the first fault found."""
+    """Verify a bundle. Return its files, the signer's public key and the first fault found."""
     listed = read_fields(path / _LIST, files=dict[str, Any])
     signature = str(listed.pop("signature", ""))
     signer = signer_of(json.dumps(listed, sort_keys=True).encode(), signature)
@@ -215,7 +215,7 @@ def _is_folder(path: Path) -> bool:
 
 
 class ExportEvidence(NamedTuple):
-    """Training records of one policy; missing records are empty."""
+    """Training records of one policy. Missing records are empty."""
 
     member: str
     step: int
@@ -388,7 +388,7 @@ def learning_curve(
 
 
 def card(evidence: ExportEvidence, contents: Contents, proof: PolicyProof | None = None) -> str:
-    """Render the model card; with a proof, it starts with the request and the verdict."""
+    """Render the model card, which starts with request and verdict if there is a proof."""
     policy, reward = evidence.policy, evidence.reward
     sums = (evidence.evaluation or {}).get("reward_terms") or {}
     terms = {term["name"]: term for term in reward.get("terms", [])}

@@ -1,4 +1,4 @@
-"""Deployment bundle: a self-contained folder that runs a policy on its robot without telic.
+"""Deployment bundles, which run a policy on its robot without telic.
 
     deploy/policy.onnx deploy.json run.py scene.xml assets/ starts.npz LICENCE.txt README.md
 
@@ -43,7 +43,7 @@ Reals = tuple[float, ...]
 
 
 class Drives(Record):
-    """Parameters of the actuated joints, in the order of the policy's action."""
+    """Parameters of the actuated joints in the order of the policy's action."""
 
     names: tuple[str, ...] = Field(description="joint names, also of the actuators in scene.xml")
     units: tuple[str, ...] = Field(description='"rad" for a hinge, "m" for a slide')

@@ -151,7 +151,7 @@ class PolicyArrays(NamedTuple):
 
 
 class OnnxGraph:
-    """Builder of an ONNX model; methods that add operations return the name of the result."""
+    """Builder for an ONNX model. Methods that add operations return the name of the result."""
 
     def __init__(self, what: str) -> None:
         """Create an empty graph; `what` describes its use in the error if onnx is missing."""
@@ -164,7 +164,7 @@ class OnnxGraph:
         self._constants: list[Any] = []
 
     def constant(self, values: Any) -> str:
-        """Add a constant; floating-point values are converted to float32."""
+        """Add a constant. Floating-point values are converted to float32."""
         array = np.asarray(values)
         array = array.astype(np.float32) if array.dtype.kind == "f" else array
         name = f"constant_{len(self._constants)}"

@@ -350,7 +350,7 @@ def _tetrahedron() -> bytes:
 def _lay(
     root: ElementTree.Element, flat: mujoco.MjModel, ground: TerrainKind, assets: Path
 ) -> None:
-    """Add a height field like `telic.robots.terrain.lay`; the model parameters set its pose."""
+    """Add a height field as in `telic.robots.terrain.lay`. The model parameters set its pose."""
     board = terrain(Ground(ground), standing_m(flat)).heights
     highest = max(float(board.max()), 1e-3)
     content = struct.pack("<2i", *board.shape) + (board / highest).astype("<f4").tobytes()

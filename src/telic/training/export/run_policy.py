@@ -71,7 +71,7 @@ def load(folder: Path = HERE) -> Callable[..., Array]:
 
 
 def load_numpy(path: Path) -> Callable[..., Array]:
-    """Load the policy from a .npz file as a function; requires only NumPy."""
+    """Load the policy from a .npz file as a function. Requires only NumPy."""
     with np.load(path) as file:
         data = dict(file)
     kinds = str(data["program"]).split()
@@ -91,7 +91,7 @@ def load_numpy(path: Path) -> Callable[..., Array]:
 
 
 def load_onnx(path: Path) -> Callable[..., Array]:
-    """Load the policy from an .onnx file as a function; requires onnxruntime."""
+    """Load the policy from an .onnx file as a function. Requires onnxruntime."""
     import onnxruntime as untyped
 
     onnxruntime: Any = untyped
