@@ -8,9 +8,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from telic.errors import UsageError
+from telic.errors import Refused, UsageError
 from telic.web import app, serve
 from telic.web._connections import find_token, listen
+from telic.web._place import WebPlace
 from tests.web.conftest import HOST, TOKEN, client_of
 from tests.web.made import RUN, SESSION
 
@@ -181,3 +182,10 @@ def test_the_browser_is_opened_without_the_token_on_its_command_line(tmp_path, m
     with listen("127.0.0.1", 0) as listening:
         app.serve_until_stopped(tmp_path, tmp_path, listening, TOKEN, address)
     assert found == [(0o600, False, True)] and not list(tmp_path.iterdir())
+
+
+def test_a_loop_of_links_is_no_file_of_the_workspace(tmp_path):
+    loop = tmp_path / "policy.pt"
+    loop.symlink_to(loop.name)
+    with pytest.raises(Refused):
+        WebPlace(tmp_path, tmp_path).inside(loop)
