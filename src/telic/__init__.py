@@ -1,4 +1,4 @@
-"""telic: describe a behavior, get a trained policy, and the evidence that it does what you asked.
+"""telic turns descriptions of behaviors into trained policies with evidence that they work.
 
     import telic
 
@@ -99,14 +99,14 @@ def lazy_modules(package: str) -> Callable[[str], Any]:
 
 
 class VerbPackage(ModuleType):
-    """Callable package that runs the verb of the same name: `telic.search("CartPole-v1")`."""
+    """Callable package that runs the operation of the same name: `telic.search("CartPole-v1")`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the verb with the given arguments."""
+        """Run the operation with the specified arguments."""
         name = self.__name__.rpartition(".")[2]
         return getattr(import_module(f"telic.verbs.{name}"), name)(*args, **kwargs)
 
 
 def is_also_a_verb(package: str) -> None:
-    """Make a package callable, because it shadows the verb of the same name."""
+    """Make a package callable, because it shadows the operation of the same name."""
     sys.modules[package].__class__ = VerbPackage

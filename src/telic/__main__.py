@@ -1,6 +1,6 @@
 """Entry point for `telic` and `python -m telic`. Hooks bypass the full command-line app.
 
-Hosts call a hook for every shell command and wait for it; importing all commands would take longer
+Hosts call a hook for every shell command and wait for it. Importing all commands would take longer
 than the hook itself.
 """
 
@@ -45,7 +45,7 @@ def main() -> None:
 def program() -> None:
     """Run the command line and exit without tearing down the interpreter.
 
-    Deallocating all imported objects takes up to 0.4 s; exiting the process returns their memory
+    Deallocating all imported objects takes up to 0.4 s. Exiting the process returns their memory
     immediately.
     """
     try:

@@ -30,7 +30,7 @@ class TelicError(Exception):
 
 
 class UsageError(TelicError):
-    """The request is invalid; nothing was started."""
+    """The request is invalid. Nothing was started."""
 
     exit_code = 2
 
@@ -43,7 +43,7 @@ _LISTED = 5
 
 
 class UnknownName(UsageError):
-    """The name is unknown; the hint lists the closest known names."""
+    """The name is unknown. The hint lists the closest known names."""
 
     def __init__(self, kind: str, name: str, known: list[str], *, see: str | None = None) -> None:
         from telic.core.text import closest
@@ -63,15 +63,15 @@ class BadEnvironment(UsageError):
 
 
 class NotUnderstood(UsageError):
-    """No part of the intent could be interpreted; nothing was started."""
+    """No part of the intent could be interpreted. Nothing was started."""
 
 
 class Contradiction(UsageError):
-    """The parts of a request contradict each other; nothing was started."""
+    """The parts of a request contradict each other. Nothing was started."""
 
 
 class RewardError(UsageError):
-    """A reward is invalid; the message states file, line, term and fix."""
+    """A reward is invalid. The message states file, line, term and fix."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class ResourceError(Refused):
 
 
 class BudgetExceeded(ResourceError):
-    """The next model call would exceed the budget; nothing was sent."""
+    """The next model call would exceed the budget. Nothing was sent."""
 
 
 class BadFile(TelicError):
@@ -139,7 +139,7 @@ class WorkerDied(TelicError):
 
 
 class TrainingFailed(TelicError):
-    """Training stopped; the message states why and what was saved."""
+    """Training stopped. The message states why and what was saved."""
 
 
 _NO_PLACE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)

@@ -134,7 +134,7 @@ class Env(gymnasium.Env[np.ndarray, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Reset the environment; the same seed gives the same episode."""
+        """Reset the environment. The same seed gives the same episode."""
         super().reset(seed=seed)
         return self._envs.reset(seed)[0].cpu().numpy(), {}
 
@@ -178,7 +178,7 @@ class Envs(VectorEnv[np.ndarray, Any, np.ndarray]):
     def step(
         self, actions: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Advance by one control step; `final_obs` has the last observations of ended episodes."""
+        """Advance by one control step. `final_obs` has the last observations of ended episodes."""
         step, reward, shown = self._envs.step(from_numpy(actions).to(self._envs.env.device))
         info: dict[str, Any] = {name: value.cpu().numpy() for name, value in shown.items()}
         ended = (step.terminated | step.truncated).cpu().numpy()
@@ -241,7 +241,7 @@ def sb3_envs(name: str, num_envs: int, **arguments: Any) -> Any:
 
 
 def rsl_rl_envs(name: str, num_envs: int, **arguments: Any) -> Any:
-    """Create an rsl_rl `VecEnv`; actions in [-1, 1] are scaled to the action range."""
+    """Create an rsl_rl `VecEnv`. Actions in [-1, 1] are scaled to the action range."""
     from rsl_rl.env import VecEnv as RslRlVecEnv  # pyrefly: ignore[missing-import]
     from tensordict import TensorDict  # pyrefly: ignore[missing-import]
 

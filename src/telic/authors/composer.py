@@ -56,7 +56,7 @@ def rank_agreement(
 ) -> float | None:
     """Return the rank agreement in [-1, 1] between returns under some weights and judge scores.
 
-    Computed as concordant minus discordant pairs, weighted by their score difference; ties in pay
+    Computed as concordant minus discordant pairs, weighted by their score difference. Ties in pay
     count as 0. If there are good examples, only pairs with one are used, since the order of failure
     modes does not matter. Return None if unknown or if all scores are equal.
 
@@ -117,7 +117,7 @@ def first_rewards(
 
 
 def draw_weights(around: _Weights, seed: int, spread: float, count: int) -> list[dict[str, float]]:
-    """Sample weights from a log-normal distribution; `spread` is the log standard deviation."""
+    """Sample weights from a log-normal distribution. `spread` is the log standard deviation."""
     random = np.random.default_rng(seed)
     return [
         {

@@ -265,7 +265,7 @@ def hold(
 ) -> dict[str, float]:
     """Return the fraction of episodes in which each check held, by title.
 
-    A check is an expression of `episode` (`telic.judges.episode.RecordedEpisode`) and `np`; it runs
+    A check is an expression of `episode` (`telic.judges.episode.RecordedEpisode`) and `np`. It runs
     confined, like judge code. Raises TelicError if one cannot be evaluated, which is a fault of the
     suite and not a failure of the policy.
     """

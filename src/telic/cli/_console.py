@@ -21,7 +21,7 @@ _PIPED_WIDTH = 120
 class PlainConsole(Console):
     """A console that escapes control characters in names and file contents.
 
-    Colours and cursor moves are separate segments; control characters within text are escaped.
+    Colours and cursor moves are separate segments. Control characters within text are escaped.
     """
 
     def render(

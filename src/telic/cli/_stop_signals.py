@@ -1,7 +1,7 @@
 """Handle termination signals: Ctrl-C, SIGTERM and SIGHUP are all treated as stop requests.
 
-The first signal is graceful: resumable work saves its state and exits; other work is unwound, so
-that no temporary files or processes remain. A second Ctrl-C or SIGTERM exits immediately; repeated
+The first signal is graceful: resumable work saves its state and exits. Other work is unwound, so
+that no temporary files or processes remain. A second Ctrl-C or SIGTERM exits immediately. Repeated
 SIGHUPs from a closing terminal count as one request. Work still running some seconds after SIGTERM
 or SIGHUP is unwound, then killed; it resumes from its last save.
 

@@ -222,7 +222,7 @@ def what_instead(
 ) -> str:
     """Return suggestions after a refusal: similar and supported intents, or using a model.
 
-    The nearest lacks the refused part; next in order are the nearest by meaning and the example
+    The nearest lacks the refused part. Next in order are the nearest by meaning and the example
     with most words in common.
     """
     pieces = [piece.strip(" ,.;") for piece in _LATER.split(intent)]

@@ -113,7 +113,7 @@ def comes_home(frame: Frame) -> bool:
 
 
 def limits_of(parsed: ParsedIntent) -> tuple[Limit, ...]:
-    """Return the limits; actions in place imply staying in place."""
+    """Return the limits, where actions in place imply staying in place."""
     stays = [
         Limit(kind="no_drift", words=f"{frame.word} in place")
         for frame in parsed.frames

@@ -3,7 +3,7 @@
 Test the hypothesis that the true mean is at most m by betting. A gambler stakes a share b of the
 capital on each score exceeding m, so a score x multiplies the capital by 1 + b (x/m - 1). The
 capital is never negative and does not grow in expectation, so it reaches 1/alpha with probability
-at most alpha (Ville, 1939); an m for which it does is rejected. Capital is split over several
+at most alpha (Ville, 1939). An m for which it does is rejected. Capital is split over several
 shares, one of which suits the scores (Waudby-Smith and Ramdas, 2024, "Estimating means of bounded
 random variables by betting"). The bound is the largest rejected m.
 

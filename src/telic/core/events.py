@@ -1,11 +1,11 @@
 """Events, which are reported to listeners as they occur.
 
 A listener is any function of one event and matches on its type. On disk (`events.jsonl` of a run,
-session or search) an event is one line of JSON with its name under `event`; `decode_event`
+session or search) an event is one line of JSON with its name under `event`. `decode_event`
 validates every field, because a line may come from a confined process or an earlier version.
 
 A record of a higher layer that is worth reporting, such as a verdict, is itself an event (it
-derives from `Event`, and `EVENTS` maps its name to its module); this module defines the events that
+derives from `Event`, and `EVENTS` maps its name to its module). This module defines the events that
 are plain messages.
 """
 

@@ -69,7 +69,7 @@ def learn_beside_simulation() -> None:
     """Configure torch for small networks while the other cores simulate.
 
     Use one thread, and disable oneDNN: on ARM it repacks the weights of every small matrix product,
-    which takes longer than the product; elsewhere it is not used for such products.
+    which takes longer than the product. Elsewhere it is not used for such products.
     """
     torch.set_num_threads(1)
     mkldnn: Any = torch.backends.mkldnn

@@ -1,7 +1,7 @@
 """Format values for display, parse command-line values, and check types.
 
-Numbers have the same format everywhere; a missing number is a dash. After `isinstance(value, dict)`
-the type checker treats keys and values as unknown, so every use is an error; after `is_dict(value)`
+Numbers have the same format everywhere. A missing number is a dash. After `isinstance(value, dict)`
+the type checker treats keys and values as unknown, so every use is an error. After `is_dict(value)`
 they are Any.
 """
 

@@ -36,7 +36,7 @@ def make_gymnasium(
     """Create N environments of any Gymnasium id, or of a class or factory "module:Class".
 
     The time limit is the registered one by default, or None for no limit. Python environments run
-    in one thread and ignore `num_threads`; other arguments are passed to their constructor.
+    in one thread and ignore `num_threads`. Other arguments are passed to their constructor.
     """
     if num_envs < 1:
         raise ConfigError(f"num_envs={num_envs} must be a positive integer.")
@@ -196,7 +196,7 @@ class GymnasiumEnv(VecEnv):
         return obs
 
     def _episode_seeds(self) -> list[int]:
-        """Return the seed of each current episode; episode 0 uses the environment's seed."""
+        """Return the seed for each current episode. Episode 0 uses the environment's seed."""
         numbers = zip(self._seed.tolist(), self._episode.tolist(), strict=True)
         return [derive(seed, "episode", n) if n else seed for seed, n in numbers]
 

@@ -260,7 +260,7 @@ class RobotTask(CustomTask):
     def _dropped(self, qpos: Tensor, seed: Tensor, episode: Tensor) -> Tensor:
         """Return states above the ground with random orientation and joint positions.
 
-        Orientations are uniform over SO(3); joints are halfway from rest to a uniform sample.
+        Orientations are uniform over SO(3). Joints are halfway from rest to a uniform sample.
         """
         count = len(self._joints)
         u = uniform(seed, episode, 3 + count, stream=_FALL).to(qpos.dtype)

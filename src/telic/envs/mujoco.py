@@ -314,7 +314,7 @@ class _Starts:
         return tuple(split(state, self._sizes, dim=1))
 
     def at(self, episode: Tensor) -> State:
-        """Return the episodes' initial states; episodes must be requested in increasing order."""
+        """Return the episodes' initial states. Episodes must be requested in increasing order."""
         if bool((episode - self._first >= self._ahead).any()):
             self._fill(episode)
         return self.within(episode)

@@ -216,5 +216,5 @@ class EnvSpec(Record):
 
     @property
     def act_dim(self) -> int:
-        """Number of action columns; 1 for discrete actions."""
+        """Number of action columns, which is 1 for discrete actions."""
         return len(self.action_names)

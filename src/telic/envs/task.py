@@ -138,7 +138,7 @@ class Task(Generic[ArgumentsT]):
         return action
 
     def see(self, sim: Simulation, field: str, first: int, count: int, **how: Any) -> None:
-        """Append columns of a field to the observation; `how` is as in `SeenBlock`."""
+        """Append columns of a field to the observation. `how` is as in `SeenBlock`."""
         block = SeenBlock(field=field, first=first, count=count, **how)
         whole = sim.field(field)
         whole = whole if whole.ndim == 2 else whole.flatten(1)  # a view; observations are copies

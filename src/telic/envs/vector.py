@@ -51,7 +51,7 @@ class Info(Mapping[str, Tensor]):
     """Lazily computed named tensors (N, ...) of the latest transition.
 
     `info[name]` is float32 (bool stays bool), `info.exact(name)` float64. Each value is computed
-    once and cached in a new tensor; writing to it does not affect the simulator. Iterating yields
+    once and cached in a new tensor. Writing to it does not affect the simulator. Iterating yields
     the names and computes nothing. Values describe the state before an autoreset. New values can
     be computed until the next `step`; cached values remain available.
     """
@@ -67,7 +67,7 @@ class Info(Mapping[str, Tensor]):
     ) -> None:
         """Compute values with `compute`, which returns the exact value of a name as a new tensor.
 
-        `values` are precomputed exact values; the dict is used without copying.
+        `values` are precomputed exact values. The dict is used without copying.
         """
         self._compute = compute
         self.schema = schema
@@ -129,7 +129,7 @@ class Info(Mapping[str, Tensor]):
         return BodyInfo(self, row)
 
     def slice(self, rows: slice) -> Info:
-        """Return a view of some rows; slices share the computed values."""
+        """Return a view of some rows. Slices share the computed values."""
         return _Rows(self, rows)
 
 
@@ -204,7 +204,7 @@ class VecEnv:
     def reset(self, seed: int | Sequence[int] | None = None) -> Tensor:
         """Start new episodes everywhere and return their observations, (N, obs_dim) float32.
 
-        A seed restarts the episode count; without one, counting continues.
+        A seed restarts the episode count. Without one, counting continues.
         """
         raise NotImplementedError
 

@@ -1,6 +1,6 @@
 """Launchers: their interface, local processes and Slurm jobs, and locations by name.
 
-The same interface serves `telic ... --on PLACE` and the runs of studies; other packages can add
+The same interface serves `telic ... --on PLACE` and the runs of studies. Other packages can add
 kinds (entry point group `telic.launchers`, called with a `JobPlace`).
 
     local                      processes of this machine
@@ -11,7 +11,7 @@ kinds (entry point group `telic.launchers`, called with a `JobPlace`).
     slurm?cluster=local        the same through submitit, on this machine
 
 `at_once`, `seconds` (total of all jobs), `attempts`, `silence_s`, `cores`, `gpus` and `minutes`
-have the same meaning everywhere; any other parameter is a Slurm directive or an option of a
+have the same meaning everywhere. Any other parameter is a Slurm directive or an option of a
 plugin's launcher.
 """
 

@@ -1,10 +1,10 @@
 """Main flow of jobs: start jobs up to capacity, poll and retry them, and record each end.
 
-A driver thread runs the loop; the submitter waits for a future. Only this process settles a job,
+A driver thread runs the loop. The submitter waits for a future. Only this process settles a job,
 and only for its current attempt, so nothing is lost or counted twice: an abandoned attempt may
 still be running, but is ignored. An attempt ends in one of three ways: the process exited (its exit
 code is the result), it was asked to stop, or it died, missed its heartbeats or vanished with its
-node; only the last is retried, from the copied files.
+node. Only the last is retried, from the copied files.
 
     python -m telic.jobs.pool FILE CWD PROGRAM ARGUMENTS...
 

@@ -143,7 +143,7 @@ class Process:
                 pipe.close()
 
     def terminate(self) -> None:
-        """Send SIGTERM to the process only; it is responsible for its children."""
+        """Send SIGTERM to the process only. It is responsible for its children."""
         if self.code is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, signal.SIGTERM)

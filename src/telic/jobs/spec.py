@@ -1,7 +1,7 @@
 """Jobs, each with a file that specifies the command, and the state of each attempt.
 
 To run work elsewhere, write such a file; neither the worker (`worker.py`) nor the launcher
-(`launcher.py`) depends on the kind of work. Files hold no secrets; those come from the worker's
+(`launcher.py`) depends on the kind of work. Files hold no secrets. Those come from the worker's
 environment.
 
     runs/jobs/<name>/

@@ -155,7 +155,7 @@ def judge_files(
     """Judge recorded episodes in a confined worker whose working folder is `folder`.
 
     The worker may read only the folders of the episodes and of the environment's model. A worker
-    that dies, for any reason, is retried once; if the retry dies too, every score is unknown. Many
+    that dies, for any reason, is retried once. If the retry dies too, every score is unknown. Many
     episodes are divided among one worker per CPU core. Without `environment`, the environment is
     read from the files, which foreign code cannot write.
     """
@@ -249,7 +249,7 @@ def judge_here(
 ) -> list[Verdict]:
     """Score episodes by criterion in this process, for use in workers and with trusted code.
 
-    `alive` is called before every batch; the other arguments are those of `judge_files`.
+    `alive` is called before every batch. The other arguments are those of `judge_files`.
     """
     verdicts, some = list[Verdict](), list[Trajectory]()
     spec = _spec_of(*(environment := environment or _environment_of(paths)))

@@ -1,7 +1,7 @@
 """Criteria, which are the measurable parts of an intent, and scores for episodes.
 
 People read, edit and approve criteria. A judge file returns one `CriterionScore` per criterion:
-no credit up to `zero`, full credit from `goal` on, linear in between; it passes at the goal. The
+no credit up to `zero`, full credit from `goal` on, linear in between. It passes at the goal. The
 score of an episode is the weighted mean credit. If the worst criterion of a stated phrase earned
 less, the score is halfway between the two, so that an episode cannot pass without every stated
 phrase. A criterion with `after` counts only if that criterion earned more than half. Constraints

@@ -1,6 +1,6 @@
 """Scripted demonstrations, in which a robot follows a kinematic reference.
 
-The torso follows a path with the feet kept on the ground; from every pose along the path, the
+The torso follows a path with the feet kept on the ground. From every pose along the path, the
 environment makes one real step. Demonstrations show the intended behavior without a policy, so
 judges and rewards are validated on them before training. `telic.judges.failure_modes` makes the
 negative examples.

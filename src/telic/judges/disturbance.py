@@ -1,8 +1,8 @@
 """Test conditions unseen in training: changed physics, pushes, noise and delayed actions.
 
-A `Disturbance` holds the magnitudes; `Disturbed` applies it around the steps of an environment.
-Friction and mass are changed in the model before simulation; a push is a sudden change of the
-root's velocity; noise is added to the policy's observations and not to the recording; a delayed
+A `Disturbance` holds the magnitudes. `Disturbed` applies it around the steps of an environment.
+Friction and mass are changed in the model before simulation. A push is a sudden change of the
+root's velocity. Noise is added to the policy's observations and not to the recording. A delayed
 action is applied one control step after it was chosen.
 """
 

@@ -1,6 +1,6 @@
 """Combine the verdicts of two judges of the same episode.
 
-The code judge measures precisely but only what its criteria cover; the vision judge sees the whole
+The code judge measures precisely but only what its criteria cover. The vision judge sees the whole
 episode but is imprecise. So code has the larger weight where they agree. Where they disagree, the
 higher score counts only up to the margin above the lower one:
 

@@ -1,6 +1,6 @@
 """Mutants: recorded episodes with a known modification.
 
-The robot is frozen, tilted, lowered, pushed aside or lifts a foot; the episode is cut, delayed,
+The robot is frozen, tilted, lowered, pushed aside or lifts a foot. The episode is cut, delayed,
 held before its end, slowed down, reversed, shuffled or mirrored. Positions, velocities and forces
 are changed consistently. A frozen or cut episode must not pass, and a criterion that only code
 measures must detect mutants: lose credit, even if that credit does not count behind a gate.

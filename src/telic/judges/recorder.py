@@ -8,7 +8,7 @@ Only its memory is passed on, as plain bounded numbers:
     recorder  --actions-->  this process  --actions-->  reward
     recorder  <--memory---  this process  <--memory---  reward
 
-Foreign code can change only its own process; the recording shows what the policy did.
+Foreign code can change only its own process. The recording shows what the policy did.
 """
 
 from __future__ import annotations

@@ -389,7 +389,7 @@ def try_here(
 ) -> Trial:
     """Validate both files in this process, for use in workers and with trusted code.
 
-    `alive` is called between steps; the other arguments are those of `try_out`.
+    `alive` is called between steps. The other arguments are those of `try_out`.
     """
     look = open_env(env, written.env_args, 1)
     look.close()

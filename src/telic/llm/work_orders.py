@@ -8,7 +8,7 @@
     <key>.rejected.txt     reason for rejecting the last answer, kept in <key>.rejected.json
     <key>.closed.txt       reason for closing an unanswered order
 
-The folder is untrusted: files are located by name, not by paths in the order; links are refused.
+The folder is untrusted: files are located by name, not by paths in the order. Links are refused.
 
 Answers are validated against the order's JSON schema on submission and against its record type
 on reading. `Host` is the provider that publishes orders and polls for their answers.
@@ -110,7 +110,7 @@ def order_text(order: WorkOrder) -> str:
 
 
 def _without_titles(schema: Any) -> Any:
-    """Remove the titles from a JSON schema; they repeat the property names."""
+    """Remove the titles from a JSON schema. They repeat the property names."""
     if isinstance(schema, list):
         return [_without_titles(each) for each in cast("list[Any]", schema)]
     if not is_dict(schema):

@@ -1,6 +1,6 @@
 """Periodic references for rewards: the period of a clip and a Fourier series for every joint.
 
-The period is detected in the middle of the clip; a clip that does not repeat is one period. Each
+The period is detected in the middle of the clip. A clip that does not repeat is one period. Each
 joint is a mean and a few harmonics
 
     q(t) = m + sum over k of a_k cos(2 pi k t / P) + b_k sin(2 pi k t / P)

@@ -1,6 +1,6 @@
 """Generate clips from plans for any biped. The same seed gives the same clips.
 
-A plan defines trajectories of root, feet and hands; inverse kinematics computes the joints. Plans
+A plan defines trajectories of root, feet and hands. Inverse kinematics computes the joints. Plans
 that exceed the robot's limits are rejected with a reason.
 """
 

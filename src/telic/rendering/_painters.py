@@ -182,7 +182,7 @@ class RayPainter:
         return (np.clip(picture, 0, 1) * 255).astype(np.uint8).reshape(self._shape)
 
     def close(self) -> None:
-        """Do nothing; no resources are held."""
+        """Do nothing. No resources are held."""
 
     def _cast(
         self, data: mujoco.MjData, origin: np.ndarray, rays: np.ndarray

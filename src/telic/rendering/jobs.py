@@ -58,7 +58,7 @@ def render(
 ) -> list[Rendering]:
     """Render jobs and return their results in order.
 
-    A failed job does not stop the others; its result has an `error`. If the backend fails, the
+    A failed job does not stop the others. Its result has an `error`. If the backend fails, the
     remaining jobs use ray casting, with a log event. Videos emit "video.progress". With several
     processes, the listener is called from several threads.
     """

@@ -1,6 +1,6 @@
 """Style a model for rendering with sky, floor, light and limb colours.
 
-Only the appearance is changed; bodies, joints and the order of qpos are those of the model file.
+Only the appearance is changed. Bodies, joints and the order of qpos are those of the model file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Render recorded episodes in the render process by setting the model to each recorded state.
 
 Nothing is simulated. Environments without a MuJoCo model are rendered by themselves (`rgb_array`)
-while replaying the recorded actions from the recorded seed; different observations are an error.
+while replaying the recorded actions from the recorded seed. Different observations are an error.
 """
 
 from __future__ import annotations

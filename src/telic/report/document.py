@@ -45,7 +45,7 @@ class Link:
 
     @property
     def is_local(self) -> bool:
-        """Return whether the target is a file; other URLs and schemes are rendered as text."""
+        """Return whether the target is a file. Other URLs and schemes are rendered as text."""
         return not re.match(r"\s*([a-z][a-z0-9+.-]*:|//)", self.target, re.IGNORECASE)
 
 
@@ -173,7 +173,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Video:
-    """Video; `inline` is an optional version that is small enough to embed."""
+    """Video. `inline` is an optional version that is small enough to embed."""
 
     path: Path
     alt: str
@@ -229,7 +229,7 @@ class Cards:
 class Widget:
     """Interactive element of a page with its markup, style, script and data.
 
-    The markup must not contain untrusted text. Pass such text as data; the script must insert it
+    The markup must not contain untrusted text. Pass such text as data. The script must insert it
     only as text content.
     """
 

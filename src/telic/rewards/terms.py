@@ -210,7 +210,7 @@ def Rhythm(
 ) -> Tensor:
     """Reward ground contact and swing of the feet in time with a clock.
 
-    `landings` gives each foot's touchdown phases in a stride, 0 to 1; `duty` is the duty
+    `landings` gives each foot's touchdown phases in a stride, 0 to 1. `duty` is the duty
     factor. A swinging foot should be `swing_m` above the others: a gradient to follow where
     contacts are binary.
     """

@@ -151,7 +151,7 @@ def straighten(spec: mujoco.MjSpec, name: str | None, facing_deg: float) -> mujo
     """Return the model with its free base frame aligned to the world and facing along x.
 
     Sensors and commands are expressed in this frame. The robot is rotated by `facing_deg` about the
-    vertical axis to face along x; the relative poses of its parts do not change.
+    vertical axis to face along x. The relative poses of its parts do not change.
     """
     base = spec.body(name or "")
     if base is None or not any(int(joint.type) == FREE for joint in base.joints):

@@ -1,6 +1,6 @@
 """Attributes and methods that foreign code may use, per kind of object.
 
-Complements the list in `_allowed`. It contains the names that rewards and judges need; all others
+Complements the list in `_allowed`. It contains the names that rewards and judges need. All others
 are refused, even if the object has them. It is used by the check before execution (a name that no
 kind offers is refused at its line), by the guard during execution (`_guard`, when the kind is
 known), and by the reference page. A class that telic passes to foreign code names its kind in

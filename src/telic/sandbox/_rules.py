@@ -1,7 +1,7 @@
 """Allow-list check of foreign code: permitted syntax, names and attributes.
 
 Principles:
-- Only listed node types, builtins and module members are allowed; all others are refused.
+- Only listed node types, builtins and module members are allowed. All others are refused.
 - Modules, classes and getattr cannot be assigned or passed, so they have no other names.
 - An attribute may be read only if some kind of object offers it (`_offered`) or the source defines
   it; the guard checks at run time whether the actual object offers it.
@@ -485,7 +485,7 @@ def methods_of(node: ast.ClassDef) -> frozenset[str]:
 
 
 def gather(tree: ast.Module, paths: frozenset[str]) -> Bindings:
-    """Collect the names that the source binds; `paths` are the dotted names of known modules."""
+    """Collect the names that the source binds. `paths` are the dotted names of known modules."""
     bindings = Bindings()
     for node in ast.walk(tree):
         bindings.assigned.update(names_bound_by(node))

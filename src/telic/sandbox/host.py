@@ -1,7 +1,7 @@
 """Start a worker, exchange messages with it, monitor it, and terminate it reliably.
 
 If a `nursery` is running, a worker is a fork of its process, which has already imported the
-modules; otherwise it is a new interpreter.
+modules. Otherwise it is a new interpreter.
 """
 
 from __future__ import annotations

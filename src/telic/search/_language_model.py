@@ -116,7 +116,7 @@ class ModelCritic:
 
 
 class Hybrid(Proposer):
-    """CMA-ES with injected candidates of a model; for tables, a tabular method."""
+    """CMA-ES with candidates injected by a model, or a tabular method for tables."""
 
     name = "hybrid"
 

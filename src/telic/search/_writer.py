@@ -234,7 +234,7 @@ def describe_trace(
 def interesting_steps(trace: Trace, most: int, thinning: Thinning = "turns") -> list[int]:
     """Select at most `most` steps: both ends, then action changes, then evenly spaced steps.
 
-    Repeated actions carry little information; changes show where the policy decides. With `ends`,
+    Repeated actions carry little information. Changes show where the policy decides. With `ends`,
     as in the published runs, the selection is the first and the last `most / 2` steps.
     """
     count = len(trace.obs)

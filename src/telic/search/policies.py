@@ -1,6 +1,6 @@
 """Small policies with few parameters: linear, table, projected MLP and random features.
 
-Parameters (N, rank) are converted to weights once; weights and observations are mapped to actions
+Parameters (N, rank) are converted to weights once. Weights and observations are mapped to actions
 at every step. All arrays have one row per episode.
 """
 

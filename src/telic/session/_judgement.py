@@ -309,7 +309,7 @@ def watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> Me
 def watch_failure(work: SessionWork, files: IterationFolder, scores: list[MemberScore]) -> None:
     """Run the vision model on the best policy's median episode if none passes the code judge.
 
-    The score does not change because a pass requires the code; a contradiction becomes a doubt.
+    The score does not change because a pass requires the code. A contradiction becomes a doubt.
     """
     best, threshold = max(scores, key=lambda score: score.low, default=None), work.config.threshold
     if best is None or best.judgement.score is None or best.low >= threshold:
@@ -357,7 +357,7 @@ def play_out(
 ) -> list[list[Verdict]]:
     """Run policies on fresh episodes and return the verdicts of the code judge.
 
-    `moment` distinguishes draws with the same purpose and iteration; `first` is the number of the
+    `moment` distinguishes draws with the same purpose and iteration. `first` is the number of the
     first file.
     """
     folder = work.folder.iteration(number).path / _FOLDERS[purpose]

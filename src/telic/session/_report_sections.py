@@ -106,7 +106,7 @@ def listed(lines: Sequence[str]) -> list[doc.AnyBlock]:
 
 
 def score_text(value: float | None) -> str:
-    """Format a score; "unknown" for None."""
+    """Format a score, with "unknown" for None."""
     return "unknown" if value is None else f"{value:.2f}"
 
 

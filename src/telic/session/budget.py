@@ -395,7 +395,7 @@ def _price(runs_dir: Path, config: SessionConfig, calls: int) -> float | None:
 def need_of(job: TrainJob, spec: EnvSpec) -> ResourceNeed:
     """Return the maximum number of cores and amount of memory that a training run needs.
 
-    On a GPU, only the process is counted; the worker checks GPU memory itself.
+    On a GPU, only the process is counted. The worker checks GPU memory itself.
     """
     if job.device != "cpu":
         return ResourceNeed(cores=1, memory_bytes=_PROCESS_BYTES)

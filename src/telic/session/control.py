@@ -112,7 +112,7 @@ class SessionControl:
     ) -> tuple[Criterion, ...]:
         """Propose criteria, wait for approval, and return the approved ones. Raises SessionStopped.
 
-        The approval is recorded in the journal after the proposal; the file is a readable copy.
+        The approval is recorded in the journal after the proposal. The file is a readable copy.
         """
         folder = self.folder
         if not folder.criteria.exists():

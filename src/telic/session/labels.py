@@ -5,7 +5,7 @@
 
 Both are append-only. A label stores the judges' scores of the episode to record disagreements.
 The labels of a judge show whether its threshold is too low (`telic.judges.verdict`). A veto
-revokes a pass permanently; the session can only be continued in a branch.
+revokes a pass permanently. The session can only be continued in a branch.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def verified(folder: SessionFolder) -> SessionSummary:
 
     A pass is `passed` only if this user's key signed it and all files behind it are unchanged:
     policy, judged episodes, robot, judge, criteria, request and vetoes. An unsigned pass, or one
-    signed with another key, is `claimed`; anything else is `unproven`, with the reason.
+    signed with another key, is `claimed`. Anything else is `unproven`, with the reason.
     """
     summary = read_record(folder.summary, SessionSummary)
     is_pass, needs = summary.outcome in _CLAIMS, [folder.summary]

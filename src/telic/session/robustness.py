@@ -72,7 +72,7 @@ def robustness_card(
 ) -> RobustnessCard | None:
     """Return the robustness card of the delivered policy, computed once, or None.
 
-    Errors do not fail the session; they are logged and the card is omitted.
+    Errors do not fail the session. They are logged and the card is omitted.
     """
     passed = summary.outcome in ("passed", "passed_in_part", "unproven")
     if not config.robustness or not passed or summary.best_member is None:

@@ -247,7 +247,7 @@ def episodes_of(
 def _computed(
     model: Any, played: BundlePlay, starts: RobotStarts, substeps: int
 ) -> tuple[dict[str, np.ndarray], float]:
-    """Re-simulate every step; return body states, (N, T, bodies, ...), and the position error."""
+    """Simulate every step again. Return body states (N, T, bodies, ...) and position error."""
     rows, steps = played.time.shape
     data: Any = mujoco.MjData(model)
     out = {name: np.zeros((rows, steps, *getattr(data, name).shape)) for name in _COMPUTED}

@@ -7,7 +7,7 @@ Differences from the CPU:
 - The solver is warm-started from the last step only (the CPU also tries the unconstrained
   solution): 3 to 4 % faster, equal at convergence.
 - Precision is float32, and the solver tolerance is 1e-6 instead of 1e-8.
-- A diverging simulation keeps its last valid state and is truncated; the CPU resets it to the
+- A diverging simulation keeps its last valid state and is truncated. The CPU resets it to the
   default pose and continues.
 
 docs/explanation/gpu.md has the measured effect on each environment.
@@ -97,7 +97,7 @@ class GpuSimulation(Simulation):
         device: str = "cuda",
         room: Room | None = None,
     ) -> None:
-        """Allocate simulations of an adapted copy of the model; device "cpu" is for tests only.
+        """Allocate simulations of an adapted copy of the model. Device "cpu" is for tests only.
 
         Contact buffers are sized by a short trial simulation unless `room` is given.
         """
@@ -227,7 +227,7 @@ class GpuSimulation(Simulation):
                 self._call(every)
 
     def complaints(self) -> dict[str, int]:
-        """Return the buffer overflows since the last call, by kind; synchronizes."""
+        """Return the buffer overflows since the last call by kind. Synchronizes with the GPU."""
         counts = integers(self._complaints)
         self._complaints.zero_()
         return {name: n for name, n in zip(_TOO_LITTLE_ROOM, counts, strict=True) if n}

@@ -118,5 +118,5 @@ def plane_capsule(  # noqa: ANN202 - Warp infers what it returns
 
 
 def correct() -> None:
-    """Apply the patch; existing kernels are not affected."""
+    """Apply the patch. Existing kernels are not affected."""
     collision_primitive.plane_capsule = plane_capsule

@@ -17,7 +17,7 @@ class Simulation:
     """Base class of batched simulations of one model.
 
     Tensors are on `device`. Floating-point fields are float64 on a CPU and float32 on a GPU.
-    Returned fields are views of the simulation's memory; arguments are copied.
+    Returned fields are views of the simulation's memory. Arguments are copied.
     """
 
     def __init__(self, model: mujoco.MjModel, num_sims: int, device: torch.device) -> None:
@@ -37,13 +37,13 @@ class Simulation:
 
     @property
     def bound(self) -> frozenset[str]:
-        """Names of the fields requested so far; only these are updated."""
+        """Names of the fields requested so far. Only these are updated."""
         return frozenset(self._fields)
 
     def field(self, name: str) -> Tensor:
         """Return the live (N, ...) view of an MjData field, e.g. "qpos" or "xpos".
 
-        The view is updated by every step and reset; copy values to keep them, and do not write to
+        The view is updated by every step and reset. Copy values to keep them, and do not write to
         it. Fields are only updated once they have been requested. After `step`, they are as left by
         `mj_step`: body positions describe the state before the last substep. "warning" counts the
         engine's warnings by kind (`mujoco.mjtWarning`) since the last reset. Raises UnknownName for

@@ -61,7 +61,7 @@ class ModelDocument:
         parser.close()
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Process an element; called by the parser."""
+        """Process an element. Called by the parser."""
         for key, value in attributes.items():
             if tag == "compiler" and key in _FOLDERS:
                 self.folders += [self.home / value, self.path.parent / value]
@@ -72,7 +72,7 @@ class ModelDocument:
                 self.names.append((tag, name))
 
     def close(self) -> None:
-        """Finish; called by the parser."""
+        """Finish parsing. Called by the parser."""
 
 
 def model_files(model: Path) -> list[Path]:

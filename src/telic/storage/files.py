@@ -195,7 +195,7 @@ class JsonLines:
     """Append-only log with one JSON object per line.
 
     Each line is written by one system call and ends with a newline. A last line without one was
-    truncated by a crash; it is removed on opening for writing, as after a write to a full disk.
+    truncated by a crash. It is removed on opening for writing, as after a write to a full disk.
     """
 
     def __init__(self, path: Path) -> None:

@@ -6,7 +6,7 @@ it resumes. The format of a line is
 
     {"entry":{"seq":…,"at":…,"kind":…,"subject":…,"actor":…,"data":{…},"prev":…},"hash":"…","sig":…}
 
-`hash` is the SHA-256 of the bytes of `entry`; `prev` is the hash of the previous line (of the
+`hash` is the SHA-256 of the bytes of `entry`. `prev` is the hash of the previous line (of the
 journal's name for the first line). `sig` is the user's signature of `hash`, which covers all
 previous lines. Editing, inserting, removing or reordering lines breaks the chain; a chain rewritten
 from scratch lacks the signatures. Every line of a guarded journal must be signed, and its last line

@@ -104,7 +104,7 @@ def lock_holder(path: Path) -> int | None:
 def try_hold(path: Path) -> int | None:
     """Lock a file, creating it if needed. Return None if another process holds the lock.
 
-    Close the returned descriptor to release the lock; the kernel does so when the process ends.
+    Close the returned descriptor to release the lock. The kernel does so when the process ends.
     """
     with disk_errors(path):
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)

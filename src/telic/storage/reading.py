@@ -1,6 +1,6 @@
 """Bounded, non-blocking reads of untrusted or damaged files, with clear errors.
 
-Named pipes, devices and folders are refused before opening, so that no read blocks; a file larger
+Named pipes, devices and folders are refused before opening, so that no read blocks. A file larger
 than the limit of its kind is refused before it is loaded. JSON is parsed to plain values that all
 of telic can represent: no number beyond 64 bits, no surrogates, no nesting that would overflow the
 interpreter's stack; NaN and infinities become None, as when writing.

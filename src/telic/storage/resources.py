@@ -1,7 +1,7 @@
 """Share the CPU cores and memory of this machine between sessions.
 
-A lease is a file locked by its process; the kernel releases the lock when the process dies. Only
-the process that holds `turn` may add a lease; the others queue for the turn, so that small requests
+A lease is a file locked by its process. The kernel releases the lock when the process dies. Only
+the process that holds `turn` may add a lease. The others queue for the turn, so that small requests
 cannot starve a large one.
 """
 

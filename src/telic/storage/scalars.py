@@ -113,7 +113,7 @@ def downsample(
 ) -> tuple[list[float], list[float]]:
     """Downsample a series to at most `points`, preserving its shape and extremes.
 
-    Missing values are dropped; arrays have none.
+    Missing values are dropped. Arrays have none.
     """
     import numpy as np
 

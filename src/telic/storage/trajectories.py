@@ -1,7 +1,7 @@
 """Recorded episodes: named columns of equal length, with metadata.
 
 A file is a plain `.npz` (readable by NumPy without pickle): one array per column, floats as
-float32, and "facts" as JSON text. Row t is the transition obs[t], action[t] -> next_obs[t]; body
+float32, and "facts" as JSON text. Row t is the transition obs[t], action[t] -> next_obs[t]. Body
 and joint columns (qpos, xpos, …) and the environment's infos describe the state after it.
 
 Usual columns, with T rows:

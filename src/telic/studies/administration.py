@@ -1,4 +1,4 @@
-"""Create a study in a repository with its initial files; pause, resume and close it."""
+"""Create studies with their initial files, and pause, resume and close them."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def write_templates(folder: StudyFolder) -> tuple[str, ...]:
 def set_study_status(
     study: Study, status: StudyStatus, actor: StudyActor, reason: str
 ) -> JournalEntry:
-    """Pause, resume or close a study. Any actor may pause it; a person resumes and closes it.
+    """Pause, resume or close a study. Anyone may pause it, but only people resume or close it.
 
     Resuming lifts fired stop rules and removes the STOP file. Closing is permanent. Raises
     StudyError E_CLOSED for a closed study, GateRefused E_NO_HUMAN without a person and E_RUN_LIVE

@@ -81,7 +81,7 @@ def revise_candidate(
 ) -> Candidate:
     """Write a new revision with some parts replaced. Earlier revisions are kept.
 
-    In change, hypothesis, plan and isolation only the given keys are replaced; a patch
+    In change, hypothesis, plan and isolation only the given keys are replaced. A patch
     is dropped by `patch: null`, attached files by `files: []`.
 
     A validated candidate becomes a draft; one in debug consumes an attempt. Raises StudyError

@@ -88,7 +88,7 @@ def protocol_hash(protocol: Protocol, metric_spec_hash: Sha | None) -> Sha:
 
 
 def draft_contract(study: Study, answers: dict[str, Any]) -> Contract:
-    """Write answers (dotted path to value) to contract.yaml; an invalid answer changes nothing."""
+    """Write answers (dotted path to value) to contract.yaml, unless one is invalid."""
     path = study.folder.contract
     changes: dict[str, Any] = {}
     for place, value in answers.items():
@@ -181,7 +181,7 @@ def overlaps(contract: Contract) -> list[str]:
 def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
     """Record the current contract.yaml as a new agreed version, with the reason.
 
-    Agents may record the first version and changes before any approval; later changes require a
+    Agents may record the first version and changes before any approval. Later changes require a
     human. The hashes of the metric and protocol files are filled in.
     """
     if not reason:

@@ -74,7 +74,7 @@ def run_study(
 ) -> NextAction:
     """Execute steps until one requires a person or an author, and return that step.
 
-    Without `may_launch` it stops at the first launch; without `processes` no scheduler is queried.
+    Without `may_launch` it stops at the first launch. Without `processes` no scheduler is queried.
     After `seconds` it returns the pending step. `on_step` is called with each step
     before execution.
     """

@@ -1,6 +1,6 @@
 """Token networks: encoders, quantised tokens, decoders, critic and auxiliary losses.
 
-Each loss is (P,), one value per member; members are independent. Latents are compared before
+Each loss is (P,), one value per member. Members are independent. Latents are compared before
 quantisation. Rows in which the input of an encoder is unavailable are masked.
 """
 

@@ -7,7 +7,7 @@
         actor             critics' gradient, every second step, and the temperature
         project_weights   weights to unit norm
 
-Every tensor has a member dimension P; the two critics of a member are adjacent rows. Deviations
+Every tensor has a member dimension P. The two critics of a member are adjacent rows. Deviations
 from the paper are listed in docs/explanation/learners.md.
 """
 

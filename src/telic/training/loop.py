@@ -1,7 +1,7 @@
 """Main training loop: collect, learn, record, evaluate and save.
 
 On CPUs, the next batch is collected in parallel with the update, using the policies from before the
-update; `ppo.make_samples` applies an off-policy correction. This keeps all cores busy. The schedule
+update. `ppo.make_samples` applies an off-policy correction. This keeps all cores busy. The schedule
 does not depend on timing, so results are deterministic for a seed, and a resumed run reproduces an
 uninterrupted one. On a GPU, collection and learning are CUDA graphs that alternate, and results are
 written while the next batch is collected.
@@ -61,7 +61,7 @@ def run_training(
 ) -> bool:
     """Train until done or stopped. Return True if training is complete.
 
-    `state` is the file of the resumable state; `should_stop` is polled after every batch.
+    `state` is the file of the resumable state. `should_stop` is polled after every batch.
     """
     progress = restore_state(state, setup)
     if progress is None:

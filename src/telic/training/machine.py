@@ -232,7 +232,7 @@ def _compiling(env: VecEnv) -> Generator[None]:
 def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Generator[None]:
     """Compile GPU kernels in background processes. Does nothing on a CPU.
 
-    Does not wait for completion; training that starts earlier waits in `compile_all`.
+    Does not wait for completion. Training that starts earlier waits in `compile_all`.
     """
     if device == "cpu":
         yield

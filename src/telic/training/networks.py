@@ -89,7 +89,7 @@ class Categorical:
         self.outputs = outputs
 
     def noise(self, steps: int, num_envs: int, generator: torch.Generator) -> Tensor:
-        """Sample Gumbel noise; the argmax of logits + noise is a categorical sample."""
+        """Sample Gumbel noise. The argmax of logits + noise is a categorical sample."""
         shape = (steps, num_envs, self.outputs)
         u = torch.rand(shape, generator=generator, device=generator.device)
         return -(-(u.clamp_min_(1e-20).log())).log()
@@ -289,7 +289,7 @@ class Known(NamedTuple):
 
     @classmethod
     def of(cls, before: Shape, now: Shape, extra: int) -> Known:
-        """Return the shared inputs; inputs are observation, reward memory and extra fields.
+        """Return the shared inputs. Inputs are observation, reward memory and extra fields.
 
         Memory is padded with zeros to the largest memory of all rewards in the population, so its
         width depends on the other members.
@@ -316,7 +316,7 @@ def layer_pairs(inputs: int, hidden: tuple[int, ...], outputs: int) -> LayerPair
 
 
 class InputMask(NamedTuple):
-    """Boolean masks of the inputs visible to a member; masked inputs are zero."""
+    """Boolean masks of the inputs visible to a member. Masked inputs are zero."""
 
     actor: Tensor
     critic: Tensor

@@ -63,7 +63,7 @@ class NetworkParameters(Saved):
     def descend(self, loss: Tensor, rate: Tensor, active: Tensor, most: Tensor | float) -> Tensor:
         """Take an Adam step on the sum of all rows' losses and return gradient norms (C,).
 
-        Inactive rows and rows with non-finite gradients are unchanged; `most` is the maximum
+        Inactive rows and rows with non-finite gradients are unchanged. `most` is the maximum
         gradient norm of each row.
         """
         parts = torch.autograd.grad(loss, self._leaves)

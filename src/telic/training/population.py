@@ -123,7 +123,7 @@ class Learner:
     def learn(self, batch: Batch, iteration: int) -> LearningResult:
         """Update the population on a batch.
 
-        On a GPU, returns asynchronously; all batches must use the same buffers.
+        On a GPU, returns asynchronously. All batches must use the same buffers.
         """
         raise NotImplementedError
 
@@ -271,7 +271,7 @@ class Population(Saved):
     def take_over(self, member: int, saved: dict[str, Any], extra: int = 0) -> bool:
         """Initialize a member from a saved policy. Return False if it is incompatible.
 
-        Copies weights and statistics; the optimizer is reset, because the reward may differ. The
+        Copies weights and statistics. The optimizer is reset, because the reward may differ. The
         input size of the critic may differ if the policy was trained together with other rewards.
         The last `extra` critic inputs are privileged fields.
         """

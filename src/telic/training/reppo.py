@@ -250,7 +250,7 @@ class Reppo(PathwiseLearner):
 
 
 def _divergence(old: Tensor, new: Tensor) -> Tensor:
-    """Return KL(old, new) (P, n) of the Gaussians; the KL is invariant under tanh."""
+    """Return KL(old, new) (P, n) of the Gaussians. The KL is invariant under tanh."""
     (mean, log_std), (new_mean, new_log_std) = Squashed.parts(old), Squashed.parts(new)
     ratio = (2.0 * (log_std - new_log_std)).exp()
     distance = ((mean - new_mean) * torch.exp(-new_log_std)).square()

@@ -153,7 +153,7 @@ class Scoring:
         return None
 
     def reset(self, done: Tensor) -> None:
-        """Reset the reward memory of ended episodes; `done` is (P, n) bool."""
+        """Reset the reward memory of ended episodes. `done` is (P, n) bool."""
         for group in self.groups:
             group.reward.reset(done[group.first : group.first + group.members].reshape(-1))
 
@@ -365,7 +365,7 @@ class Collector:
 class ActionMap:
     """Maps sampled actions (P, n, width) to environment actions.
 
-    Continuous actions are clipped to [-1, 1] and scaled to the range; discrete ones are indices.
+    Continuous actions are clipped to [-1, 1] and scaled to the range. Discrete ones are indices.
     """
 
     def __init__(self, env: VecEnv) -> None:

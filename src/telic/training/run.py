@@ -137,7 +137,7 @@ def _train_groups(
 ) -> RunSummary:
     """Train groups sequentially per device, and devices in parallel.
 
-    If a group fails, the others keep training; the first error is raised at the end.
+    If a group fails, the others keep training. The first error is raised at the end.
     """
     devices = len(job.devices) if job.devices and order.confined else 1
     joint = JointProgress([len(group.job.members) for group in groups], devices)

@@ -93,7 +93,7 @@ def start_verb(
 ) -> StartedJob:
     """Run an operation, identified by its catalogue path, in a process that outlives this one.
 
-    `values` are request fields as plain data; variables named in `without` are not passed on.
+    `values` are request fields as plain data. Variables named in `without` are not passed on.
     """
     verb = catalogue.load_verb(path)
     _request(verb, values, runs_dir=str(runs_dir))  # raises for an invalid request

@@ -13,7 +13,7 @@ from telic.core.verb import Verb
 
 
 class VerbGroup(NamedTuple):
-    """A command group of verbs."""
+    """Command group of several operations."""
 
     help: str
     verbs: dict[str, str | VerbGroup]

@@ -109,7 +109,7 @@ class RemoteVerbs(NamedTuple):
         should_stop: Callable[[], bool],
         **options: Any,
     ) -> Session:
-        """Run one session remotely; equivalent of `telic.session.loop.run_session`."""
+        """Run one session remotely. Equivalent to `telic.session.loop.run_session`."""
         given = {"intent": intent, "env": env, **options}
         _require_no_answers(self.on, given)
         return self.do(("run",), "session:run", given, on_event)

@@ -284,7 +284,7 @@ def contract(request: ContractRequest) -> ContractView:
     """Check the contract. Exits with code 4 on an error or an unrecorded version.
 
     --set, --metric-spec, --protocol and --evaluator change it first; --amend records a new version.
-    Once parts are approved, a person must confirm changes; approvals of changed text become void.
+    Once parts are approved, a person must confirm changes. Approvals of changed text become void.
     """
     study = request.open()
     folder = study.folder

@@ -110,7 +110,7 @@ def resume_question(request: RunRequest) -> Question | None:
 def run_steps(request: RunRequest) -> StudyProgress:
     """Execute all steps that need no person, and stop at the first one that does.
 
-    Ended runs are settled, measured, reflected on and audited; candidates advance; the baseline is
+    Ended runs are settled, measured, reflected on and audited; candidates advance. The baseline is
     drafted. With --confirm RUN_CANDIDATE runs are started and awaited. With a CANDIDATE one run is
     shown with its gates, and started with --confirm. Exit codes: 2 usage, 3 a gate is shut, 4
     validation, 5 integrity, 7 budget, 8 this machine lacks something.
@@ -278,9 +278,9 @@ class StudyAudit(Record):
 def audit(request: AuditRequest) -> StudyAudit:
     """Audit a run or a candidate and record the result as evidence.
 
-    A run that has ended is measured, and the terms of its reward are examined; a live one is
+    A run that has ended is measured, and the terms of its reward are examined. A live one is
     monitored. The claim of a candidate is tested against the incumbent: twelve checks, intervals, a
-    verdict. With --finding a reviewer's finding is recorded; a review by the author is marked as a
+    verdict. With --finding a reviewer's finding is recorded. A review by the author is marked as a
     self-review: it counts if it finds an exploit, or after a person has approved the candidate.
     With --probe the ranges in which its policies work are determined.
     """

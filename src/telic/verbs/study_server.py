@@ -180,7 +180,7 @@ def run_asking(request: RunRequest) -> StudyProgress:
     """Execute all steps that need no person. With confirm, also start runs and wait for them.
 
     Asks the person before runs are started, unless autonomy is approved. With a candidate, one run
-    is shown with its gates, or started. Returns at a question or after some minutes; then call it
+    is shown with its gates, or started. Returns at a question or after some minutes. Then call it
     again.
     """
     return run_steps.do(request)

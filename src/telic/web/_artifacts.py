@@ -1,6 +1,6 @@
 """Lists and pages of artifacts, read directly from the records on disk.
 
-A missing file is None. An unreadable file is listed in `damage`; the rest is still returned.
+A missing file is None. An unreadable file is listed in `damage`. The rest is still returned.
 """
 
 from __future__ import annotations

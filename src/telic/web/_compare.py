@@ -164,7 +164,7 @@ def _obstacles(kinds: set[str], all_of: list[_Measured]) -> tuple[str, ...]:
 
 
 def compare_artifacts(things: list[Thing]) -> Comparison:
-    """Compare sessions or runs; the first is the baseline."""
+    """Compare sessions or runs. The first is the baseline."""
     measured = [_session(each) if each.kind == "session" else _run(each) for each in things]
     kinds: set[str] = {thing.kind for thing in things}
     obstacles, measure = _obstacles(kinds, measured), "score"

@@ -1,6 +1,6 @@
 """Connections and token of the server, with limits on its address and on slow clients.
 
-A client has bounded time and bounded size for its request; when there are many connections, a slow
+A client has bounded time and bounded size for its request. When there are many connections, a slow
 one is closed in favour of a new one.
 """
 

@@ -1,6 +1,6 @@
 """Displayable files of an artifact: videos, pictures, recordings, code and reports.
 
-Files are addressed by opaque keys, resolved in a list built from the layout; a URL is never used as
+Files are addressed by opaque keys, resolved in a list built from the layout. A URL is never used as
 a path.
 """
 

@@ -1,7 +1,7 @@
 """Workspace of a dashboard, in which runs and studies are looked up by exact id.
 
 Ids are matched against existing folders and never joined to a path. Only files inside the workspace
-are served; a link that leads out is refused.
+are served. A link that leads out is refused.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Recorded episodes and live policies for 3-D views.
 
-Shapes are JSON; vertices, triangles and heights are transferred as binary data. Poses are float32,
+Shapes are JSON. Vertices, triangles and heights are transferred as binary data. Poses are float32,
 little-endian, (frames, bodies, 7): position in metres and quaternion w x y z. The server does not
 simulate: a recorded episode is replayed through the model's kinematics, and a live policy runs in
 the browser with MuJoCo and the exported network.
@@ -106,7 +106,7 @@ class ModelScene(Record):
 
 
 class PlaybackFacts(Record):
-    """Metadata of an episode without its poses; lists have one value per frame."""
+    """Metadata of an episode without its poses. Lists have one value per frame."""
 
     bodies: int
     """number of bodies per pose"""

@@ -1,7 +1,7 @@
 """HTTP routes for operations: GET reads, POST acts, and long work runs in the background.
 
 Fields, help, defaults and bounds come from the verb's request. A name in a URL must be the exact id
-of an existing artifact; the paths and prefixes that verbs also accept are for terminal users only.
+of an existing artifact. The paths and prefixes that verbs also accept are for terminal users only.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ ROUTES = (
 
 
 def routes(place: WebPlace) -> APIRouter:
-    """Return the routes of verbs."""
+    """Return the routes of operations."""
     router = APIRouter(tags=["verbs"])
     for route in ROUTES:
         verb, starts = catalogue.load_verb(route.verb), route.way == "start"

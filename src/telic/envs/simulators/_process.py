@@ -40,10 +40,10 @@ _DTYPES = {"<f4": torch.float32, "<i8": torch.int64, "|b1": torch.bool}
 
 
 class SimulatorProcess:
-    """Running simulator process; `open` waits until it is ready."""
+    """Running simulator process. `open` waits until it is ready."""
 
     def __init__(self, task: SimulatedTask, python: str, answer_s: float, **order: Any) -> None:
-        """Start the process; `order` has num_envs, device, seed and arguments."""
+        """Start the process. `order` has num_envs, device, seed and arguments."""
         self.name = ":".join(task)
         require_permitted(f"{self.name} run by {absolute_python(python)}")
         self.arrays: dict[str, Tensor] = {}
@@ -94,7 +94,7 @@ class SimulatorProcess:
         return answer["facts"]
 
     def send(self, do: str, **more: Any) -> None:
-        """Send a request; `wait` returns its response."""
+        """Send a request. `wait` returns its response."""
         with contextlib.suppress(BrokenPipeError):  # the process ended; `wait` reports why
             self._process.write(json.dumps({"do": do, **more}).encode() + b"\n")
 

@@ -41,7 +41,7 @@ def make_simulated(
     """Start one simulator process per seed and wait until all are ready.
 
     `python` is the interpreter of the simulator's virtual environment, `answer_s` the timeout of a
-    step. Arguments are dotted attribute paths in the task's configuration; `num_threads` has no
+    step. Arguments are dotted attribute paths in the task's configuration. `num_threads` has no
     effect.
     """
     what = simulated(name)

@@ -53,7 +53,7 @@ class SimulatedTask(NamedTuple):
 
 
 def simulated(env: str) -> SimulatedTask | None:
-    """Parse a name like "mjlab:TASK"; return None for other environments."""
+    """Parse a name like "mjlab:TASK". Return None for other environments."""
     simulator, colon, task = env.partition(":")
     return SimulatedTask(simulator, task) if colon and simulator in ADAPTERS else None
 
@@ -81,7 +81,7 @@ def named_code(env: str, env_args: Mapping[str, Any] | None = None) -> tuple[str
     """Return the code that an environment would run, which is empty for data files and ids.
 
     A class is identified by the file that would be imported, so that a different file of the same
-    name is different code; a simulator is identified by its task and its Python.
+    name is different code. A simulator is identified by its task and its Python.
     """
     if simulated(env):
         python = str((env_args or {}).get("python") or sys.executable)

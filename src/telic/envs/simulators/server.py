@@ -2,7 +2,7 @@
 
 Run as a script, `python server.py MEMORY_FD`, by an interpreter without telic: it imports only the
 standard library, numpy, and the given adapter. Requests are JSON lines on standard input, each with
-a one-line response; arrays are in shared memory:
+a one-line response. Arrays are in shared memory:
 
     {"do": "open", ...}    make the simulator      -> {"facts": ..., "arrays": their places}
     {"do": "reset", ...}   start new episodes      -> {"done": true}; fills obs and groups

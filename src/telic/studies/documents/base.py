@@ -159,7 +159,7 @@ def yaml_text(data: Any) -> str:
 def update_yaml(path: Path, changes: Mapping[str, Any]) -> None:
     """Update keys of a YAML file (nested mappings are merged), preserving comments.
 
-    A value of None is written as null; nothing is removed.
+    A value of None is written as null. Nothing is removed.
     """
     old = _parsed(path, _yaml("rt").load) or {}
     if not is_dict(old):

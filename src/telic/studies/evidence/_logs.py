@@ -259,7 +259,7 @@ _MEASURES = (
 def to_series(rows: Iterable[Row], declared: str | None = None) -> dict[str, Series]:
     """Return one series per name, ordered by step. The last value of a repeated step is kept.
 
-    Without a step column, rows are numbered; a row that lacks the column belongs to
+    Without a step column, rows are numbered. A row that lacks the column belongs to
     the previous step. Raises TelicError if step columns disagree or the declared one is missing.
     """
     rows = list(rows)
@@ -282,7 +282,7 @@ def to_series(rows: Iterable[Row], declared: str | None = None) -> dict[str, Ser
 def step_axis(rows: Sequence[Row], declared: str | None = None) -> str | None:
     """Return the step column, or None if there is none.
 
-    A plain name (step, iteration) has priority over one in a group (time/total_timesteps); a group
+    A plain name (step, iteration) has priority over one in a group (time/total_timesteps). A group
     of measurements (reward/step) is never used. Raises TelicError if two groups disagree.
     """
     columns: dict[str, list[float | str]] = {}

@@ -1,7 +1,7 @@
 """Measure finished runs based on their files, and monitor live runs.
 
 The score comes from the contract's evaluator, on seeds unseen in training, or else from the
-training log. Monitoring reports whether a run is alive and learning; it never stops runs.
+training log. Monitoring reports whether a run is alive and learning. It never stops runs.
 """
 
 from __future__ import annotations

@@ -252,7 +252,7 @@ def reflect(
 ) -> Reflection:
     """Return an analysis of the reward terms and the reward-hacking risk.
 
-    `names` are the series of each term's weighted contribution; `is_flagged` is true if a reviewer
+    `names` are the series of each term's weighted contribution. `is_flagged` is true if a reviewer
     reported an exploit.
     """
     terms = {name: each for name in names if (each := series[name].finite()).values}

@@ -120,7 +120,7 @@ class LaunchAttempt:
     """Snapshot of a study for one launch request, with cached values.
 
     Later ledger entries do not affect what was evaluated. With `processes` the GPU
-    driver may be queried; `is_final` marks the last check before the start (the tree must exist),
+    driver may be queried. `is_final` marks the last check before the start (the tree must exist),
     of the attempt `first`.
     """
 

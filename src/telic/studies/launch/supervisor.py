@@ -322,7 +322,7 @@ class _Supervisor:
         return {**result, "code": child.returncode}
 
     def _watch(self, child: subprocess.Popen[bytes]) -> None:
-        """Wait for a command while writing heartbeats; stop it at a signal or a timeout."""
+        """Wait for a command while writing heartbeats, and stop it on a signal or timeout."""
         never, limit_s = float("inf"), self.order["timeout_s"]
         kill_at, deadline = never, self.began + limit_s if limit_s else never
         while child.poll() is None:

@@ -497,7 +497,7 @@ def _affordable(case: _Case) -> Problems:
 def _effect(study: Study, candidate: Candidate) -> dict[str, Any]:
     """Return the effect of a change in a normal form, i.e. the values that it sets.
 
-    An unchanged value counts only if the parent set it; otherwise it would be the default.
+    An unchanged value counts only if the parent set it. Otherwise it would be the default.
     """
     change = candidate.change
     kept = {

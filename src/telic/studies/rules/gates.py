@@ -280,7 +280,7 @@ def _machine_ready(attempt: LaunchAttempt) -> Problems:
 def _isolated(attempt: LaunchAttempt) -> Problems:
     """Require that the run's tree is exactly its base plus its change.
 
-    Before the tree exists, it must be creatable; the launch creates it and checks again.
+    Before the tree exists, it must be creatable. The launch creates it and checks again.
     """
     study, candidate = attempt.study, attempt.candidate
     mode, base = mode_of(study.folder, candidate), candidate.base_commit

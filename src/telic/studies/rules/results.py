@@ -215,7 +215,7 @@ def judge_falsifier(study: Study, candidate: str) -> ConditionResult | None:
 class IncumbentCheck(NamedTuple):
     """Check of the incumbent's claimed gain on fresh seeds.
 
-    Absolute scores regress to the mean (accepted candidates were partly lucky, and seeds differ); a
+    Absolute scores regress to the mean (accepted candidates were partly lucky, and seeds differ). A
     gain is measured against a control with the same seeds, so only the gain is checked.
     """
 
@@ -481,7 +481,7 @@ def ingest(study: Study, run: str, actor: StudyActor, *, is_unusable: bool = Fal
 
 
 def record_findings(study: Study) -> bool:
-    """Record newly met conditions and stop rules; return True if there were any."""
+    """Record new conditions and stop rules that hold. Return True if there are any."""
     before, state = study.ledger.head, study.state
     is_agreed = state.contract_version is not None and study.folder.metric_spec.is_file()
     if not is_agreed or state.study_status != "open":

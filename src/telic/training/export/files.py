@@ -154,7 +154,7 @@ class OnnxGraph:
     """Builder for an ONNX model. Methods that add operations return the name of the result."""
 
     def __init__(self, what: str) -> None:
-        """Create an empty graph; `what` describes its use in the error if onnx is missing."""
+        """Create an empty graph. `what` describes its use in the error if onnx is missing."""
         try:
             import onnx
         except ImportError:

@@ -1,4 +1,4 @@
-"""Run this policy in plain MuJoCo; on a robot, call `Controller.act` at the rate of deploy.json."""
+"""Run this policy in plain MuJoCo. On a robot, call `Controller.act` at the rate of deploy.json."""
 
 import sys
 
