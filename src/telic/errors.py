@@ -1,4 +1,4 @@
-"""Base classes of all user-facing errors.
+"""Base classes for all user-facing errors.
 
 Exit codes: 1 the work failed, 2 (UsageError) the request is invalid, 3 (Refused) rejected by a
 gate, limit or safety rule. Messages state what happened, why, and what to do (hint).

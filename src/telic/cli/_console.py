@@ -27,7 +27,7 @@ class PlainConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Render an object to segments with printable text."""
+        """Render an object to segments that contain only printable text."""
         for segment in super().render(renderable, options):
             text = segment.text if segment.control else printable(segment.text)
             yield segment if text is segment.text else Segment(text, segment.style)

@@ -142,7 +142,7 @@ def _implied_by(body: str, spec: EnvSpec) -> set[str]:
 
 @lru_cache(maxsize=1)
 def _nouns() -> dict[str, tuple[str, bool]]:
-    """Map each word for a part to its noun and whether it is plural."""
+    """Map each word for a body part to its noun, and to whether it is plural."""
     parts = word_table("parts")
     names = [(name, noun) for noun, others in parts["nouns"].items() for name in (noun, *others)]
     plurals = {f"{name}s": (noun, True) for name, noun in names}

@@ -193,7 +193,7 @@ class _Deeds:
         amount: Amount | None = None,
         part: BodyPart | None = None,
     ) -> None:
-        """Add a limit read from the words at these positions unless it exists."""
+        """Add the limit stated by the words at these positions, unless it already exists."""
         self.used.update(at)
         words = quoted(self._tokens[min(at) : max(at) + 1])
         name, bodies = (part.name, part.bodies) if part else (None, ())

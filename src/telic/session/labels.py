@@ -89,7 +89,7 @@ def add_label(
     author: str | None = None,
     by: Speaker = "person",
 ) -> EpisodeLabel:
-    """Record a label of an episode, by default the median episode of the best policy.
+    """Record a label for an episode, by default for the median episode of the best policy.
 
     `episode` is a 1-based number, or p10, median or p90.
     """

@@ -32,7 +32,7 @@ _STEPS = 25
 
 
 class EnvironmentContract:
-    """Contract of every environment. See `telic.envs.vector.VecEnv`."""
+    """Contract tests for every environment. See `telic.envs.vector.VecEnv`."""
 
     def make(self, num_envs: int, seed: int = 0) -> VecEnv:
         """Return environments of the kind under test."""
@@ -130,7 +130,7 @@ def _check_rows(rows: Tensor, shape: tuple[int, int]) -> None:
 
 
 class JudgeContract:
-    """Contract of every judge. See `telic.judges.code.Judge`."""
+    """Contract tests for every judge. See `telic.judges.code.Judge`."""
 
     env: ClassVar[str] = "InvertedPendulum-v5"
     """id of an environment that the judge supports"""
@@ -172,7 +172,7 @@ class JudgeContract:
 
 
 class ProposerContract:
-    """Contract of every policy search proposer. See `telic.search.proposers.Proposer`."""
+    """Contract tests for every policy search proposer. See `telic.search.proposers.Proposer`."""
 
     env: ClassVar[str] = "CartPole-v1"
     """id of the policy search task used in the tests"""

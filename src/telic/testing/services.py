@@ -31,7 +31,7 @@ _ENOUGH_S = 20.0
 
 
 class AuthorContract:
-    """Contract of every session author. See `telic.authors.author.Author`."""
+    """Contract tests for every session author. See `telic.authors.author.Author`."""
 
     intent: ClassVar[str] = "balance the pole"
     env: ClassVar[str] = "InvertedPendulum-v5"
@@ -113,7 +113,7 @@ QUESTION = Request(
 
 
 class ProviderContract:
-    """Contract of every model provider. See `telic.llm.Provider`."""
+    """Contract tests for every model provider. See `telic.llm.Provider`."""
 
     key: ClassVar[str | None] = None
     """secret used by the provider in these tests, which must not be stored in the object"""
@@ -157,7 +157,7 @@ class ProviderContract:
 
 
 class LauncherContract:
-    """Contract of every launcher. See `telic.jobs.launcher.Launcher`."""
+    """Contract tests for every launcher. See `telic.jobs.launcher.Launcher`."""
 
     cluster: ClassVar[Cluster] = "slurm"
     """cluster kind requested by the jobs"""

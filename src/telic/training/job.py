@@ -1,4 +1,4 @@
-"""Training jobs: requests, settings, members and their partition into processes.
+"""Training jobs, with requests, settings, members and their partition into processes.
 
 A `TrainJob` is stored as the run's config.json, sent to the worker, and hashed to identify the run.
 This module imports nothing slow, because listing the command line's verbs imports it.

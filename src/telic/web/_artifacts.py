@@ -477,7 +477,7 @@ def _order_routes(router: APIRouter, place: WebPlace) -> None:
 
 
 def routes(place: WebPlace) -> APIRouter:
-    """Return the routes of artifacts."""
+    """Return the routes for artifacts."""
     router = APIRouter(tags=["artifacts"])
 
     @router.get("/artifacts")

@@ -65,7 +65,7 @@ def _files(cases: list[CaseResult]) -> dict[str, str]:
 
 
 def routes(place: WebPlace) -> APIRouter:
-    """Return the routes of benchmarks."""
+    """Return the routes for benchmarks."""
     router = APIRouter(tags=["benchmarks"])
 
     def folders() -> dict[str, Path]:

@@ -183,7 +183,7 @@ def pulse_of(thing: Thing) -> TrainingPulse | None:
 
 
 def routes(place: WebPlace) -> APIRouter:
-    """Return the routes of curves."""
+    """Return the routes for curves."""
     router = APIRouter(tags=["curves"])
 
     @router.get("/artifacts/{thing}/series")

@@ -135,7 +135,7 @@ def _run_files(run: RunFolder, facts: dict[str, Any]) -> Iterator[tuple[Path, di
 
 
 def routes(place: WebPlace) -> APIRouter:
-    """Return the routes of files."""
+    """Return the routes for files."""
     router = APIRouter(tags=["files"])
 
     @router.get("/artifacts/{thing}/files")

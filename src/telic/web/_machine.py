@@ -115,7 +115,7 @@ def read_machine(runs_dir: Path) -> MachineNow:
 
 
 def routes(place: WebPlace) -> APIRouter:
-    """Return the routes of the machine and of jobs."""
+    """Return the routes for the machine and of jobs."""
     router = APIRouter(tags=["machine"])
 
     @router.get("/machine")

@@ -331,7 +331,7 @@ def _live_files(file: Path, changed: int, run: Path, ground: TerrainKind) -> _Li
 
 
 def routes(place: WebPlace) -> APIRouter:
-    """Return the routes of the 3-D views."""
+    """Return the routes for the 3-D views."""
     router = APIRouter(tags=["playback"])
     binary: dict[str, Any] = {
         "response_class": Response,

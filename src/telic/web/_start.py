@@ -85,7 +85,7 @@ def _portrait(env: str) -> Path:
 
 
 def routes(place: WebPlace) -> APIRouter:
-    """Return the routes of the start page."""
+    """Return the routes for the start page."""
     router = APIRouter(tags=["start"])
 
     verb = catalogue.load_verb("session:run")

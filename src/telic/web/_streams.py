@@ -137,7 +137,7 @@ async def _stream(pulses: _Pulses, followed: dict[Thing, int]) -> AsyncIterator[
 
 
 def routes(place: WebPlace) -> APIRouter:
-    """Return the routes of events."""
+    """Return the routes for events."""
     router, pulses = APIRouter(tags=["events"]), _Pulses(place)
 
     @router.get("/artifacts/{thing}/events")

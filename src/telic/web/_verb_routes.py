@@ -105,7 +105,7 @@ ROUTES = (
 
 
 def routes(place: WebPlace) -> APIRouter:
-    """Return the routes of operations."""
+    """Return the routes for operations."""
     router = APIRouter(tags=["verbs"])
     for route in ROUTES:
         verb, starts = catalogue.load_verb(route.verb), route.way == "start"
