@@ -111,7 +111,7 @@ def test_a_message_of_another_shape_ends_the_recording(tmp_path, message):
 
 def test_memory_without_a_reward_is_refused_with_the_reason(tmp_path):
     beside = Rewards([order(tmp_path)])
-    with pytest.raises(UsageError, match="memory"):
+    with pytest.raises(UsageError, match="its reward, which is missing"):
         beside.answer({"order": 0, "action": None})
 
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from telic.core.text import is_mapping, is_row
 from telic.errors import TelicError, UsageError
 from telic.llm.records import ModelUnavailable
-from telic.storage.files import plain, write_json, write_text
+from telic.storage.files import plain, write_bytes, write_json, write_text
 
 KEY_NAMES: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -76,6 +76,11 @@ def redact_value(value: Any) -> Any:
 def save_json(path: Path, value: Any) -> None:
     """Atomically write a record or plain data as JSON with keys redacted."""
     write_json(path, redact_value(plain(value)))
+
+
+def save_image(path: Path, data: bytes) -> None:
+    """Atomically write an image."""
+    write_bytes(path, data)
 
 
 def save_text(path: Path, text: str) -> None:

@@ -28,9 +28,9 @@ from telic.core.config import Record
 from telic.core.text import is_dict
 from telic.errors import BadFile, TelicError, UnknownName, UsageError
 from telic.llm.answers import InvalidAnswer, read_answer, without_fence
-from telic.llm.keys import save_json, save_text
+from telic.llm.keys import save_image, save_json, save_text
 from telic.llm.records import ModelUnavailable, RawReply, Request
-from telic.storage.files import TEMPORARY_MARK, read_record, write_bytes
+from telic.storage.files import TEMPORARY_MARK, read_record
 from telic.storage.layout import changed_at
 from telic.storage.reading import parse_json, read_text, without_links
 
@@ -75,7 +75,7 @@ class WorkOrderLine(Record):
 def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
     """Write the files of an order and return the order. The operation is idempotent."""
     for number, image in enumerate(request.images, 1):
-        write_bytes(folder / f"{key}-image-{number}{image.suffix}", image.data)
+        save_image(folder / f"{key}-image-{number}{image.suffix}", image.data)
     order = WorkOrder(
         key=key,
         role=request.role,

@@ -14,7 +14,7 @@ from telic.studies.launch.command import (
     build_command,
     is_secret_name,
     redact_environment,
-    redact_keys,
+    redact_text,
     run_environment,
     shell_problems,
 )
@@ -112,11 +112,11 @@ ORDINARY = (
 def test_secrets_are_known_by_their_names_and_forms():
     assert all(map(is_secret_name, SECRET_NAMES)) and not any(map(is_secret_name, PLAIN_NAMES))
     for secret in KEYS:
-        hidden = redact_keys(f"url=https://x/{secret} more words")
+        hidden = redact_text(f"url=https://x/{secret} more words")
         assert secret not in hidden and hidden.startswith(f"url=https://x/{REDACTED}")
         assert shell_problems((f"--key={secret}",))
     for text in ORDINARY:
-        assert redact_keys(text) == text and not shell_problems((text,))
+        assert redact_text(text) == text and not shell_problems((text,))
     given = {"Z": "1", "MY_TOKEN": "short", "U": "http://ada:pw@host:80/x"}
     assert redact_environment(given) == {
         "MY_TOKEN": REDACTED,

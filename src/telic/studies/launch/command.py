@@ -52,11 +52,15 @@ def is_secret_name(name: str) -> bool:
 
 
 def redact_keys(text: str) -> str:
-    """Redact keys in known formats and random-looking ones. Digests and code remain unchanged."""
-    pieces = set(filter(_is_random, _PIECE.findall(text := _SHAPES.sub(REDACTED, text))))
-    for piece in sorted(pieces, key=len, reverse=True):
-        text = text.replace(piece, REDACTED)
-    return text
+    """Redact keys in known formats. Digests and code remain unchanged."""
+    return _SHAPES.sub(REDACTED, text)
+
+
+def redact_text(text: str) -> str:
+    """Redact keys in known formats and random-looking text. Digests remain unchanged."""
+    return _PIECE.sub(
+        lambda found: REDACTED if _is_random(found[0]) else found[0], redact_keys(text)
+    )
 
 
 def _is_random(piece: str) -> bool:
@@ -70,7 +74,7 @@ def _is_random(piece: str) -> bool:
 def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables sorted, with secrets redacted."""
     return {
-        name: REDACTED if is_secret_name(name) else redact_keys(environment[name])
+        name: REDACTED if is_secret_name(name) else redact_text(environment[name])
         for name in sorted(environment)
     }
 
@@ -292,7 +296,7 @@ def shell_problems(argv: tuple[str, ...]) -> list[str]:
             problems.append(f'"{word}" is a shell operator')
         if re.search(r"[\0\n\r]", word):
             problems.append(f"{word!r} contains a line break or a NUL")
-        if redact_keys(word) != word:
+        if redact_text(word) != word:
             problems.append("an argument looks like a secret; pass it in the environment")
     return problems
 
