@@ -23,11 +23,11 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from telic.jobs._ray_cluster import Letter as RayLetter
+from telic.jobs._ray_cluster import AttemptMessage as RayLetter
 from telic.jobs._ray_cluster import RayJobs, _Task
 from telic.jobs.board import JobBoard
 from telic.jobs.process import BEAT_S
-from telic.jobs.spec import JobAttempt, JobBeat, JobSpec
+from telic.jobs.spec import JobAttempt, JobHeartbeat, JobSpec
 from telic.storage.files import write_json
 
 SILENCE_S = 60.0
@@ -66,7 +66,7 @@ def measure() -> Costs:
                     write_json(board.folder(record.name).record, changed)
 
         start, _ = _timed(settle)
-        alive = JobBeat(time=time.time(), node="node", pid=1).model_dump_json()
+        alive = JobHeartbeat(time=time.time(), node="node", pid=1).model_dump_json()
 
         def hear() -> None:
             for record in records:

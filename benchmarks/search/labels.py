@@ -24,7 +24,7 @@ from telic.core.events import ignore
 from telic.core.seeds import derive
 from telic.errors import UsageError
 from telic.llm import Budget, ModelAnswerError, Models
-from telic.search._language_model import Asker, connect_model, objection
+from telic.search._language_model import PolicyRequester, connect_model, objection
 from telic.search._writer import Prompt, WatchedCandidate, Writer, describe_trace, nearest
 from telic.search.plan import SearchPlan
 from telic.search.records import History, PolicyCandidate
@@ -192,7 +192,7 @@ def _pair(plan: SearchPlan, run: int, candidate: PolicyCandidate) -> LabelPair:
 
 def _ask(plan: SearchPlan, models: Models, pair: LabelPair) -> list[tuple[float, ...]] | None:
     """Return the revisions by the honest and by the moved label; None when one never is valid."""
-    asker = Asker(models, plan.policy.space, pair.run)
+    asker = PolicyRequester(models, plan.policy.space, pair.run)
     welcome = objection(History(confirm=0, keeps_losers=True), may_repeat=True)
     prompts = (pair.honest, pair.moved)
     try:

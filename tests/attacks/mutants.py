@@ -19,7 +19,7 @@ from telic.judges.code import JudgeCode
 from telic.judges.failure_modes import failure_modes
 from telic.rewards.recording import collect
 from telic.rewards.reward import load_reward
-from telic.sandbox.tamper import CodeSeal
+from telic.sandbox.tamper import FunctionSnapshot
 from tests.attacks.grammar import Grammar, corpus, mutate
 from tests.attacks.reach import handed_out, names_of, witnesses
 
@@ -52,7 +52,7 @@ def run(_, payload, channel):
     JudgeCode(files[next(key for key in files if key.startswith("judge"))])(episode, examples.spec)
     honest = numbers(HONEST, recording)
     there = {each.name for each in Path(".").iterdir()} | {"attempt.py"}
-    seal, before = CodeSeal(), witnesses()
+    seal, before = FunctionSnapshot(), witnesses()
     proof = digest(recording, episode)
     counts = {"files": len(files), "attempts": 0, "refused": 0, "errors": 0, "ran": 0}
     effects: list[dict] = []

@@ -29,7 +29,7 @@ from telic.rewards.load import provided_names
 from telic.rewards.recording import collect
 from telic.sandbox._guard import ask
 from telic.sandbox.source import namespace
-from telic.sandbox.tamper import CodeSeal
+from telic.sandbox.tamper import FunctionSnapshot
 
 ENV = "HalfCheetah-v5"
 # Powers of whole numbers may never end; the watch over a silent worker ends them (test_escapes).
@@ -143,7 +143,7 @@ def run(start, payload, channel):
     """Walk, attack, and report what was tried and what changed."""
     rng = random.Random(payload["seed"])
     before = witnesses()
-    seal = CodeSeal()
+    seal = FunctionSnapshot()
     counts = {"asked": 0, "refused": 0, "given": 0, "called": 0, "errors": 0}
     kinds: dict[str, list[str]] = {}
     waiting = list(start.items())

@@ -17,7 +17,7 @@ from telic.authors.composer import (
     next_candidate,
     still_rises,
 )
-from telic.composer.notes import Wish
+from telic.composer.notes import ParsedNote
 from telic.judges.criteria import score
 from telic.judges.verdict import judged, together
 from tests.session.test_loop import MemberScore
@@ -91,9 +91,11 @@ def test_a_training_whose_score_rose_to_the_end_is_given_more_steps():
 
 def test_a_wish_changes_the_reward_or_its_weights():
     made = next_candidate([iteration(1, earned(0.2))], {1: FIRST})
-    wished = apply_wishes(made, [Wish("gently", ("jitters",), SPEED + "\n# gently\n")], ["as told"])
+    wished = apply_wishes(
+        made, [ParsedNote("gently", ("jitters",), SPEED + "\n# gently\n")], ["as told"]
+    )
     assert "# gently" in wished.reward and not any(each.warm for each in wished.variants)
-    plain = apply_wishes(made, [Wish("gently", ("jitters",), None)], ["as told"])
+    plain = apply_wishes(made, [ParsedNote("gently", ("jitters",), None)], ["as told"])
     assert plain.reward == made.reward
     assert plain.variants[1].weights["control"] > made.variants[1].weights.get("control", 0.1)
 

@@ -218,7 +218,9 @@ def test_nobody_listens_to_an_attempt_that_was_given_up(tmp_path, threads):
     launcher._tasks["job"] = task
     beat = json.dumps({"time": 1.0, "node": "n", "pid": 1})
     for attempt in (1, 2):
-        launcher._mailbox.put.remote(ray_cluster.Letter("job", attempt, beat, b"said", None))
+        launcher._mailbox.put.remote(
+            ray_cluster.AttemptMessage("job", attempt, beat, b"said", None)
+        )
     launcher._read_mail()
     assert not (tmp_path / "1.log").exists() and (tmp_path / "2.log").read_text() == "said"
     launcher._tasks.clear()

@@ -50,13 +50,13 @@ def run_allowed(name, source, facts, channel):
 
     from telic.errors import RefusedCode
     from telic.sandbox.source import compile_source, namespace
-    from telic.sandbox.tamper import CodeSeal
+    from telic.sandbox.tamper import FunctionSnapshot
 
     try:
         code = compile_source(source, f"{name}.py", extra_modules=PROVIDED)
     except RefusedCode as error:
         return {"stage": "refused", "reason": str(error), "line": error.line}
-    seal = CodeSeal()
+    seal = FunctionSnapshot()
     scope = namespace(PROVIDED)
     obs, info = np.zeros(4), {"x_velocity": 1.0}
     try:

@@ -9,7 +9,7 @@ import torch
 
 from telic import errors
 from telic.errors import Refused
-from telic.sandbox.tamper import CodeSeal
+from telic.sandbox.tamper import FunctionSnapshot
 
 
 def fake(*_, **__):
@@ -31,7 +31,7 @@ def fake(*_, **__):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_replaced_function_is_noticed(owner, name, place, monkeypatch):
-    seal = CodeSeal()
+    seal = FunctionSnapshot()
     seal.check()
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, fake)
@@ -41,21 +41,21 @@ def test_a_replaced_function_is_noticed(owner, name, place, monkeypatch):
 
 
 def test_replaced_code_inside_a_function_is_noticed(monkeypatch):
-    seal = CodeSeal()
+    seal = FunctionSnapshot()
     monkeypatch.setattr(torch.nn.functional.gumbel_softmax, "__code__", fake.__code__)
     with pytest.raises(Refused, match=r"gumbel_softmax"):
         seal.check()
 
 
 def test_a_removed_function_is_noticed(monkeypatch):
-    seal = CodeSeal()
+    seal = FunctionSnapshot()
     monkeypatch.delattr(np, "sum")
     with pytest.raises(Refused, match=r"numpy\.sum"):
         seal.check()
 
 
 def test_a_changed_setting_is_noticed():
-    seal = CodeSeal()
+    seal = FunctionSnapshot()
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -66,7 +66,7 @@ def test_a_changed_setting_is_noticed():
 
 
 def test_ordinary_use_of_torch_breaks_no_seal():
-    seal = CodeSeal()
+    seal = FunctionSnapshot()
     layer = torch.nn.Linear(3, 3)
     layer(torch.zeros(2, 3)).sum().backward()
     np.linalg.norm(np.zeros(3))

@@ -73,7 +73,7 @@ def at_home() -> Iterator[pytest.MonkeyPatch]:
         # What is the same in every session is computed once for all tests.
         patch.setattr(_context, "_quantities", _quantities_once)
         patch.setattr(Request, "answer_schema", property(lambda asked: _schema_of(asked.answer)))
-        patch.setattr(worker, "CodeSeal", Unsealed)
+        patch.setattr(worker, "FunctionSnapshot", Unsealed)
         yield patch
 
 

@@ -32,7 +32,7 @@ from telic.judges.fusion import extend, fuse, resolve
 from telic.judges.validation import GOOD, Trial
 from telic.judges.verdict import WHOLE, Disagreement, Verdict, unknown
 from telic.judges.vision import (
-    LookFor,
+    VisibleSigns,
     filled,
     look_for_form,
     seen_verdict,
@@ -209,7 +209,7 @@ class VisionJudge:
             found.append((what, Footage(path, self._folder, self._environment)))
         return found
 
-    def _what_to_see(self, spec: EnvSpec) -> dict[str, LookFor]:
+    def _what_to_see(self, spec: EnvSpec) -> dict[str, VisibleSigns]:
         """Return the expected visual evidence of each criterion by title."""
         answer = self._cast.ask(
             "vision_criteria",

@@ -32,7 +32,7 @@ from telic.authors.candidate import (
     worth,
 )
 from telic.composer.compose import compose
-from telic.composer.notes import Wish, read_wish
+from telic.composer.notes import ParsedNote, read_wish
 from telic.core.seeds import derive
 from telic.errors import NotUnderstood
 from telic.judges.criteria import Composition, Criterion
@@ -259,7 +259,7 @@ def still_rises(checkpoints: Sequence[Mapping[str, Any]], end: float | None) -> 
 
 
 def apply_wishes(
-    revision: RewardCandidate, wishes: Sequence[Wish], changes: Sequence[str]
+    revision: RewardCandidate, wishes: Sequence[ParsedNote], changes: Sequence[str]
 ) -> RewardCandidate:
     """Apply the reward and weight changes requested in notes to a revision."""
     reward = next((wish.reward for wish in wishes[::-1] if wish.reward), None)
@@ -320,7 +320,7 @@ class ComposerAuthor:
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
         """Return the next candidate by weight search, applying the notes that are understood."""
         revision = self._revision(history)
-        wishes: list[Wish] = []
+        wishes: list[ParsedNote] = []
         changes: list[str] = []
         intent = self._config.intent
         for note in notes:

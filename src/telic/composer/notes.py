@@ -26,7 +26,7 @@ _FOLLOWED = (
 )
 
 
-class Wish(NamedTuple):
+class ParsedNote(NamedTuple):
     """Parsed note."""
 
     words: str
@@ -37,7 +37,9 @@ class Wish(NamedTuple):
     """reward composed with the wish, or None if unchanged"""
 
 
-def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None = None) -> Wish:
+def read_wish(
+    note: str, intent: str, spec: EnvSpec, reference: Reference | None = None
+) -> ParsedNote:
     """Parse a note. The composed reward keeps tracking the reference motion, if any."""
 
     def unread(why: str) -> NotUnderstood:
@@ -82,7 +84,7 @@ def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None
         raise unread(error.message.rstrip(".")) from None
     if reward is None and not tags:
         raise unread("it would not change the reward")
-    return Wish(words, tags, reward)
+    return ParsedNote(words, tags, reward)
 
 
 def _tags(claim: WordClaim, read: ParsedIntent) -> list[str]:

@@ -93,7 +93,7 @@ class Observable(NamedTuple):
     """whether it starts at 0, so that only nonzero targets have to be reached"""
 
 
-class Want(NamedTuple):
+class ObservedCondition(NamedTuple):
     """Condition on an observable or on the return."""
 
     kind: Literal["near", "above", "below", "reach", "return"]
@@ -196,7 +196,7 @@ class _Reading:
     """Conditions of an intent with their source words."""
 
     def __init__(self, intent: str, spec: EnvSpec) -> None:
-        self.wants: dict[Want, str] = {}
+        self.wants: dict[ObservedCondition, str] = {}
         self.doubts: list[str] = []
         self.known: dict[str, Observable] = {}
         """observables by name, including alternative names"""
@@ -218,7 +218,7 @@ class _Reading:
         data, own = word_table("observed"), {*re.findall(r"[a-z]+", spec.id.lower())}
         entries = [(each, Sense("phrase", "", {"wants": None})) for each in data["opposite"]]
         for row in _known(spec)[1]:
-            wants = tuple(Want(**_tuples(each)) for each in row["wants"])
+            wants = tuple(ObservedCondition(**_tuples(each)) for each in row["wants"])
             entries += [(each, Sense("phrase", "", {"wants": wants})) for each in row["words"]]
         columns = {k: v for k, v in data["columns"].items() if k != "parts"}
         returns = data["returns"] if "env_reward" in spec.info_keys else {}
@@ -240,7 +240,7 @@ class _Reading:
             self.wants = {}
         self.not_understood = tuple(unread)
 
-    def _wants(self, match: Match) -> tuple[Want, ...] | None:
+    def _wants(self, match: Match) -> tuple[ObservedCondition, ...] | None:
         """Return the conditions expressed by a phrase, or None if it is not understood."""
         sense, said = match.senses[0], match.read
         if sense.slot == "phrase":
@@ -253,7 +253,9 @@ class _Reading:
                 self.doubts.append(
                     f"a high return is interpreted as {value:g}, where it counts as solved"
                 )
-            return (Want("return", "return", value, None, f"earns a return of {value:g}"),)
+            return (
+                ObservedCondition("return", "return", value, None, f"earns a return of {value:g}"),
+            )
         # A different verb or unit may be intended: "oscillate the cart", "at 1 Hz".
         words = [token.word for token in self._tokens]
         after = words[match.end : match.end + 1]
@@ -265,7 +267,9 @@ class _Reading:
         want = self._column(sense.value, self.known[said[0]], said[1:])
         return None if want is None else (want,)
 
-    def _column(self, kind: str, what: Observable, said: Sequence[Reading]) -> Want | None:
+    def _column(
+        self, kind: str, what: Observable, said: Sequence[Reading]
+    ) -> ObservedCondition | None:
         """Return a condition on an observable, or None if a number has an incompatible unit."""
         values: list[float] = []
         for each in said:
@@ -275,18 +279,20 @@ class _Reading:
             values.append(each.bare if each.bare is not None else amount.value if amount else 0.0)
         value, tolerance, rule = values[0], values[1:], said[0].rule if kind == "amount" else None
         if rule == "at_least":
-            return Want("above", what.name, value)
+            return ObservedCondition("above", what.name, value)
         # A small angle or speed means a small absolute value.
         if kind == "within" or (rule == "at_most" and what.unit in _SIGNED and value > 0.0):
-            return Want("near", what.name, 0.0, value) if value > 0.0 else None
+            return ObservedCondition("near", what.name, 0.0, value) if value > 0.0 else None
         if rule == "at_most":
-            return Want("below", what.name, value)
+            return ObservedCondition("below", what.name, value)
         if not tolerance and said[0].spread > 0.0:
             factor = value / said[0].bare if said[0].bare else 1.0
-            return Want("near", what.name, value, said[0].spread * factor)
+            return ObservedCondition("near", what.name, value, said[0].spread * factor)
         if not tolerance:
             self.doubts.append(f"near is interpreted as within {what.near:g} of {value:g}")
-        return Want("near", what.name, value, abs(tolerance[0]) if tolerance else what.near)
+        return ObservedCondition(
+            "near", what.name, value, abs(tolerance[0]) if tolerance else what.near
+        )
 
 
 def what_can_be_said(spec: EnvSpec) -> str:
@@ -362,7 +368,7 @@ def _finished(
     return made.model_copy(update={"covered": covered, "dropped": dropped})
 
 
-def _ask(want: Want, known: dict[str, Observable], draft: Draft) -> None:
+def _ask(want: ObservedCondition, known: dict[str, Observable], draft: Draft) -> None:
     """Add the reward terms and criteria of one condition."""
     number = sum(name.startswith(("near", "there", "earned")) for name in draft.names) + 1
     if want.kind == "return":

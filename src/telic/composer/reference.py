@@ -21,7 +21,7 @@ from telic.composer.frames import Frame, ParsedIntent
 from telic.composer.scene import Scene
 from telic.core.config import Record
 from telic.judges import metrics, tracks
-from telic.judges.criteria import JointCourse, Motion, ShownMotion
+from telic.judges.criteria import JointCourse, Motion, PrescribedMotion
 from telic.rewards.node import Expression
 from telic.rewards.signals import Beat
 from telic.rewards.terms import FollowJoints
@@ -73,7 +73,7 @@ class Reference(Record):
         return tuple(course for courses in self.limbs.values() for course in courses)
 
 
-class MotionWish(Record):
+class RequestedMotion(Record):
     """Motion requested by the words of an intent."""
 
     waves: str | None = Field(default=None, description='"left" or "right"; None: no wave')
@@ -81,7 +81,7 @@ class MotionWish(Record):
     hertz: float | None = Field(default=None, description="stride frequency when travelling, Hz")
 
 
-def motion_wanted(parsed: ParsedIntent, scene: Scene) -> MotionWish | None:
+def motion_wanted(parsed: ParsedIntent, scene: Scene) -> RequestedMotion | None:
     """Return the motion requested by an intent, or None if no motion can cover all of it."""
     if {frame.phase for frame in parsed.frames} != {0}:
         return None
@@ -95,7 +95,7 @@ def motion_wanted(parsed: ParsedIntent, scene: Scene) -> MotionWish | None:
             wish["hertz"] = gait.hertz if gait else None
         elif frame.verb not in ("stand", "stop", "sit"):
             return None
-    return MotionWish.model_validate(wish)
+    return RequestedMotion.model_validate(wish)
 
 
 def _waving_side(frame: Frame, scene: Scene) -> str | None:
@@ -175,7 +175,7 @@ def _error_at_rest(course: JointCourse, reference: Reference) -> float:
 # ---- demonstrations
 
 
-def shown_motions(reference: Reference, seconds: float) -> tuple[ShownMotion, ...]:
+def shown_motions(reference: Reference, seconds: float) -> tuple[PrescribedMotion, ...]:
     """Return the motion as a demonstration, and counterexamples with missing or swapped parts."""
     moves = Motion(
         seconds=min(max(seconds, 0.1), 60.0),
@@ -206,7 +206,7 @@ def shown_motions(reference: Reference, seconds: float) -> tuple[ShownMotion, ..
             shown.append(("stays where it is", stays, legs))
         shown.append(("steps on the spot", stays, {}))
     return tuple(
-        ShownMotion(
+        PrescribedMotion(
             name=name,
             motion=motion,
             joints=tuple({**whole, **changes}.values()),

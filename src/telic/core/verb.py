@@ -5,7 +5,7 @@
         every: bool = option("Also list Gymnasium's other ids.", "--all", default=False)
 
     @verb(EnvsRequest)
-    def envs(request: EnvsRequest) -> Shown[list[EnvSummary]]:
+    def envs(request: EnvsRequest) -> VerbResult[list[EnvSummary]]:
         '''List environments, or describe one.'''
 
 In Python, `envs("Ant-v5", every=True)` takes the fields of the request. The command line, the MCP
@@ -129,7 +129,7 @@ def verb(
 
 
 @dataclass(frozen=True)
-class Shown(Generic[Result]):
+class VerbResult(Generic[Result]):
     """Result that consists of plain data or records, with display settings."""
 
     data: Result

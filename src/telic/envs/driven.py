@@ -210,10 +210,10 @@ class RobotTask(CustomTask):
         self._illegal = torch.tensor(illegal, dtype=torch.long, device=sim.device)
         watched = arguments.terminate_when_unhealthy and bool(illegal)
         self._forces = sim.field("cfrc_ext") if watched else None
-        self.board: Board | None = None
+        self.board: TerrainMap | None = None
         if arguments.terrain != "flat":
             laid = terrain(ground_in(arguments.model_dump()), standing_m(model))
-            self.board = Board(laid, like, arguments.terrain_start == "foot")
+            self.board = TerrainMap(laid, like, arguments.terrain_start == "foot")
         self.readers = {
             HEIGHT: partial(self._ground, "height"),
             STEP: partial(self._ground, "size"),
@@ -428,7 +428,7 @@ def _blocks(arguments: RobotArguments, actuators: tuple[str, ...]) -> dict[str, 
 # ---- terrain
 
 
-class Board:
+class TerrainMap:
     """Terrain heights, and initial positions chosen by a curriculum over terrain fields."""
 
     def __init__(self, board: Terrain, like: Tensor, starts_at_foot: bool) -> None:

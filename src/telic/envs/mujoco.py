@@ -167,7 +167,7 @@ class MujocoEnv(VecEnv):
     def foreseeing(self) -> Generator[None]:
         """Sample the next initial states once for the enclosed steps. See `VecEnv.foreseeing`."""
         if self.device.type != "cpu":  # on a CPU, initial states are always sampled in blocks
-            starts = _Starts(self.task.start, self._seed, self._episode + 1, _FORESEEN)
+            starts = _InitialStates(self.task.start, self._seed, self._episode + 1, _FORESEEN)
             self._foreseen = starts.within
         try:
             yield
@@ -204,7 +204,7 @@ class MujocoEnv(VecEnv):
 
     def _plant(self, seed: Tensor) -> None:
         self._seed = seed
-        self._blocks: _Starts | None = None
+        self._blocks: _InitialStates | None = None
         self._foreseen: Callable[[Tensor], State] | None = None
 
     def _start(self, mask: Tensor) -> None:
@@ -224,7 +224,7 @@ class MujocoEnv(VecEnv):
         if self.device.type != "cpu":  # indexing a block would force a synchronization
             return self.task.start(self._seed, episode)
         if self._blocks is None:
-            self._blocks = _Starts(self.task.start, self._seed, episode, _AHEAD)
+            self._blocks = _InitialStates(self.task.start, self._seed, episode, _AHEAD)
         return self._blocks.at(episode)
 
     def _ending(
@@ -287,7 +287,7 @@ class MujocoEnv(VecEnv):
         )
 
 
-class _Starts:
+class _InitialStates:
     """Cache of initial states, sampled in blocks of future episodes.
 
     Sampling takes about a hundred small operations, expensive if a few episodes end at every step.

@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from telic.errors import BadFile, MissingExtra, Refused
-from telic.jobs.spec import AttemptEnd, AttemptReport, JobBeat, JobFolder, JobSpec
+from telic.jobs.spec import AttemptEnd, AttemptReport, JobFolder, JobHeartbeat, JobSpec
 from telic.jobs.worker import keep_beat, run_attempt
 from telic.storage.files import TEMPORARY_MARK, read_json, write_bytes, write_json
 from telic.storage.keys import BEGUN, sign_folder
@@ -39,32 +39,32 @@ _REMOVED = ".removed.json"
 _STEADY_DATE = (1980, 1, 1, 0, 0, 0)
 
 
-class Letter(NamedTuple):
+class AttemptMessage(NamedTuple):
     """Message from a running or finished attempt."""
 
     name: str
     attempt: int
     beat: str
-    """a JobBeat as JSON"""
+    """a JobHeartbeat as JSON"""
     log: bytes
     """output printed since the previous letter"""
     parcel: bytes | None
     """files changed since the previous letter"""
 
 
-class Mailbox:
+class MessageRelay:
     """Actor that passes messages between attempts and the driver."""
 
     def __init__(self) -> None:
-        self._letters: list[Letter] = []
+        self._letters: list[AttemptMessage] = []
         self._stopping: set[str] = set()
 
-    def put(self, letter: Letter) -> bool:
+    def put(self, letter: AttemptMessage) -> bool:
         """Store a message for the driver, and return whether the attempt must end."""
         self._letters.append(letter)
         return f"{letter.name}/{letter.attempt}" in self._stopping
 
-    def take(self) -> list[Letter]:
+    def take(self) -> list[AttemptMessage]:
         """Return and clear the stored messages."""
         letters, self._letters = self._letters, []
         return letters
@@ -91,7 +91,7 @@ class RayJobs:
             _connect(self._ray, address)
         # Twice the number of CPUs, so that a job is queued when a processor becomes free.
         self.room = 2 * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
-        self._mailbox = self._ray.remote(Mailbox).options(num_cpus=0, resources=_HEAD).remote()
+        self._mailbox = self._ray.remote(MessageRelay).options(num_cpus=0, resources=_HEAD).remote()
         self._run = self._ray.remote(attempt_elsewhere)
         self._tasks: dict[str, _Task] = {}
         self._ready: set[Any] = set()
@@ -176,8 +176,8 @@ class RayJobs:
             if task is not None and task.attempt == letter.attempt:
                 self._deliver(letter, task)
 
-    def _deliver(self, letter: Letter, task: _Task) -> None:
-        beat = JobBeat.model_validate_json(letter.beat)
+    def _deliver(self, letter: AttemptMessage, task: _Task) -> None:
+        beat = JobHeartbeat.model_validate_json(letter.beat)
         if letter.log:
             with task.folder.log(letter.attempt).open("ab") as log:
                 log.write(letter.log)
@@ -231,32 +231,34 @@ def _ray() -> Any:
 # ---------------------------------------------------------------------------- on a node
 
 
-def attempt_elsewhere(text: str, content: bytes, attempt: int, mailbox: Any) -> tuple[str, Letter]:
+def attempt_elsewhere(
+    text: str, content: bytes, attempt: int, mailbox: Any
+) -> tuple[str, AttemptMessage]:
     """Run an attempt on this node, and return its end and its last message."""
     ray = _ray()
     spec = JobSpec.model_validate_json(text)
     node = str(ray.get_runtime_context().get_node_id())[:8]
     with _own_folder(spec.name) as (own, lock):
         unpack(content, own)
-        mail = _Mail(spec, own, attempt)
+        mail = _UnsentOutput(spec, own, attempt)
         cwd = own if spec.sends or spec.folder is not None else Path(spec.cwd)
         if spec.folder is not None:
             (own / spec.folder).mkdir(parents=True, exist_ok=True)
 
-        def beat(alive: JobBeat) -> bool:
+        def beat(alive: JobHeartbeat) -> bool:
             return bool(ray.get(mailbox.put.remote(mail.letter(alive))))
 
         # Ray sets this variable; a job must compute as it would locally.
         os.environ.pop("OMP_NUM_THREADS", None)
         with mail.log.open("ab") as log:
             end = run_attempt(spec, cwd, log, beat, node=node, holds=(lock,))
-        last = mail.letter(JobBeat(time=time.time(), node=node, pid=os.getpid()))
+        last = mail.letter(JobHeartbeat(time=time.time(), node=node, pid=os.getpid()))
         if last.parcel is None and spec.folder is not None:
             end = end.model_copy(update={"error": "its files kept changing"})
         return end.model_dump_json(), last
 
 
-class _Mail:
+class _UnsentOutput:
     """Output and files of an attempt that have not been sent yet."""
 
     def __init__(self, spec: JobSpec, cwd: Path, attempt: int) -> None:
@@ -267,7 +269,7 @@ class _Mail:
         self._known: Marks = marks_of(cwd, self._parts)
         self._read = 0
 
-    def letter(self, beat: JobBeat) -> Letter:
+    def letter(self, beat: JobHeartbeat) -> AttemptMessage:
         """Return the changes since the previous message."""
         printed = b""
         if self.log.exists():
@@ -279,7 +281,9 @@ class _Mail:
         if parcel is not None:
             self._known = parcel.marks
         content = parcel.content if parcel is not None else None
-        return Letter(self._spec.name, self._attempt, beat.model_dump_json(), printed, content)
+        return AttemptMessage(
+            self._spec.name, self._attempt, beat.model_dump_json(), printed, content
+        )
 
 
 @contextmanager

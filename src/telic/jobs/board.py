@@ -9,7 +9,7 @@ from pathlib import Path
 from telic.core.config import Record
 from telic.errors import Refused, UnknownName
 from telic.jobs.process import ProcessId
-from telic.jobs.spec import JOBS, JobBeat, JobFolder, JobRecord, JobSpec
+from telic.jobs.spec import JOBS, JobFolder, JobHeartbeat, JobRecord, JobSpec
 from telic.storage.files import read_record, write_json, write_text
 from telic.storage.locks import taking_turns
 from telic.storage.reading import log_end, read_text
@@ -18,7 +18,7 @@ INTERRUPTED = "interrupted"
 """state of a job whose driver has ended; repeating the request resumes it"""
 
 
-class JobLine(Record):
+class JobRow(Record):
     """One row of the job list."""
 
     job: str
@@ -89,7 +89,7 @@ class JobBoard:
         """Return the file that stores the latest job with a key, so that lookups read one file."""
         return self.path / "keys" / key
 
-    def lines(self) -> list[JobLine]:
+    def lines(self) -> list[JobRow]:
         """Return all jobs, newest first."""
         folders = [JobFolder(path.parent) for path in self.path.glob("*/job.json")]
         return sorted(map(_line, folders), key=lambda line: line.created, reverse=True)
@@ -105,7 +105,7 @@ class JobBoard:
         path = folder.log(attempts[-1].number) if attempts else folder.log(1)
         return log_end(path) if path.exists() else ""
 
-    def stop(self, name: str) -> JobLine:
+    def stop(self, name: str) -> JobRow:
         """Ask a job to save and stop. A job without a driver stops immediately."""
         folder = self.find(name)
         record = read_record(folder.record, JobRecord)
@@ -117,7 +117,7 @@ class JobBoard:
         return _line(folder)
 
 
-def chosen_job(name: str, lines: Sequence[JobLine]) -> str:
+def chosen_job(name: str, lines: Sequence[JobRow]) -> str:
     """Return the full name of a job from its name, a prefix, or `latest`. Raises UnknownName."""
     names = [line.job for line in lines]
     chosen = names[:1] if name == "latest" else [each for each in names if each == name]
@@ -127,16 +127,16 @@ def chosen_job(name: str, lines: Sequence[JobLine]) -> str:
     return chosen[0]
 
 
-def _line(folder: JobFolder) -> JobLine:
+def _line(folder: JobFolder) -> JobRow:
     record = read_record(folder.record, JobRecord)
     spec = read_record(folder.spec, JobSpec)
     last = record.attempts[-1] if record.attempts else None
     node = last.node if last else None
     if node is None and last is not None and folder.beat(last.number).exists():
-        node = read_record(folder.beat(last.number), JobBeat).node
+        node = read_record(folder.beat(last.number), JobHeartbeat).node
     running_s = time.time() - last.started if last and last.seconds is None else 0.0
     is_lost = not record.is_over and not record.is_driven
-    return JobLine(
+    return JobRow(
         job=record.name,
         place=record.place,
         state=INTERRUPTED if is_lost else record.state,

@@ -75,7 +75,7 @@ class JobSpec(Record):
         return [sys.executable if first == PYTHON else first, *rest]
 
 
-class JobBeat(Record):
+class JobHeartbeat(Record):
     """A heartbeat of an attempt."""
 
     time: float

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from telic.jobs.process import Process
-from telic.jobs.spec import AttemptEnd, AttemptReport, JobBeat, JobFolder, JobSpec
+from telic.jobs.spec import AttemptEnd, AttemptReport, JobFolder, JobHeartbeat, JobSpec
 from telic.storage.files import TEMPORARY_MARK, read_record, write_json
 
 
@@ -29,7 +29,7 @@ def run_attempt_in(path: str, attempt: int) -> int:
     folder = JobFolder(Path(path))
     spec = read_record(folder.spec, JobSpec)
 
-    def beat(alive: JobBeat) -> bool:
+    def beat(alive: JobHeartbeat) -> bool:
         keep_beat(folder.beat(attempt), alive)
         return folder.stop.exists()
 
@@ -39,7 +39,7 @@ def run_attempt_in(path: str, attempt: int) -> int:
     return 1 if end.code is None else end.code
 
 
-def keep_beat(path: Path, beat: JobBeat) -> None:
+def keep_beat(path: Path, beat: JobHeartbeat) -> None:
     """Write a heartbeat without syncing, because it is not needed after a power failure."""
     fresh = path.with_name(f"{TEMPORARY_MARK}{path.name}")
     fresh.write_text(beat.model_dump_json())
@@ -58,7 +58,7 @@ def run_attempt(
     spec: JobSpec,
     cwd: Path,
     log: IO[bytes],
-    beat: Callable[[JobBeat], bool],
+    beat: Callable[[JobHeartbeat], bool],
     *,
     node: str | None = None,
     holds: tuple[int, ...] = (),
@@ -79,7 +79,7 @@ def run_attempt(
         return AttemptEnd(code=None, seconds=0.0, node=node, error=why)
 
     def is_asked() -> bool:
-        return beat(JobBeat(time=time.time(), node=node, pid=process.pid))
+        return beat(JobHeartbeat(time=time.time(), node=node, pid=process.pid))
 
     with signals_noted() as signalled:
         was_stopped = process.supervise(lambda: is_asked() or bool(signalled))

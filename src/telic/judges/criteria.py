@@ -108,7 +108,7 @@ class JointCourse(Record):
     terms: tuple[FiniteFloat, ...] = Field(min_length=1, description="radians or metres")
 
 
-class ShownMotion(Record):
+class PrescribedMotion(Record):
     """Motion with prescribed joint positions, for a reference motion or a look-alike."""
 
     name: str
@@ -168,7 +168,7 @@ class Composition(Record):
     """words covered by each criterion; empty if the author gives none"""
     motions: tuple[Motion, ...] = ()
     """scripted demonstration for validating reward and judge; empty if there is none"""
-    shown: tuple[ShownMotion, ...] = ()
+    shown: tuple[PrescribedMotion, ...] = ()
     """reference motion and look-alikes, demonstrated instead of `motions`"""
     fine: tuple[str, ...] = ()
     """failure modes that are acceptable for this intent, such as standing still"""

@@ -39,7 +39,7 @@ Tag = Literal[
 ]
 
 
-class LookFor(Record):
+class VisibleSigns(Record):
     """Visible signs of one criterion."""
 
     visible: str = Field(min_length=1, description="visible evidence that it is satisfied")
@@ -50,7 +50,7 @@ class LookFor(Record):
     )
 
 
-class Sighting(Record):
+class VisualEvidence(Record):
     """Evidence for one criterion in the pictures."""
 
     evidence: str = Field(min_length=1, description="one sentence: what is visible, and when")
@@ -74,7 +74,7 @@ class Sighting(Record):
         return None if self.tenths is None else self.tenths / 10
 
 
-class WholeSighting(Sighting):
+class OverallEvidence(VisualEvidence):
     """Evidence for the intent as a whole."""
 
     tags: tuple[Tag, ...] = Field(default=(), description="what is lacking, worst first")
@@ -88,12 +88,12 @@ def _names(criteria: Sequence[str]) -> dict[str, str]:
 
 def look_for_form(criteria: Sequence[str], quantities: Sequence[str]) -> type[Record]:
     """Create the form to complete before watching an episode, with one field per criterion."""
-    part = LookFor
+    part = VisibleSigns
     if quantities:
         choice: Any = StrEnum("Quantity", {each: each for each in quantities})
-        words = LookFor.model_fields["measure"].description
+        words = VisibleSigns.model_fields["measure"].description
         measure: dict[str, Any] = {"measure": (choice | None, Field(None, description=words))}
-        part = create_model("LookFor", __base__=LookFor, **measure)
+        part = create_model("VisibleSigns", __base__=VisibleSigns, **measure)
     names = _names(criteria)
     fields: dict[str, Any] = {names[title]: (part, Field(description=title)) for title in criteria}
     return create_model("LookForAll", __base__=Record, **fields)
@@ -102,7 +102,7 @@ def look_for_form(criteria: Sequence[str], quantities: Sequence[str]) -> type[Re
 def sighting_form(criteria: Sequence[str]) -> type[Record]:
     """Create the form for an episode, with a field per criterion and one for the whole intent."""
     fields: dict[str, Any] = {
-        name: (WholeSighting if title == WHOLE else Sighting, Field(description=title))
+        name: (OverallEvidence if title == WHOLE else VisualEvidence, Field(description=title))
         for title, name in _names(criteria).items()
     }
     return create_model("Sightings", __base__=Record, **fields)
@@ -123,7 +123,7 @@ def seen_verdict(forms: Sequence[Record], criteria: Sequence[str]) -> Verdict:
     answers = [filled(form, criteria) for form in forms]
     seen: list[Seen] = []
     for title in (*criteria, WHOLE):
-        sightings: list[Sighting] = [answer[title] for answer in answers]
+        sightings: list[VisualEvidence] = [answer[title] for answer in answers]
         scores = [sighting.score for sighting in sightings if sighting.score is not None]
         score = median_low(scores) if scores else None
         stands = next(sighting for sighting in sightings if sighting.score == score)

@@ -31,7 +31,7 @@ from telic.mcp._workplace import (
     RECORDS,
     STARTS,
     Call,
-    NoForm,
+    NoConfirmation,
     Server,
     Typed,
     add_tool,
@@ -211,9 +211,11 @@ def _asking(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
 
     question = guarded(_signed(work_out, tool, verb, Asking, name=f"{tool.name}_question"))
 
-    def show(call: Call, asking: Annotated[Asking, Resolve(question)]) -> Elicit[Typed] | NoForm:
+    def show(
+        call: Call, asking: Annotated[Asking, Resolve(question)]
+    ) -> Elicit[Typed] | NoConfirmation:
         if asking.question is None or not asking.needs_person:
-            return NoForm()
+            return NoConfirmation()
         return ask(call, asking.question)
 
     show.__annotations__["asking"] = Annotated[Asking, Resolve(question)]

@@ -155,18 +155,18 @@ class Typed(BaseModel):
     code: str = Field(title="Code", description="The letters at the end of the question.")
 
 
-class NoForm(BaseModel):
+class NoConfirmation(BaseModel):
     """Raised if no form is shown because none is required or the client cannot show all of it."""
 
 
-def ask(call: Call, question: Question) -> Elicit[Typed] | NoForm:
+def ask(call: Call, question: Question) -> Elicit[Typed] | NoConfirmation:
     """Return the form for a question, or NoForm if the client cannot show all of it."""
     client = call.client_capabilities
     declared = None if client is None else client.elicitation
     if declared is None or (declared.form is None and declared.url is not None):
-        return NoForm()
+        return NoConfirmation()
     if len(question.text) > _MOST_SHOWN:  # a person must see all of it
-        return NoForm()
+        return NoConfirmation()
     return Elicit(f"{question.text}\n\nType {_code(call, question)} to agree.", Typed)
 
 
@@ -179,7 +179,7 @@ def consent_to(call: Call, question: Question, answer: object) -> Consent | None
     typed: object = getattr(answer, "data", None)
     if not isinstance(answer, AcceptedElicitation):
         typed = None
-    if isinstance(typed, NoForm):
+    if isinstance(typed, NoConfirmation):
         return None
     if not isinstance(typed, Typed):
         raise GateRefused("E_NOT_CONFIRMED", "The person declined; nothing was recorded.")

@@ -22,7 +22,13 @@ from telic.motions._figure import SIDES, RobotFigure, Side, person_points
 from telic.motions.checks import frame_jump, runs
 from telic.motions.clip import HumanTrack, MotionClip, MotionOrigin
 from telic.motions.formats._track import SkeletonTrack
-from telic.motions.kinematics import PointGoal, PoseBatch, TurnGoal, Wishes, solve_trajectory
+from telic.motions.kinematics import (
+    KinematicGoals,
+    PointGoal,
+    PoseBatch,
+    TurnGoal,
+    solve_trajectory,
+)
 from telic.motions.robot import MotionRobot
 
 _FPS = 50.0
@@ -70,7 +76,7 @@ def retarget(
         root[:, 1] = float(robot.home.root_pos[1])
     start = PoseBatch(root, quat.clone(), figure.bent().expand(frames, -1).clone())
     goals, turns = _goals(person, figure)
-    wishes = Wishes(tuple(goals), tuple(turns), near_weight=0.03, margin=0.01)
+    wishes = KinematicGoals(tuple(goals), tuple(turns), near_weight=0.03, margin=0.01)
     poses = solve_trajectory(robot, start, wishes, _FPS)
     root_pos = poses.root_pos.numpy()
     shift = root_pos[0] * (1, "y" in robot.facts.root.moves, 0)

@@ -25,7 +25,13 @@ from telic.motions._figure import SIDES, RobotFigure, Side, person_like
 from telic.motions.clip import MotionClip, MotionOrigin, Split
 from telic.motions.families import FPS, Footing, Measures, MotionFamily, MotionPlan, Parameters
 from telic.motions.families import families as all_families
-from telic.motions.kinematics import PointGoal, PoseBatch, TurnGoal, Wishes, solve_trajectory
+from telic.motions.kinematics import (
+    KinematicGoals,
+    PointGoal,
+    PoseBatch,
+    TurnGoal,
+    solve_trajectory,
+)
 from telic.motions.library import LibraryWriter, MotionLibrary, head_for
 from telic.motions.robot import MotionRobot
 from telic.robots.catalogue import cache_folder
@@ -229,7 +235,7 @@ class _Maker:
         start = PoseBatch(root_pos, root_quat, near)
         feet = [self._foot(plan, side) for side in SIDES]
         hands, turns = self._upper(plan, root_pos, root_quat)
-        wishes = Wishes(
+        wishes = KinematicGoals(
             points=(*(point for point, _ in feet), *hands),
             turns=(*(turn for _, turn in feet), *turns),
             near_weight=0.01,

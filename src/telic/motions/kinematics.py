@@ -270,7 +270,7 @@ class TurnGoal(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class KinematicGoals:
     """Goals and regularization of an inverse kinematics problem."""
 
     points: tuple[PointGoal, ...] = ()
@@ -283,7 +283,7 @@ class Wishes:
 
 
 def solve_trajectory(
-    robot: MotionRobot, start: PoseBatch, wishes: Wishes, fps: float, iterations: int = 24
+    robot: MotionRobot, start: PoseBatch, wishes: KinematicGoals, fps: float, iterations: int = 24
 ) -> PoseBatch:
     """Solve inverse kinematics of a trajectory with continuous joint motion.
 
@@ -313,7 +313,7 @@ class _Window:
     """Window of frames solved jointly by Levenberg-Marquardt on a banded system."""
 
     def __init__(
-        self, robot: MotionRobot, wishes: Wishes, part: slice, near: Tensor, pinned: int
+        self, robot: MotionRobot, wishes: KinematicGoals, part: slice, near: Tensor, pinned: int
     ) -> None:
         self.kinematics, self.near, self.near_weight = robot.kinematics, near, wishes.near_weight
         self.pinned = pinned

@@ -24,7 +24,7 @@ _SHADOW_LIFT = 2e-3  # height above the floor, in robot radii
 _LIGHT = look.LIGHT_DIRECTION / np.linalg.norm(look.LIGHT_DIRECTION)
 
 
-class PainterBroken(Exception):
+class RenderBackendError(Exception):
     """Raised if the rendering backend fails. Another backend may work."""
 
 
@@ -127,7 +127,7 @@ def _broken_by_drivers() -> Generator[None]:
     try:
         yield
     except Exception as error:  # drivers may raise any exception
-        raise PainterBroken(f"{type(error).__name__}: {error}") from error
+        raise RenderBackendError(f"{type(error).__name__}: {error}") from error
 
 
 class RayPainter:

@@ -41,7 +41,7 @@ def run(
     """Render the jobs. Without jobs, only test the backend."""
     if isinstance(jobs, str):
         return {"broken": jobs}
-    from telic.rendering._painters import PainterBroken
+    from telic.rendering._painters import RenderBackendError
     from telic.rendering.replay import Stage, draw_job
 
     for name in ("SDL_VIDEODRIVER", "PYGLFW_LIBRARY"):
@@ -61,7 +61,7 @@ def run(
             drawn = draw_job(stage, job, progress)
             channel.send({"job": number, "rendering": drawn.model_dump(mode="json")})
         stage.close()
-    except PainterBroken as error:
+    except RenderBackendError as error:
         return {"broken": str(error)}
     except _Stopped:
         pass

@@ -19,7 +19,7 @@ from PIL import Image
 from telic.core.seeds import derive
 from telic.errors import BadEnvironment, TelicError
 from telic.rendering._camera import Camera, height_marks, place_cameras
-from telic.rendering._painters import GlPainter, PainterBroken, RayPainter
+from telic.rendering._painters import GlPainter, RayPainter, RenderBackendError
 from telic.rendering.job import Rendering, RenderJob, StillRow
 from telic.rendering.look import load_dressed
 from telic.rendering.media import (
@@ -55,7 +55,7 @@ def import_environments(jobs: Sequence[RenderJob]) -> None:
 
 
 def draw_job(stage: Stage, job: RenderJob, progress: Callable[[int, int], None]) -> Rendering:
-    """Render one job. Raises PainterBroken if the backend fails."""
+    """Render one job. Raises RenderBackendError if the backend fails."""
     try:
         trajectory = read_trajectory(job.trajectory, (job.env, job.env_args))
         if not len(trajectory):
@@ -63,7 +63,7 @@ def draw_job(stage: Stage, job: RenderJob, progress: Callable[[int, int], None])
         _write(stage, job, trajectory, progress)
         way = "gymnasium" if model_file(trajectory.facts) is None else stage.backend
         return Rendering(output=job.output, backend=way)
-    except PainterBroken:
+    except RenderBackendError:
         raise
     except Exception as error:  # a failed job must not affect the next ones
         reason = str(error) if isinstance(error, TelicError) else f"{type(error).__name__}: {error}"
@@ -204,7 +204,7 @@ class Stage:
         return [(key, ", ".join(names)) for key, names in colours.items()]
 
     def try_out(self) -> None:
-        """Render a small test image. Raises PainterBroken if that fails."""
+        """Render a small test image. Raises RenderBackendError if that fails."""
         model = mujoco.MjModel.from_xml_string(_PROBE_MODEL)
         data = mujoco.MjData(model)
         mujoco.mj_forward(model, data)
@@ -212,7 +212,7 @@ class Stage:
         picture = painter.paint(data, Camera(np.zeros(3), 4.0, 90.0, -20.0))
         painter.close()
         if picture.std() < 1:
-            raise PainterBroken("it renders an empty image")
+            raise RenderBackendError("it renders an empty image")
 
     def close(self) -> None:
         """Free the painter."""

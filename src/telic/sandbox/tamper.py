@@ -42,7 +42,7 @@ class _Owner(NamedTuple):
     inherited: frozenset[str]
 
 
-class CodeSeal:
+class FunctionSnapshot:
     """Recorded state of functions and settings, to detect changes."""
 
     def __init__(self) -> None:

@@ -48,7 +48,7 @@ class ModelProposer(Proposer):
 
     name = "llm"
 
-    def __init__(self, asker: Asker, writer: Writer, plan: SearchPlan, seed: int) -> None:
+    def __init__(self, asker: PolicyRequester, writer: Writer, plan: SearchPlan, seed: int) -> None:
         super().__init__(plan.task, plan.policy, seed)
         self._asker, self._writer, self._switches = asker, writer, plan.switches
         self.at_once = plan.switches.candidates
@@ -100,7 +100,7 @@ class ModelCritic:
 
     name = "critic"
 
-    def __init__(self, asker: Asker, writer: Writer, switches: Switches) -> None:
+    def __init__(self, asker: PolicyRequester, writer: Writer, switches: Switches) -> None:
         self._asker, self._writer, self._switches = asker, writer, switches
 
     def revise(self, view: SearchView, watched: WatchedCandidate) -> PolicyProposal:
@@ -154,7 +154,7 @@ class Hybrid(Proposer):
             self._numeric.inject([np.array(params) for params in policies])
 
 
-class Asker:
+class PolicyRequester:
     """Client that requests policies from a model for one run."""
 
     def __init__(self, models: Models, space: Space, run: int) -> None:

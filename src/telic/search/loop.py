@@ -18,7 +18,7 @@ from telic.core.seeds import derive
 from telic.core.stats import paired_greater
 from telic.errors import ConfigError
 from telic.llm import Models
-from telic.search._language_model import Asker, Hybrid, ModelCritic, ModelProposer
+from telic.search._language_model import Hybrid, ModelCritic, ModelProposer, PolicyRequester
 from telic.search._writer import WatchedCandidate, Writer, describe_behaviour
 from telic.search.config import Switches
 from telic.search.plan import SearchPlan
@@ -96,7 +96,7 @@ class SearchRun:
         self._critic: ModelCritic | None = None
         self._model_name: str | None = None
         if models is not None:
-            asker = Asker(models, plan.policy.space, number)
+            asker = PolicyRequester(models, plan.policy.space, number)
             writer = Writer(plan)
             self._model = ModelProposer(asker, writer, plan, self.seed)
             self._model_name = asker.model

@@ -72,7 +72,7 @@ from telic.session.evidence import SessionJournal, record_end
 from telic.session.labels import vetoed_before
 from telic.session.records import (
     ONE_SEED,
-    Ending,
+    SessionOutcome,
     SessionSummary,
     ending_of_pass,
     outcome_words,
@@ -238,7 +238,7 @@ def _run_loop(work: SessionWork) -> SessionSummary:
     """Run the session, or resume an interrupted one."""
     config, folder, control = work.config, work.folder, work.control
     work.records.begin()
-    tries = _Tries(work, inherited(folder))
+    tries = _SessionParts(work, inherited(folder))
     try:
         wanted = work.records.step(folder.asked, MeasurableIntent, work.author.read)
         work.emit(wanted)
@@ -248,16 +248,16 @@ def _run_loop(work: SessionWork) -> SessionSummary:
         tries.written = work.records.step(folder.author, Composition, partial(_write, work, wanted))
         write_text(folder.judge, tries.written.judge)
         if reasons := _not_worth_training(folder):
-            return _finish(work, tries, Ending("unproven", reasons))
+            return _finish(work, tries, SessionOutcome("unproven", reasons))
         work.emit(session_forecast(config, tries.written.steps, folder.path.parent))
         loop = Loop(
             work.records, tries, iterations=config.iterations, safe_point=control.safe_point
         )
         if loop.run() == _PASSED:
             return _finish_passed(work, tries)
-        return _finish(work, tries, Ending("not_passed"))
+        return _finish(work, tries, SessionOutcome("not_passed"))
     except (SessionStopped, AllowanceUsedUp, BudgetExceeded, Cancelled) as ended:
-        return _finish(work, tries, Ending("stopped"), ended)
+        return _finish(work, tries, SessionOutcome("stopped"), ended)
 
 
 def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
@@ -286,7 +286,7 @@ def _not_worth_training(folder: SessionFolder) -> tuple[str, ...]:
     return () if trial is None else trial.untrusted
 
 
-class _Tries:
+class _SessionParts:
     """Steps of the session loop, which tries rewards one after another."""
 
     candidate_type, verdict_type = RewardCandidate, SessionIteration
@@ -367,7 +367,7 @@ def _with_phase(candidate: RewardCandidate) -> RewardCandidate:
     return candidate.model_copy(update={"env_args": {**candidate.env_args, **phase}})
 
 
-def _finish_passed(work: SessionWork, tries: _Tries) -> SessionSummary:
+def _finish_passed(work: SessionWork, tries: _SessionParts) -> SessionSummary:
     """End a session whose last iteration passed. Renders videos during certification."""
     passed, written, config = tries.history[-1], tries.written, work.config
     candidate = read_record(work.folder.iteration(passed.number).candidate, RewardCandidate)
@@ -414,8 +414,8 @@ def _open_objections(written: Composition, reward: str) -> tuple[str, ...]:
 
 def _finish(
     work: SessionWork,
-    tries: _Tries,
-    ending: Ending,
+    tries: _SessionParts,
+    ending: SessionOutcome,
     ended: TelicError | None = None,
     is_drawn: Callable[[SessionIteration | None], bool] = lambda best: False,
 ) -> SessionSummary:

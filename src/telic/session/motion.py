@@ -19,7 +19,7 @@ from telic.authors.request import SessionConfig
 from telic.composer.compose import compose
 from telic.composer.observed import is_observed
 from telic.composer.reader import parse
-from telic.composer.reference import MotionWish, Reference, motion_wanted
+from telic.composer.reference import Reference, RequestedMotion, motion_wanted
 from telic.composer.scene import Scene
 from telic.envs.catalogue import describe
 from telic.envs.spec import EnvSpec
@@ -71,7 +71,7 @@ def composed(config: SessionConfig, criteria: tuple[Criterion, ...] | None = Non
     return compose(config.intent, spec, criteria or config.criteria, chosen(config, spec))
 
 
-def _wish(intent: str, spec: EnvSpec) -> MotionWish | None:
+def _wish(intent: str, spec: EnvSpec) -> RequestedMotion | None:
     """Extract the requested motion, or None if there is none or the intent cannot be parsed."""
     try:
         if is_observed(intent, spec):
@@ -90,7 +90,7 @@ def _clip(robot: MotionRobot, family: str, *parameters: tuple[str, float]) -> Mo
     return make_clip(robot, family, dict(parameters), name=family)
 
 
-def _made(robot: MotionRobot, wish: MotionWish, family: str | None) -> Reference:
+def _made(robot: MotionRobot, wish: RequestedMotion, family: str | None) -> Reference:
     name = family or ("walk_wave" if wish.forward_mps else "wave")
     able = family_names(robot)
     if name not in able:
@@ -123,7 +123,7 @@ def _made(robot: MotionRobot, wish: MotionWish, family: str | None) -> Reference
 # ---- library motions
 
 
-def _found(robot: MotionRobot, place: Path, wish: MotionWish) -> Reference:
+def _found(robot: MotionRobot, place: Path, wish: RequestedMotion) -> Reference:
     if (place / "library.json").is_file():
         library, name = MotionLibrary.open(place), None
     elif (place.parent / "library.json").is_file():

@@ -53,7 +53,7 @@ _WAITS: dict[Reason, SessionState] = {
 _CLAIMS = (*PASSES, "claimed")
 
 
-class Ending(NamedTuple):
+class SessionOutcome(NamedTuple):
     """Outcome of a session, with reasons if it is not an unqualified pass."""
 
     outcome: Outcome
@@ -69,13 +69,13 @@ def ending_of_pass(
     limits: Sequence[str],
     *,
     accept_partial: bool,
-) -> Ending:
+) -> SessionOutcome:
     """Return the outcome of policies that reached the threshold."""
     words = ", ".join(f"“{text}”" for text in left_out)
     part = (f"no criterion measures {words}",) if left_out and not accept_partial else ()
     if doubts:
-        return Ending("unproven", (*doubts, *part), tuple(limits))
-    return Ending("passed_in_part" if part else "passed", part, tuple(limits))
+        return SessionOutcome("unproven", (*doubts, *part), tuple(limits))
+    return SessionOutcome("passed_in_part" if part else "passed", part, tuple(limits))
 
 
 def outcome_words(outcome: Outcome, limits: Sequence[str] = ()) -> str:

@@ -104,7 +104,7 @@ class JournalCheck(Record):
     """number of lines that are unsigned or signed with another key"""
 
 
-class _Noted(Record):
+class _NotedHead(Record):
     """Copy of the last line of a guarded journal, stored in the user's folder."""
 
     head: JournalHead
@@ -116,7 +116,7 @@ class _Noted(Record):
         return self.model_dump_json(exclude={"sig"}).encode()
 
 
-class _Bad(NamedTuple):
+class _BadLine(NamedTuple):
     seq: int
     why: str
     torn: bool = False
@@ -201,7 +201,7 @@ class Journal:
             bad = self._read_on()
         signers = [signer_of(entry.hash.encode(), entry.sig) for entry in self._entries]
         if bad is None and (wrong := [x for x in self._entries if x.has_wrong_signature]):
-            bad = _Bad(wrong[0].seq, "its signature is invalid")
+            bad = _BadLine(wrong[0].seq, "its signature is invalid")
         check = JournalCheck(
             ok=bad is None,
             head=self._end,
@@ -251,7 +251,7 @@ class Journal:
             if expected is not None and head != expected:
                 raise JournalBusy(f"{self.path} was extended since it was read.", hint="Try again.")
             if why := self._why_foreign():
-                raise self._broken(_Bad(head.seq, why))
+                raise self._broken(_BadLine(head.seq, why))
             fields = {
                 "seq": head.seq + 1,
                 "at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -292,7 +292,7 @@ class Journal:
         self._latest: dict[tuple[str, str | None], JournalEntry] = {}
         self._size = 0
 
-    def _read_on(self) -> _Bad | None:
+    def _read_on(self) -> _BadLine | None:
         """Parse the lines added since the last read, and return the first invalid one."""
         size = self.path.stat().st_size if self.path.exists() else 0
         if size < self._size:
@@ -306,24 +306,24 @@ class Journal:
         for left, line in zip(range(len(lines) - 1, 0, -1), lines[:-1], strict=True):
             entry = _parse(line, before)
             if isinstance(entry, str):
-                return _Bad(before.seq + 1, entry)
+                return _BadLine(before.seq + 1, entry)
             if self._guard is not None and not entry.sig:
-                return _Bad(entry.seq, "its signature is missing or invalid")
+                return _BadLine(entry.seq, "its signature is missing or invalid")
             if left == 1 and entry.has_wrong_signature:  # the last one covers all before it
-                return _Bad(entry.seq, "its signature is invalid")
+                return _BadLine(entry.seq, "its signature is invalid")
             self._entries.append(entry)
             self._latest[entry.kind, entry.subject] = entry
             self._size += len(line) + 1
             before = entry.head
-        return _Bad(before.seq + 1, "it is incomplete", torn=True) if lines[-1] else None
+        return _BadLine(before.seq + 1, "it is incomplete", torn=True) if lines[-1] else None
 
     def _drop_torn_line(self) -> None:
         """Remove a last line that was truncated by a crash and therefore never committed."""
         bad = self._read_on()
         if bad is not None and bad.torn:
             noted = self._noted()
-            if isinstance(noted, _Noted) and noted.head.seq >= bad.seq:
-                raise self._broken(_Bad(bad.seq, "it was complete before and is damaged now"))
+            if isinstance(noted, _NotedHead) and noted.head.seq >= bad.seq:
+                raise self._broken(_BadLine(bad.seq, "it was complete before and is damaged now"))
             os.truncate(self.path, self._size)
 
     def _write(self, line: bytes) -> None:
@@ -339,7 +339,7 @@ class Journal:
             finally:
                 os.close(handle)
 
-    def _broken(self, bad: _Bad) -> JournalBroken:
+    def _broken(self, bad: _BadLine) -> JournalBroken:
         return JournalBroken(
             f"Line {bad.seq} of {self.path} was modified: {bad.why}.",
             hint="Restore the file from a backup; all following lines are untrusted.",
@@ -363,20 +363,20 @@ class Journal:
     def _note(self, head: JournalHead, coming: JournalHead | None) -> None:
         if self._guard is None or self._key is None:
             return
-        noted = _Noted(head=head, coming=coming)
+        noted = _NotedHead(head=head, coming=coming)
         signed = noted.model_copy(update={"sig": self._key.sign(noted.signed())})
         first = self._entries[0].hash if self._entries else (coming or head).hash
         for path in self._noted_files(first):
             write_json(path, signed)
 
-    def _noted(self) -> _Noted | str | None:
+    def _noted(self) -> _NotedHead | str | None:
         """Return the recorded last line, None if there is none, or why the record is invalid."""
         first = self._entries[0].hash if self._entries else ""
         found = [path for path in self._noted_files(first) if path.is_file()]
         if self._guard is None or self._key is None or not found:
             return None
         with suppress(BadFile):
-            noted = read_record(found[0], _Noted)
+            noted = read_record(found[0], _NotedHead)
             if signer_of(noted.signed(), noted.sig) == self._public:
                 return noted
         return "the record of its last line is not signed with your key"

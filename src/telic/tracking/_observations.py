@@ -16,7 +16,7 @@ from telic.errors import UnknownName
 from telic.motions.clip import MotionFrames
 from telic.motions.kinematics import BodyStates
 from telic.tracking._parts import RootState, TrackedParts
-from telic.tracking._reference import PersonFrames, ReferenceTable
+from telic.tracking._reference import HumanFrames, ReferenceTable
 from telic.tracking._tokens import TokenShape
 from telic.tracking.config import TrackingConfig
 
@@ -43,7 +43,7 @@ class TrackingMoment:
     """(N, F, ...) future reference frames"""
     future_fine: Tensor
     """(N, Fh, fine joints)"""
-    person: PersonFrames
+    person: HumanFrames
     """(N, Fh, ...)"""
     target: BodyStates
     """reference bodies at the time of `bodies`"""

@@ -21,7 +21,7 @@ from telic.motions.library import MotionLibrary
 from telic.tracking._parts import TrackedParts
 
 
-class PersonFrames(NamedTuple):
+class HumanFrames(NamedTuple):
     """Frames of a person or a stick figure performing the motion."""
 
     points: Tensor
@@ -127,11 +127,11 @@ class ReferenceTable:
         parts = split(self._bodies[rows], sizes, dim=-1)
         return BodyStates._make(part.view(*rows.shape, count, -1) for part in parts)
 
-    def person(self, rows: Tensor) -> PersonFrames:
+    def person(self, rows: Tensor) -> HumanFrames:
         """Return the person frames of rows (...)."""
         both = self._person[rows]
         points = both[..., :-4].reshape(*rows.shape, self.person_points, 3)
-        return PersonFrames(points, both[..., -4:])
+        return HumanFrames(points, both[..., -4:])
 
 
 def _stick_figure(

@@ -22,7 +22,7 @@ from telic.errors import ResourceError, TrainingFailed
 from telic.rewards.contract import RewardSpec, TermSpec
 from telic.rewards.probe import probe
 from telic.rewards.reward import Reward
-from telic.sandbox.tamper import CodeSeal
+from telic.sandbox.tamper import FunctionSnapshot
 from telic.sandbox.worker import HostChannel
 from telic.storage.files import plain
 from telic.storage.layout import RunFolder
@@ -130,7 +130,7 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: HostChan
     channel.heartbeat(_START_S)
     if job.device == "cpu":
         learn_beside_simulation()
-    seal = CodeSeal()  # before untrusted code is loaded, to detect tampering
+    seal = FunctionSnapshot()  # before untrusted code is loaded, to detect tampering
     rewards = load_rewards(job)
     probes = _probe_all(job, rewards, channel, envs.probe)
     if envs.probe is not envs.evaluation:

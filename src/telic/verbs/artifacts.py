@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from telic import session as sessions
 from telic import training
 from telic.core.request import RunsRequest, argument, inner, location, option
-from telic.core.verb import Shown, verb
+from telic.core.verb import VerbResult, verb
 from telic.errors import TelicError, UsageError
 from telic.session.records import is_running, verified
 from telic.storage.files import read_fields
@@ -127,13 +127,13 @@ _COLUMNS = ("id", "title", "env", "state", "score", "best_return", "labels", "op
 
 
 @verb(_ArtifactListRequest)
-def list_artifacts(request: _ArtifactListRequest) -> Shown[list[ArtifactLine]]:
+def list_artifacts(request: _ArtifactListRequest) -> VerbResult[list[ArtifactLine]]:
     """List sessions, runs, searches and studies with their request, state and score."""
     kinds: tuple[ArtifactKind, ...] = (request.kind,) if request.kind else (*WORK, "study")
     found = Workspace(request.runs_dir, request.root).things(*kinds)
     begun = (x for x in found if x.kind != "session" or has_begun(x.path))
     lines = [read_line(thing) for thing in islice(begun, request.limit)]
-    return Shown(lines, _COLUMNS, "" if lines else 'Start with: telic run "run forward fast"')
+    return VerbResult(lines, _COLUMNS, "" if lines else 'Start with: telic run "run forward fast"')
 
 
 class RunPage(NamedTuple):
@@ -373,7 +373,7 @@ class _DeleteRequest(RunsRequest):
 
 
 @verb(_DeleteRequest)
-def delete(request: _DeleteRequest) -> Shown[dict[str, Any]]:
+def delete(request: _DeleteRequest) -> VerbResult[dict[str, Any]]:
     """Move a session, run or search to the trash, or restore it with --undo."""
     workspace = Workspace(request.runs_dir)
     if request.undo:
@@ -383,4 +383,4 @@ def delete(request: _DeleteRequest) -> Shown[dict[str, Any]]:
         thing = workspace.find(request.thing, *WORK)
         path, hint = workspace.delete(thing), f"Undo: telic delete --undo {thing.name}"
     moved = {"kind": thing.kind, "name": thing.name, "path": str(path)}
-    return Shown({**moved, "is_deleted": not request.undo}, hint=hint)
+    return VerbResult({**moved, "is_deleted": not request.undo}, hint=hint)

@@ -12,7 +12,7 @@ from telic.authors.request import read_criteria
 from telic.core.events import Listener, read_events
 from telic.core.request import RunsRequest, WatchedRequest, argument, inner, option
 from telic.core.text import is_dict, read_count
-from telic.core.verb import Shown, verb
+from telic.core.verb import VerbResult, verb
 from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
 from telic.session.control import add_note, check_note
@@ -42,7 +42,7 @@ Requests are files in the session's folder, so any terminal will do.
 """
 
 
-WorkState = Shown[dict[str, str]]
+WorkState = VerbResult[dict[str, str]]
 """state of a session, run or search after a request, keyed by its kind"""
 
 
@@ -50,7 +50,7 @@ def work_state(kind: str, name: str, state: str) -> WorkState:
     """Return the state of the work, including the command that resumes it if it is waiting."""
     is_waiting = state in ("stopped", "interrupted", "pausing", "paused")
     hint = f"Resume with: telic resume {name}" if is_waiting else ""
-    return Shown({kind: name, "status": state}, hint=hint)
+    return VerbResult({kind: name, "status": state}, hint=hint)
 
 
 def _becomes(is_so: Callable[[], bool], seconds: float) -> bool:

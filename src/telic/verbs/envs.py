@@ -7,7 +7,7 @@ from typing import Any
 
 from telic.core.config import Record
 from telic.core.request import VerbRequest, argument, option
-from telic.core.verb import Shown, verb
+from telic.core.verb import VerbResult, verb
 from telic.envs.catalogue import EnvSummary, catalogue, describe
 from telic.envs.simulators.names import permit_env
 from telic.envs.spec import EnvSpec
@@ -43,7 +43,9 @@ class EnvsRequest(VerbRequest):
 
 
 @verb(EnvsRequest)
-def envs(request: EnvsRequest) -> Shown[list[EnvSummary]] | EnvSpec | Shown[list[SearchTask]]:
+def envs(
+    request: EnvsRequest,
+) -> VerbResult[list[EnvSummary]] | EnvSpec | VerbResult[list[SearchTask]]:
     """List environments, or show the observations, actions, info values and reward of one."""
     if request.search:
         return search_tasks()
@@ -51,7 +53,7 @@ def envs(request: EnvsRequest) -> Shown[list[EnvSummary]] | EnvSpec | Shown[list
         permit_env(request.env)
         return describe(request.env)
     found = [env for env in catalogue() if request.every or env.fast]
-    return Shown(found, _ENV_COLUMNS, _ENVS_HINT)
+    return VerbResult(found, _ENV_COLUMNS, _ENVS_HINT)
 
 
 # ---- robots
@@ -129,13 +131,13 @@ class RobotText(Record):
 
 
 @verb(VerbRequest)
-def list_robots(request: VerbRequest) -> Shown[list[RobotLine]]:
+def list_robots(request: VerbRequest) -> VerbResult[list[RobotLine]]:
     """List the named robots."""
-    return Shown([_robot_line(name) for name in robot_names()], _ROBOT_COLUMNS, _ROBOT_HINT)
+    return VerbResult([_robot_line(name) for name in robot_names()], _ROBOT_COLUMNS, _ROBOT_HINT)
 
 
 @verb(_RobotsRequest, examples=_ROBOT_EXAMPLES)
-def robots(request: _RobotsRequest) -> Shown[list[RobotLine]] | dict[str, Any] | RobotText:
+def robots(request: _RobotsRequest) -> VerbResult[list[RobotLine]] | dict[str, Any] | RobotText:
     """List robots, show one with an image, or print its description."""
     if request.robot is None:
         return list_robots()

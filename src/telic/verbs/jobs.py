@@ -6,9 +6,9 @@ from pathlib import Path
 
 from telic.core.config import Record
 from telic.core.request import RunsRequest, WatchedRequest, argument, option
-from telic.core.verb import Shown, verb
+from telic.core.verb import VerbResult, verb
 from telic.errors import Refused, UsageError
-from telic.jobs.board import JobBoard, JobLine, chosen_job
+from telic.jobs.board import JobBoard, JobRow, chosen_job
 from telic.jobs.launcher import read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JobRecord, JobSpec
@@ -56,7 +56,7 @@ def _exit_code(result: object) -> int:
 
 
 @verb(_JobsRequest, examples=_EXAMPLES, exit_code=_exit_code)
-def jobs(request: _JobsRequest) -> Shown[list[JobLine]] | PrintedLog | JobLine | JobRecord:
+def jobs(request: _JobsRequest) -> VerbResult[list[JobRow]] | PrintedLog | JobRow | JobRecord:
     """List jobs with their location, attempts and state, or print the log of one, stop or retry it.
 
     Jobs that were started from the dashboard are on its Machine page.
@@ -75,7 +75,7 @@ def jobs(request: _JobsRequest) -> Shown[list[JobLine]] | PrintedLog | JobLine |
     if request.name is not None:
         name = chosen_job(name, lines)
         return next(line for line in lines if line.job == name)
-    return Shown(lines[: request.limit])
+    return VerbResult(lines[: request.limit])
 
 
 def _retry(request: _JobsRequest, name: str) -> JobRecord:

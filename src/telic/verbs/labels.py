@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from telic import session as sessions
 from telic.authors.request import SessionConfig
 from telic.core.request import argument, option
-from telic.core.verb import Shown, as_data, verb
+from telic.core.verb import VerbResult, as_data, verb
 from telic.errors import UsageError
 from telic.session.records import verified
 from telic.storage.files import read_record
@@ -54,7 +54,7 @@ def _as_line(label: EpisodeLabel) -> dict[str, Any]:
 
 
 @verb(_LabelRequest, examples=EXAMPLES)
-def label(request: _LabelRequest) -> Shown[dict[str, Any]]:
+def label(request: _LabelRequest) -> VerbResult[dict[str, Any]]:
     """Label whether an episode shows the intended behavior. Labels calibrate the judge."""
     workspace = Workspace(request.runs_dir)
     folder = workspace.session(request.session)
@@ -67,7 +67,7 @@ def label(request: _LabelRequest) -> Shown[dict[str, Any]]:
         data: dict[str, Any] = {"session": folder.name, "labels": listed}
         data |= {"vetoes": as_data(sessions.labels.Veto.read(folder.vetoes))}
         hint = standing.words if listed else f"Add one: telic label yes --session {folder.name}"
-        return Shown({**data, "calibration": as_data(standing)}, _COLUMNS, hint)
+        return VerbResult({**data, "calibration": as_data(standing)}, _COLUMNS, hint)
     made = sessions.labels.add_label(
         folder,
         request.answer == "yes",
@@ -84,7 +84,7 @@ def label(request: _LabelRequest) -> Shown[dict[str, Any]]:
     )
     veto = f' Withdraw the pass: telic veto {folder.name} --why "..."' if is_wrong else ""
     data = {"session": folder.name, **_as_line(made), "calibration": as_data(standing)}
-    return Shown(data, hint=f"{standing.words}{veto}")
+    return VerbResult(data, hint=f"{standing.words}{veto}")
 
 
 class _VetoRequest(SessionRequest, AuthoredRequest):
@@ -94,7 +94,7 @@ class _VetoRequest(SessionRequest, AuthoredRequest):
 
 
 @verb(_VetoRequest, examples=EXAMPLES)
-def veto(request: _VetoRequest) -> Shown[dict[str, Any]]:
+def veto(request: _VetoRequest) -> VerbResult[dict[str, Any]]:
     """Withdraw a pass. The session is then permanently recorded as unproven."""
     folder = request.folder
     made = sessions.labels.add_veto(folder, request.why, request.author, request.by)
@@ -103,4 +103,4 @@ def veto(request: _VetoRequest) -> Shown[dict[str, Any]]:
     )  # without new plots: the judged result is unchanged
     best = verified(folder).best_iteration
     hint = f'Try again: telic branch {folder.name} --iteration {best} --note "..."'
-    return Shown({"session": folder.name, **as_data(made)}, hint=hint)
+    return VerbResult({"session": folder.name, **as_data(made)}, hint=hint)

@@ -20,7 +20,7 @@ from telic.core.request import (
     read_options,
 )
 from telic.core.text import names
-from telic.core.verb import Shown, verb
+from telic.core.verb import VerbResult, verb
 from telic.errors import UnknownName
 from telic.plugin.hooks import answer
 from telic.plugin.package import HOME, differences, write_package
@@ -37,14 +37,14 @@ class _DoctorRequest(VerbRequest):
     """All checks."""
 
 
-def _is_bad(report: Shown[list[MachineCheck]]) -> int:
+def _is_bad(report: VerbResult[list[MachineCheck]]) -> int:
     return int(any(check.state == "bad" for check in report.data))
 
 
 @verb(_DoctorRequest, exit_code=_is_bad)
-def doctor(request: _DoctorRequest) -> Shown[list[MachineCheck]]:
+def doctor(request: _DoctorRequest) -> VerbResult[list[MachineCheck]]:
     """Check versions, CPU cores, rendering, the sandbox and optional packages."""
-    return Shown(examine())
+    return VerbResult(examine())
 
 
 # -------------------------------------------------------------------------------- coding agents

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telic.core.request import PlacedRequest, option
-from telic.core.verb import Shown, verb
+from telic.core.verb import VerbResult, verb
 from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.llm.names import servers
 from telic.search.config import SearchConfig
@@ -68,16 +68,16 @@ def search(request: _SearchRequest) -> Search:
 _COLUMNS = ("id", "states", "actions", "target", "time_limit")
 
 
-def search_tasks() -> Shown[list[SearchTask]]:
+def search_tasks() -> VerbResult[list[SearchTask]]:
     """Return the available tasks for policy search."""
     from telic.search import worlds
 
-    return Shown([worlds.find_task(name) for name in worlds.TASKS], _COLUMNS)
+    return VerbResult([worlds.find_task(name) for name in worlds.TASKS], _COLUMNS)
 
 
-def search_methods() -> Shown[dict[str, dict[str, Any]]]:
+def search_methods() -> VerbResult[dict[str, dict[str, Any]]]:
     """Return the methods for policy search, with the switches that differ from the defaults."""
     from telic.search.plan import method_names, switches_of
 
     found = {name: switches_of(name).model_dump(exclude_defaults=True) for name in method_names()}
-    return Shown(found)
+    return VerbResult(found)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from telic import session as sessions
 from telic.authors.request import SessionConfig
 from telic.core.request import PlacedRequest, RunsRequest, argument, option
-from telic.core.verb import Shown, verb
+from telic.core.verb import VerbResult, verb
 from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.errors import UsageError
 from telic.sandbox.nursery import loading, prewarmed
@@ -152,14 +152,14 @@ telic orders all answers/             hand in answers/KEY.json for every order
     examples=_ORDER_EXAMPLES,
     exit_code=lambda result: 2 if getattr(result, "refused", None) else 0,
 )
-def orders(request: _OrdersRequest) -> Shown[list[WorkOrderLine]] | WorkOrder | _AnswersTaken:
+def orders(request: _OrdersRequest) -> VerbResult[list[WorkOrderLine]] | WorkOrder | _AnswersTaken:
     """List, show or answer the work orders of a session that runs with --model host."""
     from telic.llm import work_orders  # imports all of llm
 
     if request.key == "all" and request.file is not None:
         return _AnswersTaken(*work_orders.answer_orders(request.folder, Path(request.file)))
     if request.key in (None, "all"):
-        return Shown(work_orders.list_orders(request.folder), hint=_ORDERS_HINT)
+        return VerbResult(work_orders.list_orders(request.folder), hint=_ORDERS_HINT)
     if request.file is None:
         return work_orders.read_order(request.folder, request.key)
     text = sys.stdin.read() if request.file == "-" else given_text(request.file, "The answer")

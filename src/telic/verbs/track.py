@@ -11,7 +11,7 @@ from telic import tracking
 from telic.core.config import dotted
 from telic.core.request import PlacedRequest, RunsRequest, argument, option
 from telic.core.text import integer_list, safe_name
-from telic.core.verb import Shown, verb
+from telic.core.verb import VerbResult, verb
 from telic.errors import UsageError
 from telic.report.html import render_page
 from telic.storage.files import write_json, write_text
@@ -78,11 +78,11 @@ def _unfinished(result: Any) -> int:
 
 
 @verb(_TrackRequest, examples=_EXAMPLES, exit_code=_unfinished)
-def train_tracking(request: _TrackRequest) -> TrackedRun | Shown[dict[str, Any]]:
+def train_tracking(request: _TrackRequest) -> TrackedRun | VerbResult[dict[str, Any]]:
     """Train policies that track reference motions through a shared token space."""
     config = tracking.config.preset(request.preset, request.overrides)
     if request.dry_run:
-        return Shown(dotted(config.model_dump(mode="json")))
+        return VerbResult(dotted(config.model_dump(mode="json")))
     if request.on is not None:
         return _tracked(do_elsewhere(request, ("track", "train"), "track:train_tracking"))
     names = ("seeds", "name", "fresh", "device", "threads", "evaluations", "on_event")

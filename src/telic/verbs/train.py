@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from telic import training
 from telic.core.events import LogMessage
 from telic.core.request import VerbRequest, argument, option
-from telic.core.verb import Shown, verb
+from telic.core.verb import VerbResult, verb
 from telic.envs.access import MODEL_FILES
 from telic.envs.simulators.names import permit_env
 from telic.training import plan
@@ -94,10 +94,12 @@ class _PresetsRequest(VerbRequest):
 @verb(_PresetsRequest)
 def presets(
     request: _PresetsRequest,
-) -> Shown[dict[str, dict[str, Any]]]:
+) -> VerbResult[dict[str, dict[str, Any]]]:
     """Show the default settings for training, or the methods for policy search."""
     if request.search:
         return search_methods()
     every = sorted({env for by_env in plan.PRESETS.values() for env in by_env})
     envs = [request.env] if request.env else every
-    return Shown({name: {env: plan.preset_for(name, env) for env in envs} for name in plan.PRESETS})
+    return VerbResult(
+        {name: {env: plan.preset_for(name, env) for env in envs} for name in plan.PRESETS}
+    )

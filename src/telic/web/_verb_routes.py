@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 
 from telic.authors.request import ENV, SessionConfig
 from telic.core.text import integer_list, read_count
-from telic.core.verb import Shown, Verb, as_data
+from telic.core.verb import Verb, VerbResult, as_data
 from telic.errors import Refused, UsageError, telling_places
 from telic.judges.criteria import Composition
 from telic.robots.catalogue import is_fetched, named_robot, robot_names
@@ -197,7 +197,7 @@ def _answer_type(kind: Any) -> Any:
     if len(parts) > 1 and get_origin(kind) not in (dict, list, tuple):
         # pyrefly: ignore[invalid-annotation]
         return Union[tuple(map(_answer_type, parts))]  # noqa: UP007
-    if get_origin(kind) is Shown:
+    if get_origin(kind) is VerbResult:
         return _answer_type(parts[0]) if get_origin(parts[0]) is None else parts[0]
     return kind if inspect.isclass(kind) and issubclass(kind, BaseModel) else dict[str, Any]
 

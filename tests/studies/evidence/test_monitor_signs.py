@@ -3,7 +3,7 @@
 import math
 
 from telic.studies.evidence._logs import Series
-from telic.studies.evidence.measurement import Vitals, learning_signatures, vital_signatures
+from telic.studies.evidence.measurement import ProcessHealth, learning_signatures, vital_signatures
 
 
 def line(values, steps=1000):
@@ -48,8 +48,8 @@ def test_each_trouble_of_a_curve_is_seen_and_nothing_else():
     assert signs({"error": line([100.0 - i for i in range(100)])}, "error", "min") == {}
 
 
-WELL = Vitals(is_alive=True, silent_s=30.0, gap_s=5.0, free_disk_gb=50.0)
-ENDED = Vitals(is_alive=False, has_exit_record=True, exit_code=0)
+WELL = ProcessHealth(is_alive=True, silent_s=30.0, gap_s=5.0, free_disk_gb=50.0)
+ENDED = ProcessHealth(is_alive=False, has_exit_record=True, exit_code=0)
 VITAL = [
     ("stalled", "warn", WELL, {"silent_s": 121.0}, {"silent_s": 119.0}),
     ("stalled", "fatal", WELL, {"silent_s": 361.0}, {"silent_s": 361.0, "gap_s": 40.0}),

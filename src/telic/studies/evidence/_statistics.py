@@ -22,7 +22,7 @@ _POWER_FACTOR = 12.4
 """2 (1.645 + 0.842)^2: two arms, one-sided 5 %, power 80 %"""
 
 
-class Ends(NamedTuple):
+class BootstrapInterval(NamedTuple):
     """Bounds of a 95 % bootstrap interval."""
 
     low: float
@@ -33,7 +33,7 @@ class ArmDifference(NamedTuple):
     """Comparison of candidate and incumbent."""
 
     delta: float
-    ci: Ends | None
+    ci: BootstrapInterval | None
     welch_p: float | None
     """one-sided p that the candidate is better: Welch, or paired for correlated common seeds"""
     is_paired: bool
@@ -81,7 +81,7 @@ def iqm(values: Sequence[float]) -> float | None:
     return interquartile_mean(values)
 
 
-def iqm_interval(values: Sequence[float], seed: int) -> Ends | None:
+def iqm_interval(values: Sequence[float], seed: int) -> BootstrapInterval | None:
     """Return an interval for the interquartile mean, or None for fewer than two values."""
     import numpy as np
 
@@ -91,7 +91,7 @@ def iqm_interval(values: Sequence[float], seed: int) -> Ends | None:
 
 def difference_interval(
     ours: Sequence[float], theirs: Sequence[float], seed: int, *, is_paired: bool = False
-) -> Ends | None:
+) -> BootstrapInterval | None:
     """Return an interval for IQM(ours) - IQM(theirs), or None if an arm cannot be resampled.
 
     If paired, both arms have the same units in the same order and are resampled jointly.
@@ -142,7 +142,7 @@ def seeds_needed(sigma: float, effect: float) -> int | None:
     return None if effect <= 0 else max(2, math.ceil(_POWER_FACTOR * (sigma / effect) ** 2))
 
 
-def spread_interval(values: Sequence[float], seed: int) -> Ends | None:
+def spread_interval(values: Sequence[float], seed: int) -> BootstrapInterval | None:
     """Return an interval for the standard deviation, or None for fewer than two values."""
     import numpy as np
 
@@ -167,8 +167,8 @@ def _resampled(values: Sequence[float], generator: np.random.PCG64) -> np.ndarra
     return drawn[:, cut : len(values) - cut].mean(axis=1)
 
 
-def _middle(draws: np.ndarray) -> Ends:
+def _middle(draws: np.ndarray) -> BootstrapInterval:
     import numpy as np
 
     low, high = np.quantile(draws, [0.025, 0.975])
-    return Ends(float(low), float(high))
+    return BootstrapInterval(float(low), float(high))

@@ -18,7 +18,7 @@ from telic.studies.documents.candidate import CheckResult, Evidence, RunStatus
 from telic.studies.documents.contract import BudgetUnit, Guardrail, Primary, StudyPhase
 from telic.studies.errors import StudyError
 from telic.studies.evidence import _statistics as statistics
-from telic.studies.evidence._statistics import Ends, oriented
+from telic.studies.evidence._statistics import BootstrapInterval, oriented
 from telic.studies.evidence.measurement import Measurement, fatal_alerts
 from telic.studies.evidence.review import is_reviewed, newest_level
 from telic.studies.evidence.store import add_evidence
@@ -411,7 +411,7 @@ def _guardrail(facts: ClaimFacts, rule: Guardrail, seed: int) -> GuardrailResult
             limit = -(rule.margin or 0.0)
         passed = interval is not None and interval.low >= limit
     if interval and rule.rule == "absolute" and rule.direction == "min":
-        interval = Ends(-interval.high, -interval.low)
+        interval = BootstrapInterval(-interval.high, -interval.low)
     return GuardrailResult(key=rule.key, ci=interval, passed=passed, severity=rule.severity)
 
 

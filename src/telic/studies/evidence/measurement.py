@@ -400,7 +400,7 @@ def fatal_alerts(study: Study, runs: Iterable[str]) -> tuple[str, ...]:
 # ---------------------------------------------------------------------------- the process
 
 
-class Vitals(NamedTuple):
+class ProcessHealth(NamedTuple):
     """State of a run's process. None means unknown."""
 
     is_alive: bool
@@ -417,7 +417,7 @@ class Vitals(NamedTuple):
     free_disk_gb: float | None = None
 
 
-def _vitals(study: Study, run: str, series: Mapping[str, Series]) -> Vitals:
+def _vitals(study: Study, run: str, series: Mapping[str, Series]) -> ProcessHealth:
     folder, state = study.folder.run(run), study.state.runs[run]
     process = RunProcess(folder)
     ended, is_alive = process.exit_record, process.state == "alive"
@@ -435,7 +435,7 @@ def _vitals(study: Study, run: str, series: Mapping[str, Series]) -> Vitals:
             text += file.read().decode(errors="replace") + "\n"
     points = max((len(each.steps) for each in series.values()), default=0)
     ran_s = 0.0 if written is None else written - moment(state.intent_at).timestamp()
-    return Vitals(
+    return ProcessHealth(
         is_alive=is_alive,
         has_exit_record=ended is not None,
         exit_code=_OUT_OF_MEMORY_CODE if is_killed else (ended or {}).get("code"),
@@ -456,7 +456,7 @@ def _sign(
     return Signature.model_validate(fields)
 
 
-def vital_signatures(run: Vitals) -> Iterator[Signature]:
+def vital_signatures(run: ProcessHealth) -> Iterator[Signature]:
     """Yield all signatures found in the process state."""
     limit = max(_PATIENCE_S, _PATIENCE_GAPS * run.gap_s)
     if run.is_alive and run.silent_s is not None and run.silent_s > limit:

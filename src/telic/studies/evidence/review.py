@@ -167,7 +167,7 @@ class GuardrailChange(DocumentPart):
     """worse by more than its margin, or past its threshold only at the end"""
 
 
-class Hacking(DocumentPart):
+class HackingRisk(DocumentPart):
     """Reward-hacking risk from five signals in [0, 1].
 
     Divergence of return and metric (A), domination by one term (B), degraded guardrails (C),
@@ -209,7 +209,7 @@ class Reflection(Document):
     terms: tuple[TermReflection, ...]
     primary: dict[str, Any]
     guardrails: tuple[GuardrailChange, ...]
-    hacking: Hacking
+    hacking: HackingRisk
     advice: tuple[Any, ...] = ()
     """only in reflections of earlier versions"""
     insufficient_data: bool
@@ -324,7 +324,7 @@ def hacking_risk(
     guardrails: Sequence[GuardrailChange],
     *,
     is_flagged: bool = False,
-) -> Hacking:
+) -> HackingRisk:
     """Return the reward-hacking risk."""
     reasons: list[str] = []
     returns, divergence = series.get("return"), 0.0
@@ -354,7 +354,7 @@ def hacking_risk(
     reasons += ["a reviewer reported an exploit"] if is_flagged else []
     score = 1 - math.prod(1 - _WEIGHTS[name] * value for name, value in signals.items())
     level = "high" if score >= _HIGH else "medium" if score >= _MEDIUM else "low"
-    return Hacking(**signals, score=score, level=level, reasons=tuple(reasons))
+    return HackingRisk(**signals, score=score, level=level, reasons=tuple(reasons))
 
 
 def guardrail_change(rule: Guardrail, series: Series) -> GuardrailChange:

@@ -179,7 +179,7 @@ def _amounts(run: RunState, wall_s: float | None, cpu_s: float | None) -> dict[s
 # ---------------------------------------------------------------------------- candidates
 
 
-class DueMove(NamedTuple):
+class DueTransition(NamedTuple):
     """Due transition of a launched candidate whose runs have ended."""
 
     to: CandidateStatus
@@ -188,20 +188,20 @@ class DueMove(NamedTuple):
     facts: dict[str, Any]
 
 
-def due_move(study: Study, name: str) -> DueMove | None:
+def due_move(study: Study, name: str) -> DueTransition | None:
     """Return the transition that is due after a candidate's runs have ended, or None."""
     held = study.candidate_state(name)
     if held.status != CandidateStatus.LAUNCHED or held.phase is None:
         return None
     jobs = [job for job in study.jobs if (job.candidate, job.phase) == (name, held.phase)]
     if broken := [f"seed {job.seed}: {job.reason}" for job in jobs if job.status == "failed"]:
-        return DueMove(CandidateStatus.DEBUG, RUNNER, "; ".join(broken), {})
+        return DueTransition(CandidateStatus.DEBUG, RUNNER, "; ".join(broken), {})
     if any(job.status in ("running", "ready", "waiting") for job in jobs):
         return None
     if jobs and all(job.status == "done" for job in jobs):
         why = f"{len(jobs)} of {len(jobs)} runs of {held.phase} finished"
         facts = {"phase": held.phase, "seeds": sorted(job.seed for job in jobs)}
-        return DueMove(CandidateStatus.COMPLETED, RUNNER, why, facts)
+        return DueTransition(CandidateStatus.COMPLETED, RUNNER, why, facts)
     reasons = [job.reason for job in jobs if job.status == "cancelled"]
     why = ": ".join([f"{held.phase} has no more runs to launch", *reasons[:1]])
-    return DueMove(CandidateStatus.DEBUG, RUNNER, why, {})
+    return DueTransition(CandidateStatus.DEBUG, RUNNER, why, {})
