@@ -86,7 +86,7 @@ def test_a_policy_that_sees_memory_is_played_beside_its_reward(checkpoint, tmp_p
 
 def test_without_its_reward_it_is_refused(checkpoint, tmp_path):
     order = order_of(checkpoint, [tmp_path / "x.npz"])
-    with pytest.raises(UsageError, match="memory"):
+    with pytest.raises(UsageError, match="its reward, which is missing"):
         record([order.model_copy(update={"reward": None})], tmp_path)
 
 
