@@ -13,6 +13,7 @@ import functools
 import importlib
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
@@ -50,6 +51,8 @@ _ONLY_TO_ASK = {("torch", "Tensor"), ("numpy", "ndarray")}
 
 
 _LINE_END = re.compile("\r\n|\r|\n")
+_PARSING = threading.Lock()
+"""held while parsing, because CPython 3.11 may fail if two threads parse at once"""
 
 
 def source_lines(text: str) -> list[str]:
@@ -92,7 +95,7 @@ def _parse(source: str, filename: str, extra_modules: Provided) -> tuple[ast.Mod
         )
     try:
         # LaTeX in an ordinary docstring ("\|a\|") is an invalid escape, which only warns.
-        with warnings.catch_warnings():
+        with _PARSING, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source, filename)
     except SyntaxError as error:
