@@ -19,7 +19,7 @@ async def draft(call) -> None:
 
 
 def status_of(repository, key="budget") -> str:
-    found = Study.find(repository).standings
+    found = Study.find(repository).all_approvals
     return next(each.status for each in found if each.key == key)
 
 

@@ -1,1 +1,1 @@
-"""Studies: evidence-gated experiments by people and coding agents in any repository."""
+"""Studies: experiments by people and coding agents in any repository, gated by evidence."""

@@ -1,8 +1,8 @@
 """Query git with a fixed list of read-only subcommands.
 
-Only this module and `launch` start processes in this package. The commands here must
-leave the repository byte-identical, use no network and run no code configured by the repository
-(hooks, file-system monitors, external diff tools, text conversions).
+Only this module and `launch` start processes in this package. These commands must not change the
+repository, use the network or run code that the repository configures (hooks, file-system monitors,
+external diff tools, text conversions).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SAFE_ENVIRONMENT = {
     "LC_ALL": "C",
 }
 _CONVERTING = ("apply", "diff", "hash-object", "ls-files", "status")
-"""subcommands that read files of the working tree"""
+"""subcommands that read files in the working tree"""
 _PROGRAMS = (
     r"^(filter\..*\.(clean|smudge|process|required)|diff\.(.*\.(textconv|command)|external))$"
 )
@@ -72,7 +72,7 @@ class Answer(NamedTuple):
 
     @property
     def is_yes(self) -> bool:
-        """True for exit code 0."""
+        """True if the exit code is 0."""
         return self.code == 0
 
 
@@ -91,8 +91,8 @@ def is_allowed(argv: Sequence[str]) -> bool:
 def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
     """Run one allowed git subcommand in `root`.
 
-    `index` is a scratch index outside the repository, required by `read-tree`.
-    Raises Refused for anything that is not on the list.
+    `index` is a temporary index outside the repository, required by `read-tree`. Raises Refused for
+    any other subcommand.
     """
     argv = ["git", *_SAFE_SETTINGS, *words]
     if not is_allowed(argv) or (words[0] == "read-tree" and index is None):
@@ -125,7 +125,7 @@ def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
 
 
 def _without_programs(root: Path) -> dict[str, str]:
-    """Return environment variables that disable all programs of the git configuration.
+    """Return environment variables that disable all programs in the git configuration.
 
     A repository can configure filters and text conversions, which git runs when it
     compares files.
@@ -186,8 +186,8 @@ def _entries(root: Path, *words: str) -> list[str]:
 def why_patch_fails(root: Path, patch: Path, base_commit: str | None) -> str | None:
     """Return why `patch` does not apply cleanly to `base_commit`, or None if it does.
 
-    The check uses a scratch index, so the working tree and staged changes do not matter.
-    Without a commit (a folder that is not under git) the current files are the base.
+    The check uses a temporary index, so the working tree and staged changes do not matter. If the
+    folder is not under git, the current files are the base.
     """
     if base_commit is None:
         answer = ask(root, "apply", "--check", "-p1", str(patch.resolve()))
@@ -205,7 +205,7 @@ def why_patch_fails(root: Path, patch: Path, base_commit: str | None) -> str | N
 
 
 class Patch(NamedTuple):
-    """Parsed diff with the affected files, the removed and added lines, and problems."""
+    """Parsed diff with its affected files, removed and added lines, and problems."""
 
     files: tuple[str, ...]
     removed: tuple[str, ...]
@@ -228,14 +228,14 @@ def read_patch(root: Path, path: Path) -> Patch:
         if mode not in _PLAIN_MODES
     ]
     if _BINARY.search(text) or any(row[0] == "-" for row in rows):
-        problems.append("it has a binary part, which cannot be reviewed")
+        problems.append("it contains a binary change, which cannot be reviewed")
     problems += [
         f"path {name} leaves the repository or is quoted"
         for name in files
         if name.startswith(("/", '"')) or ".." in name.split("/")
     ]
     if not files:
-        problems.append(f"it touches no file: {answer.error}")
+        problems.append(f"it changes no file: {answer.error}")
     lines = [line for line in text.splitlines() if not line.startswith(("--- ", "+++ "))]
     removed, added = (tuple(x[1:] for x in lines if x[:1] == mark) for mark in "-+")
     return Patch(files, removed, added, tuple(problems))

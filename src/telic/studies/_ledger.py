@@ -1,7 +1,7 @@
 """Ledger of a study: a signed journal and the state derived from it.
 
-The append is the commit point: files are written before it, and all state is derived after it. A
-process killed before the append has changed nothing.
+Appending a line commits a change: files are written before it, and state is derived only from
+committed lines. A process killed before the append has no effect.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EARLIER_FORMAT = b'{"actor":'
 
 
 class Ledger:
-    """Ledger of one study. Use `locked` to exclude other writers."""
+    """Ledger of one study. Hold `locked` to exclude other writers."""
 
     def __init__(self, folder: StudyFolder) -> None:
         self.folder, self.path = folder, folder.ledger
@@ -64,7 +64,7 @@ class Ledger:
         return self._snapshot
 
     def verify(self) -> JournalCheck:
-        """Verify the hash chain, the signatures, and the last line noted outside the repository."""
+        """Verify the hash chain, the signatures, and the copy of the last line."""
         check = self._signed().verify()
         if not check.ok:
             self._refuse_earlier()
@@ -89,7 +89,7 @@ class Ledger:
     ) -> JournalEntry:
         """Commit one entry.
 
-        Raises LockTimeout, or BrokenIntegrity if the ledger is damaged or was written elsewhere.
+        Raises LockTimeout, or BrokenIntegrity if the ledger is damaged or was extended elsewhere.
         """
         with self.locked(), self._translated():
             signing_key(self.folder.root)

@@ -1,7 +1,7 @@
 """Read a repository's files and imports statically, within size limits.
 
-Links, pipes and binary files are never opened. Files, bytes and lines are limited, so that
-reading ends within seconds on any tree.
+Links, pipes and binary files are never opened. The numbers of files, bytes and lines are limited,
+so that reading takes seconds at most.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class SourceTree:
     def find(
         self, path: str, pattern: str | re.Pattern[str]
     ) -> Iterator[tuple[re.Match[str], str]]:
-        """Yield the matches of a pattern in a file with their locations (path:line)."""
+        """Yield each match of a pattern in a file with its location (path:line)."""
         text = self.text(path)
         for match in re.finditer(pattern, text):
             yield match, f"{path}:{text.count(chr(10), 0, match.start()) + 1}"
@@ -84,7 +84,7 @@ class SourceTree:
         return next((place for name, place in names if re.fullmatch(pattern, name)), None)
 
     def reachable(self, *paths: str, most: int = _MOST_REACHED) -> list[str]:
-        """Return files and those that they import in the repository, in breadth-first order."""
+        """Return the files and the repository files that they import, in breadth-first order."""
         found = dict.fromkeys(path for path in paths if path in self._texts)
         waiting = list(found)
         for near in waiting:  # grows during iteration

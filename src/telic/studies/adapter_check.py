@@ -1,8 +1,8 @@
 """Check adapter.yaml, record human confirmations, and verify it with a smoke test.
 
-The smoke test runs the baseline briefly through the launch path: one seed twice, again with twice
-the steps, and another seed once. It verifies that the command starts, that steps and seeds have an
-effect, that the metric is found where the adapter says, and that the evaluator works.
+The smoke test launches short baseline runs: one seed twice, the same seed with twice the steps, and
+another seed once. It verifies that the command starts, that steps and seeds have an effect, that
+the metric is logged where the adapter specifies, and that the evaluator works.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class AdapterCheck(Record):
     unconfirmed: tuple[str, ...] = ()
     """fields required for a launch that a person must confirm (`telic study approve`)"""
     questions: tuple[OpenQuestion, ...] = ()
-    """fields that a new draft could not fill in"""
+    """fields that a new draft leaves empty"""
 
 
 def check_adapter(study: Study, questions: tuple[OpenQuestion, ...] = ()) -> AdapterCheck:
@@ -154,7 +154,7 @@ def unconfirmed_hash(study: Study) -> Sha | None:
 
 
 def confirm_all(study: Study, consent: Consent, seen: Sha) -> tuple[str, ...]:
-    """Confirm all displayed values. Raises GateRefused E_CHANGED if they changed since."""
+    """Confirm all displayed values. Raises GateRefused E_CHANGED if they have changed since."""
     if unconfirmed_hash(study.refresh()) != seen:
         raise GateRefused("E_CHANGED", "adapter.yaml changed since it was displayed.")
     fields = tuple(unconfirmed(study))
@@ -197,9 +197,9 @@ class SmokeProof(Record):
 def prove_adapter(
     study: Study, actor: StudyActor, on_step: Callable[[str], None] = lambda _: None
 ) -> SmokeProof:
-    """Run the baseline's smoke phase through all launch gates and check the adapter.
+    """Launch the baseline's smoke runs through all gates and check the adapter.
 
-    Raises GateRefused if a gate is closed, StudyError E_PROVEN_LATE if the baseline has left its
+    Raises GateRefused if a gate is closed, or StudyError E_PROVEN_LATE if the baseline is past its
     smoke phase.
     """
     candidate = _baseline(study, actor)
@@ -243,7 +243,7 @@ def proof_of(study: Study) -> list[dict[str, Any]] | None:
 
 
 def _baseline(study: Study, actor: StudyActor) -> str:
-    """Return the baseline, drafting and validating it if missing."""
+    """Return the baseline, which is drafted and validated first if it is missing."""
     ended = (CandidateStatus.REJECTED, CandidateStatus.REVERTED)
     found = [
         name
@@ -331,7 +331,7 @@ def _checks(
 
 
 def _evaluator(study: Study, measured: dict[str, Any]) -> SmokeCheck:
-    """Check that the evaluator ran on a checkpoint without writing or modifying any."""
+    """Check that the evaluator ran on a checkpoint and wrote or modified none."""
     if study.protocol.command is None:
         why = "the protocol names no evaluator; the training log is measured"
         return SmokeCheck(name="evaluator", passed=None, why=why)

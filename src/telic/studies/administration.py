@@ -18,7 +18,7 @@ from telic.studies.study import Study
 
 _IGNORED = "locks/\nworktrees/\n*.lock\n.unfinished-*\n"
 CONTRACT = """\
-# What may be tried, with what, for how much, and how it is judged.
+# Allowed changes, hardware, budget and evaluation of this study.
 # Each part is approved by a person; an edit voids the approval of its part.
 schema: telic.contract/1
 version: 1
@@ -26,7 +26,7 @@ task:
   task_id: {task}
   statement: {statement}
   env_ids: []
-  success_definition: ""        # when is it done? e.g. no fall for 20 s
+  success_definition: ""        # when is the task complete? e.g. no fall for 20 s
 metrics:
   spec: metric_spec.yaml
 scope:
@@ -72,13 +72,13 @@ _KINDS = {
     "stdout": ("regex_stdout", "stdout.log"),
 }
 METRIC_SPEC = """\
-# What is measured, and which number decides. telic study adapter --smoke shows whether it is found.
+# Metrics, and which one decides. telic study adapter --smoke checks that they are logged.
 schema: telic.metric_spec/1
 primary:
-  key: {key}                  # the number that decides, as the log calls it
+  key: {key}                  # the deciding metric by its name in the log
   direction: max
   aggregate: last             # mean | median | iqm | last | auc
-  min_effect_abs: 0.0         # the smallest gain that counts
+  min_effect_abs: 0.0         # smallest relevant gain
 replication_unit: training_seed
 components: []                # terms of the reward: {{key: reward/track}}
 guardrails: []                # {{key: falls, direction: min, rule: non_inferior, margin: 0.1}}
@@ -86,11 +86,11 @@ no_guardrails_because: none named yet
 extractor: {{kind: {kind}, path: {path}}}   # in the folder of a run
 """
 PROTOCOL = """\
-# How a result is measured; what is measured otherwise is not compared.
+# How results are measured. Results of other protocols are not comparable.
 schema: telic.eval_protocol/1
 command:                      # null: the numbers come from the training run itself
 evaluator_files: {files}
-eval_seeds: []                # seeds that no training sees
+eval_seeds: []                # seeds not used in training
 episodes: 10
 """
 
@@ -100,8 +100,8 @@ def create_study(
 ) -> Study:
     """Create a study under `root`/.telic and make it the active one.
 
-    Idempotent: a repeated call activates the study and completes an interrupted creation. Nothing
-    outside `root` is written except the user's key and the note of the ledger's last line.
+    A repeated call activates the study and completes an interrupted creation. Outside of `root`,
+    only the user's key and a copy of the ledger's last line are written.
     """
     if not root.is_dir():
         raise UsageError(f"{root} is not a folder.", hint="Pass the repository with --root.")
@@ -151,14 +151,14 @@ def set_study_status(
     """Pause, resume or close a study. Anyone may pause it, but only people resume or close it.
 
     Resuming lifts fired stop rules and removes the STOP file. Closing is permanent. Raises
-    StudyError E_CLOSED for a closed study, GateRefused E_NO_HUMAN without a person and E_RUN_LIVE
-    when closing while runs are live.
+    StudyError E_CLOSED if the study is closed, GateRefused E_NO_HUMAN if the actor is not a person,
+    and E_RUN_LIVE when closing while runs are live.
     """
     with study.locked():
         if study.state.study_status == "closed":
             raise StudyError("E_CLOSED", f"{study.name} is closed.", hint="Create a new study.")
         if status != "paused" and actor.kind != "human":
-            raise GateRefused("E_NO_HUMAN", "Only a person resumes or closes a study.")
+            raise GateRefused("E_NO_HUMAN", "Only a person can resume or close a study.")
         if status == "closed" and (live := study.state.active_runs):
             raise GateRefused(
                 "E_RUN_LIVE",
@@ -173,7 +173,7 @@ def set_study_status(
 
 
 def why_stopped(study: Study) -> str:
-    """Return why a study is stopped."""
+    """Return the reason why a study is stopped."""
     reasons = [f"{each.rule} ({each.why})" for each in study.state.fired_stops]
     if study.folder.stop_file.exists():
         reasons.append("a file named STOP exists")

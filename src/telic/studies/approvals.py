@@ -49,7 +49,7 @@ _LETTERS = "abcdefghjkmnpqrstuvwxyz"
 
 @dataclass(frozen=True)
 class Consent:
-    """A person's consent to one subject through a channel that only people can use."""
+    """A person's consent to one subject, given through a channel that only people can use."""
 
     by: str
     method: ApprovalMethod
@@ -64,10 +64,10 @@ class Consent:
 def ask_on_terminal(
     question: str, *, read: TextIO | None = None, write: TextIO | None = None
 ) -> Consent:
-    """Prompt the person at the terminal to type a displayed short code.
+    """Ask the person at the terminal to type a short code that is displayed.
 
-    Raises GateRefused E_NO_HUMAN unless input and output are terminals, E_NOT_CONFIRMED for a wrong
-    answer.
+    Raises GateRefused E_NO_HUMAN unless input and output are terminals, and E_NOT_CONFIRMED if the
+    code is wrong.
     """
     listening, speaking = read or sys.stdin, write or sys.stderr
     if listening is None or speaking is None or not (listening.isatty() and speaking.isatty()):
@@ -85,7 +85,7 @@ def ask_on_terminal(
 
 
 def current_actor() -> StudyActor:
-    """Return the calling actor: TELIC_ACTOR (kind:name), a person at a terminal, or an agent.
+    """Return the actor from TELIC_ACTOR (kind:name), or a person at a terminal, or an agent.
 
     Without a terminal the caller is never a person, regardless of the variable.
     """
@@ -120,7 +120,7 @@ def grant(
 ) -> JournalEntry:
     """Record a person's approval of the current subject.
 
-    `seen_hash` is the hash of the displayed subject; E_CHANGED if the subject changed since.
+    `seen_hash` is the hash of the displayed subject. Raises E_CHANGED if it has changed.
     """
     user_key = signing_key(study.root)
     with study.locked():
@@ -159,11 +159,11 @@ def reject(
 
 
 def void_changed(study: Study) -> list[JournalEntry]:
-    """Void all approvals that no longer match their subjects, and return the ledger entries."""
+    """Void all approvals whose subjects have changed, and return the ledger entries."""
     entries: list[JournalEntry] = []
     with study.locked():
         for held in [x for x in study.state.approvals.values() if x.status == "approved"]:
-            now = study.standing(held.key, held.candidate)
+            now = study.approval(held.key, held.candidate)
             if now.status == "void":
                 facts = held.model_dump(include={"key", "candidate", "subject_hash"})
                 facts |= {"why": now.why, "now": now.subject_hash}
@@ -178,7 +178,7 @@ def _facts(
     return {
         "key": key,
         "candidate": candidate,
-        "subject_hash": study.standing(key, candidate).subject_hash,
+        "subject_hash": study.approval(key, candidate).subject_hash,
         "by": consent.actor.label,
         "at": consent.at,
         "method": consent.method,
@@ -188,8 +188,8 @@ def _facts(
 # ---------------------------------------------------------------------------- validity
 
 
-class Standing(Record):
-    """Current validity of an approval, with the reason if it is invalid."""
+class ApprovalState(Record):
+    """Current status of an approval, with the reason if it is not valid."""
 
     key: ApprovalKey
     candidate: str | None = None
@@ -204,8 +204,8 @@ class Standing(Record):
         return f"{self.key}:{self.candidate}" if self.candidate else self.key
 
 
-def approval_standing(study: Study, key: ApprovalKey, candidate: str | None = None) -> Standing:
-    """Return the current validity of an approval by comparing the ledger with the files."""
+def approval_state(study: Study, key: ApprovalKey, candidate: str | None = None) -> ApprovalState:
+    """Return the current status of an approval by comparing the ledger with the files."""
     if key in _PER_CANDIDATE:
         record = _candidate(study, key, candidate)
         subject: Any = {"candidate": record.id, "content_hash": record.compute_hash()}
@@ -223,14 +223,14 @@ def approval_standing(study: Study, key: ApprovalKey, candidate: str | None = No
         status, why = "void", "its signature was not made with this user's key"
     else:
         status, why = "approved", ""
-    return Standing(
+    return ApprovalState(
         key=key, candidate=candidate, status=status, why=why, subject_hash=now, approval=held
     )
 
 
-def experiment_standing(study: Study, name: str, phase: StudyPhase) -> Standing:
+def experiment_approval(study: Study, name: str, phase: StudyPhase) -> ApprovalState:
     """Return whether a candidate is approved for a phase, individually or through its class."""
-    own, candidate = study.standing("experiment", name), study.candidate(name)
+    own, candidate = study.approval("experiment", name), study.candidate(name)
     contract, change = study.contract, candidate.change
     if own.status in ("approved", "rejected"):
         return own
@@ -241,7 +241,7 @@ def experiment_standing(study: Study, name: str, phase: StudyPhase) -> Standing:
         candidate.kind == "baseline"
         and not (change.patch or change.files)
         and overrides == contract.baseline.overrides
-        and study.standing("baseline_command").status == "approved"
+        and study.approval("baseline_command").status == "approved"
     ):
         return own.model_copy(update={"status": "approved", "why": "the contract's baseline"})
     if contract.automation.launch != "pre_approved":
@@ -255,7 +255,7 @@ def experiment_standing(study: Study, name: str, phase: StudyPhase) -> Standing:
     )
     if not is_covered:
         return own.model_copy(update={"why": f"{own.why}, and no pre-approved class covers it"})
-    autonomy = study.standing("autonomy")
+    autonomy = study.approval("autonomy")
     if autonomy.status != "approved":
         why = f"its class is pre-approved, but autonomy is {autonomy.status}"
         return own.model_copy(update={"why": why})

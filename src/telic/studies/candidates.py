@@ -1,4 +1,4 @@
-"""Create, revise and withdraw candidates, and move them through their lifecycle.
+"""Create, revise and withdraw candidates, and change their status.
 
 Every revision is kept in revisions/<n>/.
 """
@@ -31,10 +31,10 @@ _AUTHORED = (
     *("kind", "parents", "hypothesis", "change", "base_commit", "evidence_refs", "reflection_ref"),
     *("dr_probe_ref", "replicate_of", "plan", "isolation", "origin", "curriculum"),
 )
-"""fields that authors may set; all others are managed by the system"""
+"""fields that authors may set. All others are managed by telic."""
 _BASELINE = {
     "statement": "The unchanged repository provides a reference level.",
-    "mechanism": "Nothing changes; several seeds show the variation due to chance.",
+    "mechanism": "Nothing changes, and several seeds show the variation due to chance.",
     "falsifier": "A run does not finish, or its metric cannot be read.",
 }
 
@@ -48,8 +48,8 @@ def new_candidate(
 ) -> Candidate:
     """Create a candidate from an author's draft, or raise InvalidDocument.
 
-    `attached` maps names in the revision folder to file contents: the patch is PATCH_NAME, the
-    new content of a repository file is FILES/path.
+    `attached` maps names in the revision folder to contents: PATCH_NAME is the patch, and
+    FILES/path is the new content of a repository file.
     """
     folder, contents = study.folder, attached or {}
     _check_authored(draft)
@@ -81,11 +81,11 @@ def revise_candidate(
 ) -> Candidate:
     """Write a new revision with some parts replaced. Earlier revisions are kept.
 
-    In change, hypothesis, plan and isolation only the given keys are replaced. A patch
-    is dropped by `patch: null`, attached files by `files: []`.
+    In change, hypothesis, plan and isolation, only the given keys are replaced. `patch: null`
+    removes the patch, and `files: []` removes the attached files.
 
-    A validated candidate becomes a draft; one in debug consumes an attempt. Raises StudyError
-    E_REVISION when it was revised since `base_revision`.
+    A validated candidate becomes a draft, and one in debug uses up a repair attempt. Raises
+    StudyError E_REVISION if it was revised after `base_revision`.
     """
     _check_authored(changes)
     with study.locked():
@@ -145,7 +145,7 @@ def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> No
         if held.status not in (S.DRAFT, S.VALIDATED, S.LAUNCHED):
             raise GateRefused(
                 "E_TRANSITION",
-                f"{candidate} is {held.status}: with runs it must be decided, not withdrawn.",
+                f"{candidate} is {held.status} and has runs, so it cannot be withdrawn.",
                 hint=f"telic study decide {candidate} reject --because TEXT",
             )
         if not reason:
@@ -171,7 +171,7 @@ def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> No
 
 
 def _check_authored(draft: Mapping[str, Any]) -> None:
-    """Raise InvalidDocument E_DRAFT for keys that only the system may set."""
+    """Raise InvalidDocument E_DRAFT for keys that only telic may set."""
     foreign = [key for key in draft if key not in _AUTHORED and not key.startswith("x-")]
     if foreign:
         raise InvalidDocument(
@@ -182,7 +182,7 @@ def _check_authored(draft: Mapping[str, Any]) -> None:
 
 
 def _attach(draft: Mapping[str, Any], contents: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return the draft with the attached files and their hashes listed in `change`."""
+    """Return the draft with the attached files and their hashes added to `change`."""
     if "change" not in draft and not contents:
         return dict(draft)
     change: dict[str, Any] = {**plain(draft.get("change") or {})}
@@ -191,7 +191,7 @@ def _attach(draft: Mapping[str, Any], contents: Mapping[str, bytes]) -> dict[str
     if PATCH_NAME in hashes:
         change |= {"patch": PATCH_NAME, "patch_sha256": hashes.pop(PATCH_NAME)}
     elif change.get("patch"):
-        raise InvalidDocument("E_DRAFT", "The draft names a patch, but none was attached.")
+        raise InvalidDocument("E_DRAFT", "The draft refers to a patch, but none was attached.")
     change["files"] = [
         {"path": name.removeprefix(f"{FILES}/"), "sha256": digest}
         for name, digest in hashes.items()
@@ -253,7 +253,7 @@ def _write(
     actor: StudyActor,
     contents: Mapping[str, bytes],
 ) -> Candidate:
-    """Write a revision's folder, replacing a folder that was never recorded in the ledger."""
+    """Write a revision's folder. An existing folder that is not in the ledger is replaced."""
     system = {
         "schema": "telic.candidate/1",
         "id": name,
@@ -339,9 +339,9 @@ def transition(
     reason: str = "",
     data: dict[str, Any] | None = None,
 ) -> JournalEntry:
-    """Change a candidate's status. `data` justifies it and is stored in the entry.
+    """Change a candidate's status. `data` is the justification stored in the ledger entry.
 
-    Raises the errors of `require_step` without changing anything.
+    Raises the same errors as `require_step`, in which case nothing is changed.
     """
     to = CandidateStatus(to)
     with study.locked():

@@ -49,7 +49,7 @@ def run_id() -> str:
 
 
 def next_number(used: Iterable[str]) -> int:
-    """Return the next free number for numbered ids (candidates or decisions)."""
+    """Return the next free number for candidate or decision ids."""
     return max((int(match[1]) for name in used if (match := _NUMBERED.match(name))), default=0) + 1
 
 
@@ -70,7 +70,7 @@ def moment(text: str) -> datetime:
 def canonical(data: Any) -> bytes:
     """Return `data` (plain values or a record) as RFC 8785 canonical JSON.
 
-    Integers too large for a double are written as text, since RFC 8785 allows only doubles.
+    Integers that do not fit in a double are written as text, since RFC 8785 allows only doubles.
     """
     return rfc8785.dumps(_exact(plain(data)))
 
@@ -101,7 +101,7 @@ def existing_key(root: Path) -> SigningKey | None:
 def signing_key(root: Path) -> SigningKey:
     """Return the user's signing key for studies of a repository, creating it on first use.
 
-    Raises BrokenIntegrity E_KEY for a key inside the repository or readable by others.
+    Raises BrokenIntegrity E_KEY if the key lies in the repository or others can read it.
     """
     try:
         return user_key(root)

@@ -1,4 +1,4 @@
-"""Check contracts, record agreed versions with a reason, and derive the required approvals."""
+"""Check contracts, record their agreed versions, and derive the required approvals."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _SECTIONS: dict[ApprovalKey, tuple[str, ...]] = {
 
 
 class ContractCheck(Record):
-    """Result of checking a contract: problems and open questions."""
+    """Problems and open questions found in a contract."""
 
     version: int
     hash: Sha
@@ -133,7 +133,7 @@ def check_contract(study: Study) -> ContractCheck:
 
 
 def _questions(study: Study) -> dict[str, bool]:
-    """Return the questions that require a human answer, and whether each is open."""
+    """Return the questions for a person, and whether each is open."""
     folder, contract = study.folder, study.contract
     is_unmeasured = not folder.protocol.is_file()
     protocol = None if is_unmeasured else study.protocol
@@ -160,7 +160,7 @@ def _questions(study: Study) -> dict[str, bool]:
 
 
 def _faults(study: Study, contract: Contract) -> list[str]:
-    """Return the problems that prevent agreement on a contract."""
+    """Return the problems that must be fixed before a contract is agreed."""
     faults = [f"seeds: {each}; pools must be disjoint." for each in overlaps(contract)]
     if not study.folder.protocol.is_file():
         return faults
@@ -205,7 +205,7 @@ def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
         if problems := _faults(study, contract):
             raise InvalidDocument("E_CONTRACT", " ".join(problems))
         if contract_hash(contract) == state.contract_hash:
-            raise StudyError("E_UNCHANGED", "The contract is unchanged since it was agreed.")
+            raise StudyError("E_UNCHANGED", "The contract has not changed since it was agreed.")
         version = (state.contract_version or 0) + 1
         update_yaml(folder.contract, {**fill, "version": version})
         contract = read_document(folder.contract, Contract)
@@ -248,7 +248,7 @@ def required_approvals(contract: Contract) -> tuple[ApprovalKey, ...]:
 
 
 def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
-    """Return the data approved under a key. The approval is bound to the hash of this data."""
+    """Return the content approved under a key. The approval is bound to its hash."""
     if key not in _SECTIONS:
         raise StudyError("E_APPROVAL", f"{key} is approved for a candidate, not for the contract.")
     written, card, path = (
@@ -278,8 +278,8 @@ def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
 def hash_evaluator(study: Study, files: Sequence[str] = ()) -> dict[str, Sha]:
     """Write evaluator file hashes to eval_protocol.yaml and return all hashes in it.
 
-    By default the files are those already listed in the protocol, or else the evaluator files
-    of the adapter. The contract must be amended afterwards because the protocol changes.
+    By default these are the files already listed in the protocol, or else the adapter's evaluator
+    files. The contract must be amended afterwards, because the protocol changes.
     """
     names = list(files) or list(study.protocol.evaluator_files)
     if not names and study.folder.adapter.is_file():
@@ -287,8 +287,8 @@ def hash_evaluator(study: Study, files: Sequence[str] = ()) -> dict[str, Sha]:
     if not names:
         raise StudyError(
             "E_NO_FILE",
-            "Neither the protocol nor the adapter names an evaluator file.",
-            hint="Name them: telic study contract --evaluator PATH",
+            "Neither the protocol nor the adapter lists an evaluator file.",
+            hint="Add one: telic study contract --evaluator PATH",
         )
     hashes: dict[str, Sha] = {}
     for name in names:

@@ -12,12 +12,12 @@ from telic.studies.documents.candidate import CandidateStatus, RunStatus, StudyV
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.audit import Audit
 from telic.studies.evidence.store import add_evidence
-from telic.studies.rules.results import judge_falsifier, standing_exploit
+from telic.studies.rules.results import judge_falsifier, unresolved_exploit
 from telic.studies.state import Incumbent
 from telic.studies.study import Study
 
 NO_INCUMBENT = "nobody"  # language: quoted
-"""value of --to for a revert without a successor; the study measures a new baseline"""
+"""value of --to for a revert without a successor, after which a new baseline is measured"""
 _TO: dict[StudyVerdict, CandidateStatus] = {
     "accept": CandidateStatus.ACCEPTED,
     "reject": CandidateStatus.REJECTED,
@@ -55,11 +55,11 @@ def decide_candidate(
 ) -> DecisionOutcome:
     """Record a decision, or a proposal if the decision requires a person.
 
-    Only people accept unless the contract says otherwise, and only people keep an incumbent whose
-    gain was not confirmed. A revert restores the previous incumbent, or `to`; with `to`
-    NO_INCUMBENT there is none and a baseline must be measured. Raises GateRefused E_TRANSITION
-    if the lifecycle or the cited evidence does not allow it, BrokenIntegrity if cited evidence
-    was altered.
+    Only people accept candidates, unless the contract permits otherwise, and only people keep an
+    incumbent whose gain was not confirmed. A revert restores the previous incumbent, or the
+    candidate `to`. If `to` is NO_INCUMBENT, a new baseline must be measured. Raises GateRefused
+    E_TRANSITION if the lifecycle or the cited evidence does not allow it, BrokenIntegrity if cited
+    evidence was altered.
     """
     if not why.strip():
         raise StudyError("E_REASON", "A decision requires a reason.", hint="Add --because TEXT.")
@@ -111,11 +111,11 @@ def _why_unfounded(
     audit: Audit | None,
     cause: str | None,
 ) -> str | None:
-    """Return the reason why a verdict is not justified, or None if it is."""
+    """Return the reason why a verdict is not justified, or None if it is justified."""
     held, audited = study.candidate_state(candidate), audit.verdict if audit else None
     match verdict:
         case "accept":
-            exploit = standing_exploit(study, candidate)
+            exploit = unresolved_exploit(study, candidate)
             if exploit is not None and actor.kind != "human":
                 raise GateRefused("E_EXPLOIT", f"{candidate} cannot be accepted: {exploit}.")
             # A baseline measured against an incumbent must also beat it.
@@ -126,7 +126,7 @@ def _why_unfounded(
             if audited not in enough:
                 return f"the audit found {audited}, not {enough[-1]}"
             is_claim = held.phase in ("promotion", "incumbent_validation")
-            return None if is_claim else f"phase {held.phase} cannot prove a gain"
+            return None if is_claim else f"a gain cannot be proven in phase {held.phase}"
         case "reject":
             found = judge_falsifier(study, candidate)
             if found is not None and found.cause == cause and not found.is_met:
@@ -135,7 +135,7 @@ def _why_unfounded(
             if cause in _CAUSES or audited == "no_improvement":
                 return None
             if held.status == CandidateStatus.COMPLETED:
-                return f"neither an audit nor a cause ({', '.join(_CAUSES)}) supports this"
+                return f"it requires an audit or one of the causes {', '.join(_CAUSES)}"
             if actor.kind != "human" and held.debug_attempts < most:
                 return f"only {held.debug_attempts} of {most} repair attempts were made"
             return None
@@ -145,7 +145,7 @@ def _why_unfounded(
             return None
 
 
-def standing_audits(study: Study, candidate: str) -> list[str]:
+def current_audits(study: Study, candidate: str) -> list[str]:
     """Return the audits since the candidate's last status change, oldest first."""
     since, entries = study.candidate_state(candidate).since_seq, study.state.evidence
     names = study.evidence_names("audit", candidate=candidate)
@@ -155,16 +155,16 @@ def standing_audits(study: Study, candidate: str) -> list[str]:
 def _cite(
     study: Study, candidate: str, evidence: Sequence[str], audit: str | None
 ) -> tuple[list[str], Audit | None]:
-    """Return the evidence and the audit that a decision cites, after an integrity check.
+    """Return the evidence and the audit that a decision cites, after verifying their integrity.
 
     Defaults to the newest audit, or else the newest evidence. Audits before the
     candidate's last run are ignored.
     """
-    audits = standing_audits(study, candidate)
+    audits = current_audits(study, candidate)
     if audit is not None:
         audits = [name for name in audits if study.sheet(name).payload.get("id") == audit]
         if not audits:
-            raise StudyError("E_NO_AUDIT", f"Unknown audit {audit} of {candidate} as it is now.")
+            raise StudyError("E_NO_AUDIT", f"Unknown audit {audit} of the current {candidate}.")
     own = [name for name, each in study.state.evidence.items() if each.candidate == candidate]
     names = list(dict.fromkeys([*evidence, *audits[-1:]])) or own[-1:]
     names = names or list(study.candidate(candidate).evidence_refs) or [_ending(study, candidate)]
@@ -175,7 +175,7 @@ def _cite(
 
 
 def _ending(study: Study, candidate: str) -> str:
-    """Record the ending of a candidate without measurements and return the evidence."""
+    """Record that a candidate ended without measurements, and return the evidence."""
     held, runs = study.candidate_state(candidate), study.state.runs_of(candidate)
     if any(run.status == RunStatus.FINISHED for run in runs.values()):
         raise GateRefused(
@@ -194,7 +194,7 @@ def _ending(study: Study, candidate: str) -> str:
 
 
 def _trusted(study: Study, candidate: str, audit: Audit) -> dict[str, Any]:
-    """Return the new incumbent after an accepted audit, with the noise floor of a baseline."""
+    """Return the new incumbent after an accepted audit, including the noise floor of a baseline."""
     if audit.protocol_hash != study.state.protocol_hash:
         raise GateRefused(
             "E_PROTOCOL", f"{audit.id} was made under a different protocol than the current one."

@@ -1,4 +1,4 @@
-"""Draft adapter.yaml from static facts of a repository. Unclear fields stay unknown.
+"""Draft adapter.yaml from a static analysis of a repository. Unclear fields stay unknown.
 
 Every value cites its source line. A draft is a starting point for a person or a coding agent:
 `telic study adapter` checks it and a smoke run verifies it. No code is imported or executed.
@@ -228,7 +228,7 @@ class _Draft(SourceTree):
     # ------------------------------------------------------------------ scripts
 
     def _documented(self) -> Iterator[tuple[str, tuple[str, ...], str]]:
-        """Yield (script, words, location) for usable commands in the README, docs and Makefiles."""
+        """Yield (script, words, location) of usable commands in the README, docs and Makefiles."""
         pages = sorted(filter(_PAGE.fullmatch, self.paths), key=lambda x: (x.count("/"), x))
         for page in pages[:_MOST_PAGES]:
             held = ""
@@ -275,7 +275,7 @@ class _Draft(SourceTree):
         return best[0] if best else None
 
     def _scripts(self, name: re.Pattern[str]) -> Iterator[_Script]:
-        """Yield scored candidate scripts for a role, based on docs, installation and names."""
+        """Yield the candidate scripts for a role, scored by docs, installation and names."""
         other = _EVALUATES if name is _TRAINS else _TRAINS
         installed = {path: (word, place) for word, (path, place) in self.installed.items()}
 
@@ -301,7 +301,7 @@ class _Draft(SourceTree):
             yield _Script(words, path, place, path in self.commands, score)
 
     def _options(self, reach: Sequence[str]) -> tuple[dict[str, str], set[str]]:
-        """Return the options of a script with their locations, and the required options.
+        """Return the options of a script with their locations, and which of them are required.
 
         Positional arguments have no dashes; keys of a Hydra configuration end with "=".
         """

@@ -1,12 +1,10 @@
 """Study errors, each with an error code for programs and an exit code for shells.
 
-StudyError                    exit code 2: the request does not fit the study
-├── GateRefused               exit code 3: rejected by a gate, an approval or the lifecycle
-├── InvalidDocument           exit code 4: a document or candidate failed validation
-├── BrokenIntegrity           exit code 5: the ledger or an immutable file was altered
-├── LockTimeout               exit code 6: another process kept the study locked
-├── BudgetExceeded            exit code 7: not enough budget is left
-└── EnvironmentBlocked        exit code 8: this machine lacks something; not a failure of telic
+StudyError exit code 2: the request does not fit the study ├── GateRefused exit code 3: rejected by
+a gate, an approval or the lifecycle ├── InvalidDocument exit code 4: a document or candidate failed
+validation ├── BrokenIntegrity exit code 5: the ledger or an immutable file was altered ├──
+LockTimeout exit code 6: another process kept the study locked ├── BudgetExceeded exit code 7: not
+enough budget is left └── EnvironmentBlocked exit code 8: this machine does not meet a requirement
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ class StudyError(TelicError):
 
 
 class GateRefused(StudyError):
-    """Raised if a gate, an approval or the lifecycle rejects a request. Nothing was changed."""
+    """Raised before any change if a gate, an approval or the lifecycle rejects a request."""
 
     exit_code = 3
 
@@ -55,6 +53,6 @@ class StudyBudgetExceeded(StudyError):
 
 
 class EnvironmentBlocked(StudyError):
-    """Raised if this machine lacks a requirement, such as a GPU or a simulator."""
+    """Raised if this machine does not meet a requirement, such as a GPU or a simulator."""
 
     exit_code = 8

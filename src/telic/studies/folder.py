@@ -1,4 +1,4 @@
-"""Index of a repository's studies, and paths of all files inside .telic/."""
+"""Index of a repository's studies, and paths of the files in .telic/."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Active(DocumentPart):
 
 
 class Registry(DocumentPart):
-    """Studies of a repository, with the active one."""
+    """Studies of a repository, including which one is active."""
 
     active: _Active
     tasks: dict[str, tuple[str, ...]]
@@ -78,14 +78,14 @@ class StudyFolder:
         self.report = self.path / "report.md"
         self.report_page = self.path / "report.html"
         self.stop_file = self.path / "STOP"
-        """creating this file pauses the study"""
+        """file that pauses the study while it exists"""
         self.candidates = self.path / "candidates"
         self.runs = self.path / "runs"
         self.evidence = self.path / "evidence"
         self._refuse_links()
 
     def _refuse_links(self) -> None:
-        """Raise StudyError for links in study paths, which could escape the repository."""
+        """Raise StudyError for symbolic links in study paths, which could leave the repository."""
         below = [each for each in vars(self).values() if isinstance(each, Path)]
         below += [self.task.parent, self.path.parent, self.ledger.with_name("ledger.jsonl.lock")]
         for path in below:
@@ -96,8 +96,8 @@ class StudyFolder:
     def find(cls, root: Path, task: str | None = None, study: str | None = None) -> StudyFolder:
         """Return the named study of a repository, or the active one by default.
 
-        A task alone selects its only study, or the active one. Raises StudyError E_NO_STUDY if the
-        repository has no study, UnknownName for an unknown name.
+        If only a task is given, its only study or the active one is selected. Raises StudyError
+        E_NO_STUDY if the repository has no studies, or UnknownName if the name is unknown.
         """
         registry = read_registry(root)
         active = registry.active

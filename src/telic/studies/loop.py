@@ -1,9 +1,9 @@
 """Run a study through telic's loop: propose, check, run, judge, record, decide.
 
-Each iteration handles one candidate: first the baseline, then proposals of people and agents, or
-of the contract's proposer (automation.proposer), which a person approves as autonomy. The ledger
-records the loop, so a killed process resumes at the same point and repeats the same proposals.
-The module `next` selects each step; this module executes it.
+Each iteration handles one candidate. The first is the baseline, and later ones come from people and
+agents, or from the contract's proposer (automation.proposer), which requires the approval
+"autonomy". The loop is recorded in the ledger, so that a killed process resumes with the same
+proposals. The module `next` selects each step, and this module executes it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LoopCandidate(Record):
 
 
 class LoopVerdict(Record):
-    """Outcome of a candidate, or the reason why it is still open."""
+    """Outcome of a candidate, or the reason why it is not decided yet."""
 
     status: CandidateStatus
     why: str
@@ -72,11 +72,11 @@ def run_study(
     seconds: float | None = None,
     on_step: Callable[[NextAction], None] = lambda _: None,
 ) -> NextAction:
-    """Execute steps until one requires a person or an author, and return that step.
+    """Execute steps until one requires a person or an author, and return this step.
 
-    Without `may_launch` it stops at the first launch. Without `processes` no scheduler is queried.
-    After `seconds` it returns the pending step. `on_step` is called with each step
-    before execution.
+    If `may_launch` is false, the loop stops at the first launch. If `processes` is false, no
+    scheduler is queried. After `seconds`, the pending step is returned. `on_step` is called before
+    each step.
     """
     deadline = math.inf if seconds is None else time.monotonic() + seconds
     parts = _StudyParts(study, actor, on_step, may_launch, processes, deadline)
@@ -85,7 +85,7 @@ def run_study(
 
 
 class _LedgerRecorder:
-    """Recorder for the loop that stores each candidate and its outcome in the ledger."""
+    """Recorder that stores each candidate and its outcome in the ledger."""
 
     def __init__(self, study: Study) -> None:
         self._study = study
@@ -136,7 +136,7 @@ class _StudyParts:
         return LoopCandidate(id=names()[number - 1]) if len(names()) >= number else None
 
     def check(self, number: int, candidate: LoopCandidate) -> None:
-        """Do nothing, because checks V01 to V16 and the launch gates are part of `run`."""
+        """Do nothing, since `run` includes checks V01 to V16 and the launch gates."""
 
     def run(self, number: int, candidate: LoopCandidate) -> None:
         """Execute steps until the candidate is decided, or a person or an author is needed."""
@@ -152,7 +152,7 @@ class _StudyParts:
         return None if verdict.status in CLOSED_STATUSES else str(verdict.status)
 
     def _advance(self, is_done: Callable[[NextAction], bool]) -> None:
-        """Execute steps until `is_done` holds for the next one or it cannot be executed here."""
+        """Execute steps until `is_done` is true for the next one or it cannot be executed here."""
         study, before = self._study, None
         while True:
             step = self.step = note_next(study)
@@ -237,7 +237,7 @@ def propose_change(study: Study, step: NextAction) -> dict[str, Any] | None:
     if step.args.get("kind") == "baseline":
         return {"title": "baseline", "kind": "baseline"}
     automation = study.contract.automation
-    if not automation.autoloop or study.standing("autonomy").status != "approved":
+    if not automation.autoloop or study.approval("autonomy").status != "approved":
         return None
     if automation.proposer == "numeric":
         return next(_moves(study), None)
@@ -252,7 +252,7 @@ def _values(study: Study, candidate: str | None) -> dict[str, Any]:
 
 
 def _moves(study: Study) -> Iterator[dict[str, Any]]:
-    """Yield untried changes of single parameters in both directions, then with half the step."""
+    """Yield untried changes of single parameters in both directions, with ever smaller steps."""
     values = _values(study, study.incumbent.candidate if study.incumbent else None)
     params = {
         path: allowed
@@ -294,7 +294,7 @@ def _draft(study: Study, values: dict[str, Any], path: str, to: Any) -> dict[str
         "change": {"overrides": {**kept, path: {"from": values.get(path), "to": to}}},
         "hypothesis": {
             "statement": f"{path} = {to:g} improves {primary.key}.",
-            "mechanism": "One parameter of the scope is changed; all others are unchanged.",
+            "mechanism": "Only this parameter of the scope is changed.",
             "expected": {"metric": primary.key, "direction": primary.direction},
             "falsifier": "gain < 0",
         },
@@ -304,7 +304,7 @@ def _draft(study: Study, values: dict[str, Any], path: str, to: Any) -> dict[str
 
 
 def _asked(study: Study, argv: tuple[str, ...]) -> dict[str, Any]:
-    """Return the draft that the proposer command prints for the state of the study."""
+    """Return the draft that the proposer command prints for the study's current state."""
     history = [
         {"id": name, "status": held.status, "reason": held.reason, "overrides": overrides}
         for name, held in study.state.candidates.items()

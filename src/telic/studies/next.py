@@ -1,8 +1,8 @@
-"""Select the next safe action of a study: the first applicable one in a fixed order.
+"""Select the next safe action of a study, the first applicable one in a fixed order.
 
-This module changes and starts nothing. An action contains the exact command and the reason. A
-launch that would be refused is never suggested; the action that opens its gate is. A failed check
-is quoted with its code and remedy.
+This module only reads. Each action contains its command and the reason. If a launch would be
+refused, the action that opens its gate is suggested instead. Failed checks are quoted with their
+codes and remedies.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from telic.errors import TelicError
 from telic.studies.adapter_check import proof_of
 from telic.studies.canonical import moment, utc_now
 from telic.studies.contract import check_contract
-from telic.studies.decide import NO_INCUMBENT, standing_audits
+from telic.studies.decide import NO_INCUMBENT, current_audits
 from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import CLOSED_STATUSES, CandidateStatus, RunStatus
 from telic.studies.documents.contract import StudyPhase
@@ -33,6 +33,7 @@ from telic.studies.rules.checks import CHECKS, changed_since, check_candidate
 from telic.studies.rules.gates import GATES, evaluate
 from telic.studies.rules.results import (
     PhaseStep,
+    active_stops,
     agreement_problems,
     check_incumbent,
     completed,
@@ -41,8 +42,7 @@ from telic.studies.rules.results import (
     ledger_problems,
     phase_step,
     record_findings,
-    standing_exploit,
-    standing_stops,
+    unresolved_exploit,
 )
 from telic.studies.study import Study
 
@@ -65,18 +65,18 @@ _DECIDE = "telic study decide {} {} --because TEXT"
 _REVISE = "telic study propose FILE --revise {}"
 _REVIEW = "telic study audit {} --exploit --finding TEXT"
 _LOOKED_AT = tuple(code for code in GATES if code not in ("G01", "G03"))
-"""gates of an unconfirmed launch in a study with a verified ledger"""
+"""gates to skip for an unconfirmed launch in a study with a verified ledger"""
 
 
 class NextAction(DocumentPart):
     """Next action with its arguments, command and reason."""
 
     action: str
-    """a step of `loop`, or one for a person or author: agree, ask, mend, repair, review"""
+    """step of `loop`, or of a person or author (agree, ask, mend, repair, review)"""
     args: dict[str, Any] = Field(default={})
     why: str
     blocking: tuple[str, ...] = ()
-    """points that a person must resolve first"""
+    """questions that a person must answer first"""
     command: str | None = None
     """shell command of the action"""
 
@@ -101,7 +101,7 @@ def next_step(study: Study) -> NextAction:
 
 
 def note_next(study: Study) -> NextAction:
-    """Record new stop rules and conditions that hold, and return the next safe action."""
+    """Record fired stop rules and met conditions, and return the next safe action."""
     action = next_step(study)
     if action.action not in ("repair", "agree") and record_findings(study):
         action = next_step(study)
@@ -109,7 +109,7 @@ def note_next(study: Study) -> NextAction:
 
 
 def _due(study: Study) -> Iterator[NextAction]:
-    """Lazily yield the applicable actions, most urgent first."""
+    """Yield the applicable actions lazily, most urgent first."""
     yield from _obstacles(study)
     yield from _results(study)
     yield from _doubts(study)
@@ -143,7 +143,7 @@ def _decides(study: Study) -> bool:
 
 
 def _obstacles(study: Study) -> Iterator[NextAction]:
-    """Yield actions for conditions that block the whole study."""
+    """Yield actions for problems that block the whole study."""
     state, folder = study.state, study.folder
     if broken := ledger_problems(study):
         yield _do("repair", broken[0], "telic verify", *broken)
@@ -187,8 +187,8 @@ def _unasked(study: Study) -> list[str]:
 
 
 def _stopped(study: Study, effects: tuple[str, ...]) -> Iterator[NextAction]:
-    """Yield actions for stop rules that fired: end runs, wait for them, or ask a person."""
-    stops = [each for each in standing_stops(study) if each.effect in effects]
+    """Yield actions after a stop rule fired: end runs, wait for them, or ask a person."""
+    stops = [each for each in active_stops(study) if each.effect in effects]
     if not stops:
         return
     stop, asks = stops[0], [f"{each.rule}: {each.why}" for each in stops]
@@ -280,7 +280,7 @@ def _claims(study: Study) -> list[str]:
 
 def _is_audited(study: Study, name: str) -> bool:
     now = study.state.protocol_hash or ""
-    return bool(standing_audits(study, name)) and study.audits(name)[-1].protocol_hash == now
+    return bool(current_audits(study, name)) and study.audits(name)[-1].protocol_hash == now
 
 
 def _has_no_rival(study: Study, name: str) -> bool:
@@ -291,7 +291,7 @@ def _has_no_rival(study: Study, name: str) -> bool:
 
 
 def _decision(name: str, verdict: str, why: str, *asks: str, **cited: str) -> NextAction:
-    """Return a decision action. `cited` holds an audit, a cause or a successor."""
+    """Return an action to decide. `cited` contains an audit, a cause or a successor."""
     words = [f"--{key} {value}" for key, value in cited.items()]
     command = _DECIDE.format(name, " ".join([verdict, *words]))
     return _do("decide", why, command, *asks, candidate=name, verdict=verdict, **cited)
@@ -320,19 +320,19 @@ def _doubts(study: Study) -> Iterator[NextAction]:
 
 
 def _exploits(study: Study) -> dict[str, str]:
-    """Return reviewed exploits among candidates without live runs and the incumbent."""
+    """Return the exploits found by reviews of the incumbent and of candidates without live runs."""
     state = study.state
     running = {state.runs[run].candidate for run in state.active_runs}
     return {
         name: finding
         for name, held in state.candidates.items()
         if ((held.status not in CLOSED_STATUSES and name not in running) or name == _trusted(study))
-        and (finding := standing_exploit(study, name))
+        and (finding := unresolved_exploit(study, name))
     }
 
 
 def _objections(study: Study) -> Iterator[NextAction]:
-    """Yield decisions that end candidates which a review or their falsifier refuted."""
+    """Yield decisions that end candidates refuted by a review or by their falsifier."""
     found = [(name, "exploit", why) for name, why in _exploits(study).items()]
     found += [
         (name, result.cause, result.why)
@@ -354,7 +354,7 @@ def _objections(study: Study) -> Iterator[NextAction]:
 
 
 def _verdicts(study: Study) -> Iterator[NextAction]:
-    """Yield decisions suggested by audits, exhausted attempts and phase rules."""
+    """Yield decisions suggested by audits, by phase rules, or because no attempts are left."""
     for name in filter(lambda name: _is_audited(study, name), _claims(study)):
         audit, phase = study.audits(name)[-1], study.candidate_state(name).phase
         verdict = _VERDICTS[audit.verdict]
@@ -446,7 +446,7 @@ def _repairs(study: Study) -> Iterator[NextAction]:
 
 
 def _mend(name: str, why: str, end: str, *asks: str) -> NextAction:
-    """Return an action to revise a candidate or end it."""
+    """Return an action to revise or end a candidate."""
     give_up = f"or abandon it: {_DECIDE.format(name, end)}"
     return _do("mend", f"{name}: {why}", _REVISE.format(name), *asks, give_up, candidate=name)
 

@@ -1,7 +1,7 @@
 """Forbid processes, sockets and training frameworks outside of a launch.
 
-Uses Python audit hooks: inside `offline` these audit events raise a refusal. Only the
-read-only git commands of `git_read` may start.
+Inside `offline`, the corresponding Python audit events raise an error. Only the read-only git
+commands of `git_read` may start.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def offline(doing: str) -> Generator[None]:
     """Block processes, sockets and training frameworks inside the context.
 
     Args:
-        doing: description of the block for the error message.
+        doing: description of the operation for the error message.
     """
     global _installed
     if not _installed:
@@ -77,6 +77,6 @@ def _refuse(event: str, details: tuple[Any, ...]) -> None:
     if tried is not None:
         raise GateRefused(
             "E_OFFLINE",
-            f'"{doing}" tried to {tried}; only telic study run may.',
-            hint="This is a bug in telic or in a library it called; nothing was started.",
+            f'"{doing}" tried to {tried}, which only telic study run may do.',
+            hint="This is a bug in telic or in a library that it uses. Nothing was started.",
         )

@@ -1,8 +1,8 @@
-"""Queue of the runs that open candidates need, with outcomes and which may start now.
+"""Queue of the runs that open candidates need, their outcomes, and which may start now.
 
-Jobs are derived from the ledger: the seeds of every open candidate in
-its present phase, the incumbent's runs on the seeds of a challenger, and the check of an incumbent
-on fresh seeds. Nothing here starts a run.
+Jobs are derived from the ledger: the seeds of every open candidate in its current phase, the
+incumbent's runs on a challenger's seeds, and the check of an incumbent on fresh seeds. This module
+starts no runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from telic.errors import TelicError
 from telic.studies.candidates import transition
 from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
-from telic.studies.documents.contract import ROLES, Amounts, SeedPools, StudyPhase
+from telic.studies.documents.contract import ROLES, Resources, SeedPools, StudyPhase
 from telic.studies.errors import GateRefused
 from telic.studies.state import RunState, StudyState, shortfalls
 
@@ -26,7 +26,7 @@ TOKEN = "RUN_CANDIDATE"
 _MOST_ATTEMPTS = 3
 _SEED_BLOCK = 5
 _MOST_SEEDS = 10
-"""number of runs per arm from which no more seeds are added"""
+"""number of runs per arm at which no more seeds are added"""
 JOB_OVER = ("done", "failed", "cancelled")
 _OPEN = (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED)
 
@@ -40,13 +40,13 @@ class Job(DocumentPart):
     status: Literal["ready", "waiting", "running", "done", "failed", "cancelled"] = "waiting"
     reason: str = ""
     run_id: str | None = None
-    """latest run, which a ready job repeats"""
+    """latest run, which is repeated if the job is ready"""
     attempts: int = 0
     gpu: int | None = None
 
     @property
     def name(self) -> str:
-        """Candidate, phase and seed as one identifier."""
+        """Identifier of candidate, phase and seed."""
         return f"{self.candidate}/{self.phase}/{self.seed}"
 
 
@@ -91,7 +91,7 @@ def jobs_of(study: Study) -> tuple[Job, ...]:
 
 
 def _job(state: StudyState, pools: SeedPools, candidate: str, phase: StudyPhase, seed: int) -> Job:
-    """Return a job with the outcome of its runs so far."""
+    """Return a job with the outcome of its previous runs."""
     revision = state.candidates[candidate].revision
     tries = {
         name: run
@@ -119,7 +119,7 @@ def _job(state: StudyState, pools: SeedPools, candidate: str, phase: StudyPhase,
 def why_seed_is_spent(
     state: StudyState, pools: SeedPools, candidate: str, phase: StudyPhase, seed: int
 ) -> str | None:
-    """Return the reason why a seed cannot be used again in a phase, or None if it can."""
+    """Return the reason why a seed cannot be reused in a phase, or None if it can."""
     if seed not in pools.pool(ROLES[phase]):
         return f"{seed} is not in the {ROLES[phase]} pool"
     for name, run in state.runs_of(candidate).items():
@@ -161,7 +161,7 @@ def more_seeds(study: Study, candidate: str, actor: StudyActor, reason: str) -> 
 
 
 def plan_incumbent_check(study: Study, actor: StudyActor) -> tuple[int, ...]:
-    """Plan five more held-out seeds for the incumbent and its predecessor."""
+    """Plan five more fresh seeds for the incumbent and its predecessor."""
     with study.locked():
         held = study.incumbent
         if held is None:
@@ -203,5 +203,5 @@ def seeds_fit(study: Study, arms: list[str], phase: StudyPhase, n: int) -> bool:
         seeds = fresh_seeds(study, phase, arms)
     except TelicError:  # the pool has too few
         return False
-    wanted = Amounts(launches=len(arms) * len(seeds))
+    wanted = Resources(launches=len(arms) * len(seeds))
     return not shortfalls(study.state, wanted, arms[0])

@@ -1,4 +1,4 @@
-"""Render a study report as Markdown and HTML. The output is deterministic."""
+"""Render a study report as Markdown and HTML. Its output is deterministic."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from telic.studies.study import Study
 
 NOTES_START = "<!-- notes -->"
 NOTES_END = "<!-- /notes -->"
-_EMPTY_NOTES = "\nWrite here; this block is kept when the report is regenerated.\n"
+_EMPTY_NOTES = "\nWrite notes here. They are kept when the report is regenerated.\n"
 _NOTES = re.compile(re.escape(NOTES_START) + "(.*?)" + re.escape(NOTES_END), re.DOTALL)
 # pyrefly: ignore[bad-assignment]
 _TONES: dict[str, Tone] = {
@@ -36,7 +36,7 @@ _TONES: dict[str, Tone] = {
     **dict.fromkeys(("rejected", "reverted", "debug", "high", "no_improvement", "invalid"), "bad"),
     **dict.fromkeys(("inconclusive", "medium", "pending"), "middling"),
 }
-"""tone by status, verdict or risk level"""
+"""color class by status, verdict or risk level"""
 _RESOURCES = {
     "wall_clock_h": "wall clock (h)",
     "gpu_h": "GPU (h)",
@@ -52,9 +52,9 @@ Blocks = Sequence[doc.AnyBlock]
 
 
 def write_study_report(study: Study, action: NextAction | None = None) -> StudyFolder:
-    """Render the report from structured files, keeping the user's notes in report.md.
+    """Render the report from the study's files, preserving the user's notes in report.md.
 
-    Identical ledger, files and next action give identical bytes. The ledger is not written.
+    The output depends only on the ledger, the files and the next action.
     """
     report, folder = _Sections(study, action).report(), study.folder
     write_text(folder.report, _markdown(report, folder))
@@ -86,7 +86,7 @@ def _badge(state: str) -> doc.Badge:
 
 
 class _Sections:
-    """Report sections. Data that a new study does not have yet is None or empty."""
+    """Report sections. Data that does not exist yet is None or empty."""
 
     def __init__(self, study: Study, action: NextAction | None) -> None:
         self.study, self.state, self.action = study, study.state, action
@@ -180,7 +180,7 @@ class _Sections:
             chart = RowChart("Scores of every audited run", tuple(runs), self.target)
             figures.append(doc.Figure(chart, caption=text))
         if effects:
-            text = "A claim must exceed the shaded part, and its interval must exclude zero."
+            text = "A gain must exceed the shaded area, and its interval must exclude zero."
             title = "Differences from the incumbent at the time, with 95 % intervals"
             chart = RowChart(title, tuple(effects), zero="no difference")
             figures.append(doc.Figure(chart, caption=text))

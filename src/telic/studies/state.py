@@ -1,6 +1,6 @@
-"""State and budget of a study, computed from the ledger entries.
+"""State and budget of a study, computed from its ledger entries.
 
-Keys of `data` read by the fold, per entry kind (other keys are informational):
+Keys of `data` that are read from each kind of entry (other keys are informational):
 
     study.status        status
     contract.amended    version, hash, protocol_hash, required, budget, automation, stop_rules
@@ -35,11 +35,11 @@ from telic.studies.documents.base import DocumentPart, Sha, actor_of
 from telic.studies.documents.candidate import LIVE_RUNS, CandidateStatus, RunStatus
 from telic.studies.documents.contract import (
     RESOURCES,
-    Amounts,
     Approval,
     ApprovalKey,
     Automation,
     CandidateKind,
+    Resources,
     StopRule,
     StudyBudget,
     StudyPhase,
@@ -56,7 +56,7 @@ class CandidateState(DocumentPart):
     status: CandidateStatus = CandidateStatus.DRAFT
     kind: CandidateKind = "config"
     author: str
-    """label of the actor that created it"""
+    """label of the actor who created it"""
     parents: tuple[str, ...] = ()
     revision: int = 1
     phase: StudyPhase | None = None
@@ -65,9 +65,9 @@ class CandidateState(DocumentPart):
     protocol_hash: Sha | None = None
     adapter_hash: Sha | None = None
     debug_attempts: int = 0
-    """revisions made in debug"""
+    """number of revisions made in debug"""
     added_seeds: dict[StudyPhase, tuple[int, ...]] = Field(default={})
-    """seeds added to those of its plan"""
+    """seeds added to those in its plan"""
     since_seq: int
     """ledger entry that set its status"""
     reason: str = ""
@@ -86,14 +86,14 @@ class RunState(Record):
     nonce: str | None = None
     gpu: int | None = None
     retry_of: str | None = None
-    reservation: Amounts
-    actual: Amounts | None = None
+    reservation: Resources
+    actual: Resources | None = None
     identity: dict[str, Any] = Field(default={})
     """identity of the process or job"""
     killed_by: str | None = None
     why: str = ""
     is_sealed: bool = False
-    """the supervisor signs the exit record"""
+    """true if the supervisor signs the exit record"""
     artefacts: Sha | None = None
     """hash of the list of output files, or None until the run ends"""
     steps: int | None = None
@@ -101,7 +101,7 @@ class RunState(Record):
     content_hash: Sha | None = None
     """content hash of the candidate at launch"""
     is_clean: bool | None = None
-    """the worktree had no unrelated changes at launch"""
+    """true if the worktree had no unrelated changes at launch"""
     code_hash: Sha | None = None
     """hash of evaluator, interpreter and packages, recorded by the supervisor"""
     intent_at: str
@@ -115,14 +115,14 @@ class RunState(Record):
 
     @property
     def may_be_retried(self) -> bool:
-        """True if the run's outcome carries no information about the candidate."""
+        """True if the run's outcome is not informative about the candidate."""
         return self.status == RunStatus.LOST or self.killed_by == "preempted"
 
     @property
-    def cost(self) -> Amounts:
-        """Reserved amounts while the run is live, then the actual amounts as far as known."""
+    def cost(self) -> Resources:
+        """Reserved amounts while the run is live, and afterwards the actual amounts, if known."""
         if self.status == RunStatus.ABORTED:
-            return Amounts()
+            return Resources()
         actual = {} if self.actual is None else self.actual.model_dump(exclude_none=True)
         return self.reservation.model_copy(update=actual)
 
@@ -138,7 +138,7 @@ class EvidenceState(Record):
 
 
 class Incumbent(DocumentPart):
-    """Incumbent: the accepted candidate under one protocol."""
+    """Accepted candidate under one protocol."""
 
     candidate: str
     protocol_hash: Sha | None = None
@@ -186,7 +186,7 @@ class StudyState:
     updated_at: str | None = None
     study_status: StudyStatus = "open"
     opened_seq: int = 0
-    """entry that reopened the study; earlier failures no longer count"""
+    """entry that reopened the study, before which failures are not counted"""
     contract_version: int | None = None
     contract_hash: Sha | None = None
     protocol_hash: Sha | None = None
@@ -251,13 +251,13 @@ class StudyState:
         left = left_of(self.budget_limits, total_amounts(spent, reserved))
         return BudgetState(spent=spent, reserved=reserved, left=left)
 
-    def used(self, *, candidate: str | None = None, phase: StudyPhase | None = None) -> Amounts:
+    def used(self, *, candidate: str | None = None, phase: StudyPhase | None = None) -> Resources:
         """Return the amounts spent and reserved for the runs of a candidate or of a phase."""
         runs = self.runs_of(candidate) if candidate else self.runs
         return total_amounts(*(run.cost for run in runs.values() if phase in (None, run.phase)))
 
     def previous_incumbent(self, candidate: str, to: str | None = None) -> Incumbent | None:
-        """Return the latest other incumbent under this protocol still accepted (`to` if given)."""
+        """Return the latest other incumbent under this protocol that is still accepted, or `to`."""
         trusted = [
             each.incumbent
             for each in self.decisions.values()
@@ -276,7 +276,7 @@ class StudyState:
         return {name: plain(getattr(self, name)) for name in names}
 
     def snapshot(self) -> StudyState:
-        """Return a copy that is not affected by later entries."""
+        """Return a copy that later entries do not affect."""
         tables = {x.name: getattr(self, x.name) for x in fields(self)}
         return replace(self, **{k: copy(v) for k, v in tables.items() if isinstance(v, dict)})
 
@@ -293,7 +293,7 @@ def apply(state: StudyState, entry: JournalEntry) -> None:
 
 
 def _known(kind: type[BaseModel], data: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of an entry whose names are fields of `kind`."""
+    """Return the values of an entry that are fields of `kind`."""
     return {key: data[key] for key in kind.model_fields if data.get(key) is not None}
 
 
@@ -369,7 +369,7 @@ def _intent(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> Non
 
 
 def _run(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
-    """Apply the start or end of a run to the state. Repeated ends are ignored."""
+    """Apply the start or end of a run to the state. A second end is ignored."""
     name, what = str(data.get("run") or entry.subject), entry.kind.partition(".")[2]
     run, changes = state.runs.get(name), dict[str, Any]()
     if what == "started":
@@ -382,7 +382,7 @@ def _run(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
     elif what in ("finished", "failed", "killed", "lost") and run is not None and run.is_live:
         changes = {key: data.get(key) for key in ("artefacts", "code_hash")}
         changes |= {"status": RunStatus(what), "ended_at": entry.at, "why": data.get("why", "")}
-        actual = Amounts.model_validate(data.get("actual") or {})
+        actual = Resources.model_validate(data.get("actual") or {})
         changes |= {"actual": actual, "killed_by": data.get("by")}
     if run is not None and changes:
         state.runs[name] = run.model_copy(update=changes)
@@ -437,34 +437,34 @@ _APPLY: dict[str, Callable[[StudyState, JournalEntry, dict[str, Any]], None]] = 
     "incumbent.check": _incumbent,
     "stop": _stop,
 }
-"""handler by entry kind or its first word; refusals, proposals and notes have none"""
+"""handler by entry kind or its first word. Refusals, proposals and notes have none."""
 
 
 _SLACK = 1e-9
-_NOTHING = Amounts()
+_NOTHING = Resources()
 
 
 class BudgetState(DocumentPart):
     """Budget spent, reserved for live runs, and remaining (None where unlimited)."""
 
-    spent: Amounts = Amounts()
-    reserved: Amounts = Amounts()
-    left: Amounts = Amounts()
+    spent: Resources = Resources()
+    reserved: Resources = Resources()
+    left: Resources = Resources()
 
 
-def total_amounts(*amounts: Amounts) -> Amounts:
+def total_amounts(*amounts: Resources) -> Resources:
     """Sum amounts. Resources that are None in all of them remain None."""
     totals: dict[str, float] = {}
     for each in amounts:
         for name in RESOURCES:
             if (value := getattr(each, name)) is not None:
                 totals[name] = totals.get(name, 0) + value
-    return Amounts(**totals)
+    return Resources(**totals)
 
 
-def left_of(limits: Amounts, used: Amounts, own: Amounts = _NOTHING) -> Amounts:
-    """Return the remainder (at least 0) of each limited resource, not counting `own` as used."""
-    return Amounts(
+def left_of(limits: Resources, used: Resources, own: Resources = _NOTHING) -> Resources:
+    """Return how much of each limited resource is left (at least 0), not counting `own` as used."""
+    return Resources(
         **{
             name: max(0.0, limit - max(0.0, (getattr(used, name) or 0) - (getattr(own, name) or 0)))
             for name in RESOURCES
@@ -473,13 +473,13 @@ def left_of(limits: Amounts, used: Amounts, own: Amounts = _NOTHING) -> Amounts:
     )
 
 
-def exceeding(wanted: Amounts, left: Amounts) -> list[tuple[str, float, float]]:
+def exceeding(wanted: Resources, left: Resources) -> list[tuple[str, float, float]]:
     """Return (name, required, left) for each resource of which not enough is left."""
     amounts = [(name, getattr(wanted, name), getattr(left, name)) for name in RESOURCES]
     return [x for x in amounts if x[1] is not None and x[2] is not None and x[1] > x[2] + _SLACK]
 
 
-def shortfalls(state: StudyState, wanted: Amounts, candidate: str) -> list[str]:
+def shortfalls(state: StudyState, wanted: Resources, candidate: str) -> list[str]:
     """Return one sentence per budget that a reservation would exceed."""
     limits = state.budget_limits
     own = left_of(limits.per_candidate, state.used(candidate=candidate))

@@ -1,8 +1,7 @@
 """Cached access to a study's files, ledger and derived facts.
 
-Values come from a snapshot: the ledger at first access, and each file when it was first
-read. The snapshot is dropped by `refresh`, by `append`, and when the lock is acquired, so that
-decisions under the lock use the current state.
+The ledger and each file are read at first access and cached. The cache is cleared by `refresh`, by
+`append`, and when the lock is acquired, so that decisions under the lock use the current state.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from telic.studies import _git_read as git_read
 from telic.studies import approvals
 from telic.studies._ledger import Ledger
 from telic.studies._source_tree import SourceTree
-from telic.studies.approvals import Standing
+from telic.studies.approvals import ApprovalState
 from telic.studies.candidates import read_candidate
 from telic.studies.canonical import content_hash, existing_key
 from telic.studies.contract import contract_hash, protocol_hash, required_approvals
@@ -101,7 +100,7 @@ class Study:
         return self
 
     def pinned(self) -> Study:
-        """Return a view with a fixed snapshot, so that the values checked are the values used."""
+        """Return a view with a fixed snapshot, so that checked values are the values used."""
         return Study(self.folder, self.ledger)
 
     @contextlib.contextmanager
@@ -266,11 +265,11 @@ class Study:
 
     @cached_property
     def jobs(self) -> tuple[Job, ...]:
-        """Runs needed by open candidates and by the incumbent check."""
+        """Runs that open candidates and the check of the incumbent need."""
         return jobs_of(self)
 
     def planned_seeds(self, candidate: str, phase: StudyPhase) -> frozenset[int]:
-        """Return the planned seeds of a phase, including seeds added later."""
+        """Return the planned seeds of a phase, including those added later."""
         added = [
             job.seed
             for job in self.jobs
@@ -286,28 +285,28 @@ class Study:
         return existing_key(self.root)
 
     @fact
-    def standing(self, key: ApprovalKey, candidate: str | None = None) -> Standing:
-        """Return the current validity of an approval."""
-        return approvals.approval_standing(self, key, candidate)
+    def approval(self, key: ApprovalKey, candidate: str | None = None) -> ApprovalState:
+        """Return the current status of an approval."""
+        return approvals.approval_state(self, key, candidate)
 
     @cached_property
-    def standings(self) -> tuple[Standing, ...]:
-        """Validity of every approval in the contract, required ones first."""
+    def all_approvals(self) -> tuple[ApprovalState, ...]:
+        """Status of every approval in the contract, required ones first."""
         required = required_approvals(self.contract)
         others = [held.key for held in self.state.approvals.values() if not held.candidate]
         keys = cast("tuple[ApprovalKey, ...]", (*required, *others))
-        return tuple(self.standing(key) for key in dict.fromkeys(keys))
+        return tuple(self.approval(key) for key in dict.fromkeys(keys))
 
     @property
-    def missing_approvals(self) -> tuple[Standing, ...]:
+    def missing_approvals(self) -> tuple[ApprovalState, ...]:
         """Required approvals that are not currently valid."""
         required = required_approvals(self.contract)
-        return tuple(x for x in self.standings if x.key in required and x.status != "approved")
+        return tuple(x for x in self.all_approvals if x.key in required and x.status != "approved")
 
     @fact
-    def experiment_standing(self, candidate: str, phase: StudyPhase) -> Standing:
+    def experiment_approval(self, candidate: str, phase: StudyPhase) -> ApprovalState:
         """Return whether a candidate is approved for a phase, individually or through its class."""
-        return approvals.experiment_standing(self, candidate, phase)
+        return approvals.experiment_approval(self, candidate, phase)
 
     # ------------------------------------------------------------------ evidence
 
@@ -339,7 +338,7 @@ class Study:
         return self.sheet(names[-1]) if names else None
 
     def altered(self, names: Iterable[str]) -> list[str]:
-        """Return the evidence whose file is missing or differs from the ledger."""
+        """Return the evidence whose files are missing or differ from the ledger."""
         held = {
             name: (self.state.evidence.get(name), self.folder.evidence_file(name)) for name in names
         }

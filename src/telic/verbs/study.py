@@ -23,8 +23,8 @@ from telic.studies.adapter_check import (
 )
 from telic.studies.administration import create_study, write_templates
 from telic.studies.approvals import (
+    ApprovalState,
     Consent,
-    Standing,
     approval_diff,
     current_actor,
     grant,
@@ -233,7 +233,7 @@ class ContractView(Record):
 
     check: ContractCheck
     ok: bool
-    approvals: tuple[Standing, ...]
+    approvals: tuple[ApprovalState, ...]
     voided: tuple[str, ...] = ()
     """approvals voided by changes of the approved text"""
 
@@ -301,7 +301,7 @@ def contract(request: ContractRequest) -> ContractView:
         amend(study.refresh(), actor, request.amend)
     voided = tuple(str(event.data["key"]) for event in void_changed(study.refresh()))
     found = check_contract(study)
-    return ContractView(check=found, ok=found.ok, approvals=study.standings, voided=voided)
+    return ContractView(check=found, ok=found.ok, approvals=study.all_approvals, voided=voided)
 
 
 # ---------------------------------------------------------------------------- approvals
@@ -329,7 +329,7 @@ class ApproveRequest(PersonRequest):
         """
         study = self.open()
         keys = self.keys or [approval.key for approval in study.missing_approvals]
-        found: dict[str, str] = {k: study.standing(k, self.candidate).subject_hash for k in keys}
+        found: dict[str, str] = {k: study.approval(k, self.candidate).subject_hash for k in keys}
         guessed = None if self.keys or self.refuse else unconfirmed_hash(study)
         return found if guessed is None else {ADAPTER: guessed, **found}
 

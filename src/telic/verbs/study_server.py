@@ -162,7 +162,7 @@ def _start_question(request: RunRequest) -> Question | None:
     check_token(request.confirm)
     study = request.open()
     is_free = study.contract.automation.launch == "pre_approved"
-    if is_free and study.standing("autonomy").status == "approved":
+    if is_free and study.approval("autonomy").status == "approved":
         return None
     step = next_step(study)
     name = request.candidate or step.args.get("candidate")

@@ -190,7 +190,7 @@ def test_a_redraft_keeps_confirmed_fields(tmp_path):
     folder = create_study(root, "walk", "one", actor).folder
     write_draft(folder)
     text = folder.adapter.read_text()
-    assert "# How to set seeds; null: unknown.\nseeds:" in text
+    assert "# How to set seeds, or null if unknown.\nseeds:" in text
     train = {"argv": ["python", "train.py", "--seed", "{seed}"]}
     confirmed = {"commands.train": {"status": "confirmed"}}
     update_yaml(folder.adapter, {"commands": {"train": train}, "provenance": confirmed})

@@ -98,7 +98,7 @@ def test_a_decision_needs_evidence_and_a_reason(study):
     measure(study, run, 0.1)
     with pytest.raises(GateRefused, match="no audit"):
         decide_candidate(study, name, "accept", HUMAN, "it looks good")
-    with pytest.raises(GateRefused, match="neither an audit"):
+    with pytest.raises(GateRefused, match="requires an audit"):
         decide_candidate(study, name, "reject", AGENT, "a feeling")
     assert decide_candidate(study, name, "reject", AGENT, "last", cause="phase_rule").recorded
     name = new_candidate(study, "as it is", {"kind": "baseline", "plan": COST}, AGENT).id

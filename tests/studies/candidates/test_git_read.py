@@ -143,9 +143,9 @@ LINK = "diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,
     [
         (LINK, "mode 120000"),
         ("--- a/../x\n+++ b/../x\n@@ -1 +1 @@\n-a\n+b\n", "leaves the repository"),
-        ("--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n", "touches no file"),
+        ("--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n", "changes no file"),
         ("diff --git a/x b/x\nGIT binary patch\n", "binary"),
-        ("nothing here\n", "touches no file"),
+        ("nothing here\n", "changes no file"),
     ],
 )
 def test_what_nobody_could_review_is_a_problem(tmp_path, text, part):

@@ -108,7 +108,7 @@ def test_a_person_reads_the_files_and_then_what_changed_since(approved):
 def test_forged_approvals_count_for_nothing(agreed):
     update_yaml(agreed.folder.contract, {"approvals": {"budget": {"status": "approved"}}})
     assert unmet(agreed)["budget"] == "pending", "an entry in the file"
-    now = agreed.standing("budget")
+    now = agreed.approval("budget")
     facts = {"key": "budget", "subject_hash": now.subject_hash, "by": "human:ada", "method": "tty"}
     Ledger(agreed.folder).append("approval.granted", "budget", {**facts, "sig": "abc:def"}, AGENT)
     assert unmet(agreed)["budget"] == "void", "a line without a signature"
@@ -120,7 +120,7 @@ def test_forged_approvals_count_for_nothing(agreed):
 
 
 def test_only_what_is_agreed_on_and_was_shown_can_be_approved(agreed):
-    seen = agreed.standing("budget").subject_hash
+    seen = agreed.approval("budget").subject_hash
     update_yaml(agreed.folder.contract, {"budget": {"launches": 1}})
     with pytest.raises(GateRefused, match="E_NOT_AGREED"):
         approvals.grant(agreed, "hardware", CONSENT)
@@ -135,10 +135,10 @@ def test_only_what_is_agreed_on_and_was_shown_can_be_approved(agreed):
 def test_an_experiment_is_approved_as_it_is_written(agreed):
     made = add_candidate(agreed)
     approvals.grant(agreed, "experiment", CONSENT, candidate=made.id)
-    assert agreed.standing("experiment", made.id).status == "approved"
+    assert agreed.approval("experiment", made.id).status == "approved"
     changed = made.model_copy(update={"replicate_of": "c-0000-x"})
     write_json(agreed.folder.candidate_file(made.id), changed.as_data())
-    assert agreed.standing("experiment", made.id).status != "approved"
+    assert agreed.approval("experiment", made.id).status != "approved"
     with pytest.raises(StudyError, match="per candidate"):
         approvals.grant(agreed, "experiment", CONSENT)
 
@@ -150,11 +150,11 @@ def test_a_class_of_candidates_is_approved_by_the_contract(agreed):
     update_yaml(agreed.folder.contract, {"automation": automation})
     contract.amend(agreed, AGENT, "classes")
     assert "autonomy" in agreed.state.required_approvals
-    found = agreed.experiment_standing(made.id, "smoke")
+    found = agreed.experiment_approval(made.id, "smoke")
     assert (found.status, "autonomy" in found.why) == ("pending", True)
     approve_all(agreed)
-    assert agreed.experiment_standing(made.id, "smoke").status == "approved"
-    assert agreed.experiment_standing(made.id, "promotion").status == "pending"
+    assert agreed.experiment_approval(made.id, "smoke").status == "approved"
+    assert agreed.experiment_approval(made.id, "promotion").status == "pending"
 
 
 # ---------------------------------------------------------------------------- people
@@ -265,7 +265,7 @@ def test_the_check_names_edits_overlaps_and_questions(agreed):
 def test_comments_survive_answers(agreed):
     contract.draft_contract(agreed, {"budget.gpu_h": 96, "scope.params.a.b": {"max": 2}})
     text = agreed.folder.contract.read_text()
-    assert "# when is it done?" in text
+    assert "# when is the task complete?" in text
     assert agreed.contract.budget.gpu_h == 96
     assert agreed.contract.scope.params["a.b"].max == 2
     with pytest.raises(StudyError, match="budget: unknown key gpu_hours"):

@@ -3,7 +3,7 @@
 import pytest
 
 from telic.studies.documents.base import RUNNER, update_yaml
-from telic.studies.documents.contract import Amounts
+from telic.studies.documents.contract import Resources
 from telic.studies.errors import StudyBudgetExceeded
 from telic.studies.state import shortfalls
 from tests.studies.core.small import complete
@@ -48,8 +48,8 @@ def test_a_launch_reserves_and_its_end_settles_once(limited):
 
 def test_more_than_is_left_is_refused(limited):
     intend(limited, "r-1", gpu_h=5)
-    assert shortfalls(limited.state, Amounts(gpu_h=5), "c-0002-y") == []
-    (said,) = shortfalls(limited.state, Amounts(gpu_h=5.1), "c-0002-y")
+    assert shortfalls(limited.state, Resources(gpu_h=5), "c-0002-y") == []
+    (said,) = shortfalls(limited.state, Resources(gpu_h=5.1), "c-0002-y")
     assert "5 left for the study" in said and StudyBudgetExceeded.exit_code == 7
-    (said,) = shortfalls(limited.state, Amounts(gpu_h=2), "c-0001-x")
+    (said,) = shortfalls(limited.state, Resources(gpu_h=2), "c-0001-x")
     assert "1 left for c-0001-x" in said

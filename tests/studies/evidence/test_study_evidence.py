@@ -28,7 +28,7 @@ from telic.studies.evidence.review import (
     review_candidate,
 )
 from telic.studies.next import note_next
-from telic.studies.rules.results import standing_exploit, standing_stops
+from telic.studies.rules.results import active_stops, unresolved_exploit
 from tests.studies.candidates.small_study import AGENT, HUMAN, change_contract, start_run
 from tests.studies.evidence.claimed_study import BETTER, GAMED, leave_files, log_rows, promoted
 
@@ -113,12 +113,12 @@ def test_a_planted_exploit_is_high_blocks_the_claim_and_stops_the_study(study):
     audit = audit_result(study, name, AGENT).audit
     assert audit.verdict == "invalid" and not check(audit, "A11").passed
     reflect_run(study, runs[1], AGENT)
-    assert [each.rule for each in standing_stops(study)] == ["hacking_high"]
+    assert [each.rule for each in active_stops(study)] == ["hacking_high"]
     with pytest.raises(GateRefused, match="E_OWN_REVIEW"):
         review_candidate(study, name, AGENT, "fine", is_exploit=False)
     review_candidate(study, name, HUMAN, "it stands still; no exploit", is_exploit=False)
     assert check(audit_result(study, name, AGENT).audit, "A11").passed
-    assert standing_stops(study) == ()
+    assert active_stops(study) == ()
     reflect_run(study, runs[2], AGENT)
     assert not is_unreviewed(study, name), "reviewed once is enough"
     report = look_at_run(study, runs[0])
@@ -132,14 +132,14 @@ def test_a_breached_guardrail_pauses_the_study_until_a_person_resumes_it(study):
         log = study.folder.artefacts(run) / "metrics.jsonl"
         log.write_text(log.read_text().replace('"falls": 0.', '"falls": 9.'))
         analyze_run(study, run, AGENT)
-    assert standing_stops(study) == ()
+    assert active_stops(study) == ()
     audit_result(study, name, AGENT)
-    (stop,) = standing_stops(study)
+    (stop,) = active_stops(study)
     assert (stop.rule, stop.effect) == ("guardrail_breach", "pause")
     assert stop.why == f"{name} broke falls" and note_next(study).action == "stop"
     assert [each.rule for each in study.state.fired_stops] == ["guardrail_breach"]
     set_study_status(study, "open", HUMAN, "it may fall")
-    assert standing_stops(study) == ()
+    assert active_stops(study) == ()
 
 
 def test_praise_of_its_own_settles_nothing_until_a_person_approves_it_knowingly(study):
@@ -153,11 +153,13 @@ def test_praise_of_its_own_settles_nothing_until_a_person_approves_it_knowingly(
     grant(study, "experiment", consent, candidate=name)
     assert not is_unreviewed(study, name)
     review_candidate(study, name, TWIN, "it stands still", is_exploit=True)
-    assert "it stands still" in standing_exploit(study, name), "an exploit counts whoever finds it"
+    assert "it stands still" in unresolved_exploit(study, name), (
+        "an exploit counts whoever finds it"
+    )
     review_candidate(study, name, TWIN, "on second thoughts, fine", is_exploit=False)
-    assert "it stands still" in standing_exploit(study, name)
+    assert "it stands still" in unresolved_exploit(study, name)
     review_candidate(study, name, HUMAN, "it has to stand still", is_exploit=False)
-    assert standing_exploit(study, name) is None
+    assert unresolved_exploit(study, name) is None
 
 
 # ---------------------------------------------------------------------------- monitoring

@@ -144,7 +144,7 @@ def test_an_evaluator_that_is_changed_after_the_launch_does_not_run(tmp_path):
     order |= {"steps": [{**step, "env": {}, "measures": True}], "evaluator": evaluator}
     (folder / supervisor.ORDER_FILE).write_text(json.dumps(order))
     found = supervisor._Supervisor(folder)._step(order["steps"][0])
-    assert "numpy.py of the evaluator was modified after the launch" in found["error"]
+    assert "the evaluator's numpy.py was modified after the launch" in found["error"]
 
 
 FAULTY = (

@@ -1,4 +1,4 @@
-"""Schema of adapter.yaml: how a repository trains, evaluates and logs, with sources."""
+"""Schema of adapter.yaml, which describes how a repository trains, evaluates and logs."""
 
 import re
 from typing import Annotated, Any, Literal, cast
@@ -67,18 +67,18 @@ class Commands(DocumentPart):
     """Commands of a repository. Null means unknown or none."""
 
     train: CommandSpec | None = Field(description="Command that trains one policy with one seed.")
-    eval: CommandSpec | None = Field(description="Command to evaluate a checkpoint only.")
-    smoke: CommandSpec | None = Field(description="Short training; null: `train`, few steps.")
-    resume: CommandSpec | None = Field(description="Command to continue from a checkpoint.")
+    eval: CommandSpec | None = Field(description="Command that only evaluates a checkpoint.")
+    smoke: CommandSpec | None = Field(description="Short training, or null for `train`.")
+    resume: CommandSpec | None = Field(description="Command that resumes from a checkpoint.")
 
 
 class ConfigSpec(DocumentPart):
     """Method for changing a parameter. Null means unknown."""
 
-    system: ConfigSystem | None = Field(description="Library that reads the settings.")
+    system: ConfigSystem | None = Field(description="Library that parses the settings.")
     detail: str = Field(default="", description="Remarks for readers.")
     override_style: OverrideStyle | None = Field(
-        description="How to set a parameter on the command line; source_edit: only by a patch."
+        description="Command-line syntax of a parameter, or source_edit."
     )
     roots: tuple[str, ...] = Field(default=(), description="Configuration files and folders.")
 
@@ -90,7 +90,7 @@ class LogSource(DocumentPart):
     default: bool = Field(default=True, description="Whether it is written by default.")
     path_template: str | None = Field(default=None, description="File in the run folder.")
     switch: str | None = Field(default=None, description="Option that enables or disables it.")
-    offline_env: dict[str, str] = Field(default={}, description="Variables that keep it local.")
+    offline_env: dict[str, str] = Field(default={}, description="Variables for offline use.")
     network: bool = Field(default=False, description="Whether it uses the network.")
 
 
@@ -104,7 +104,7 @@ class MetricMap(DocumentPart):
     """Mapping from canonical metric names to log keys."""
 
     map: dict[str, str] = Field(
-        default={}, description="return, success, episode_length, ... and their log names."
+        default={}, description="Log names of return, success, episode_length, …."
     )
 
 
@@ -116,7 +116,7 @@ class FileSet(DocumentPart):
 
 
 class Files(DocumentPart):
-    """Files by role. Candidates never change evaluator files."""
+    """Files by role. Candidates must not change evaluator files."""
 
     evaluator: FileSet = FileSet()
 
@@ -129,18 +129,18 @@ class LauncherSpec(DocumentPart):
 
 
 class Seeds(DocumentPart):
-    """Method for setting seeds, required for claims. Null means unknown."""
+    """Option or variable that sets the seed, required for claims. Null means unknown."""
 
     flag: str | None = Field(default=None, description="Option that sets the seed, e.g. --seed.")
     env_flag: str | None = Field(default=None, description="Variable that sets the seed.")
     controllable: bool | None = Field(default=None, description="Whether the seed can be set.")
     deterministic: Literal["claimed", "observed", "no"] | None = Field(
-        default=None, description="Whether equal seeds give equal results."
+        default=None, description="Whether equal seeds produce equal results."
     )
 
 
 class Completion(DocumentPart):
-    """Criteria for a finished run. An exit code alone is not sufficient."""
+    """Criteria for a finished run, in addition to its exit code."""
 
     exit_code: int = Field(default=0, description="Exit code of a finished run.")
     marker_file: str | None = Field(default=None, description="File written at the end of a run.")
@@ -152,16 +152,15 @@ class RepositoryOutputs(DocumentPart):
 
     run_dir_template: str | None = Field(
         default=None,
-        description="Pattern of the files and folders that a run creates elsewhere, in the working "
-        "directory of the command, with {seed} or {nonce}, e.g. runs/*__{seed}__*; they are "
-        "moved to the run folder.",
+        description="Pattern with {seed} or {nonce} of outputs in the working directory of the "
+        "command, e.g. runs/*__{seed}__*. They are moved to the run folder.",
     )
-    checkpoint_glob: str | None = Field(default=None, description="Checkpoints in the run folder.")
+    checkpoint_glob: str | None = Field(default=None, description="Checkpoint files of a run.")
     completion: Completion = Completion()
 
 
 class Hazard(DocumentPart):
-    """Risk of running the repository. Gate G23 refuses some of them."""
+    """Risk of running the repository's code. Gate G23 refuses some risks."""
 
     id: str = Field(description="actuates_hardware, network_by_default, deletes_results, ...")
     detail: str = Field(default="", description="Description of the hazard.")
@@ -184,7 +183,7 @@ class Provenance(DocumentPart):
     """Source of a field's value."""
 
     status: Literal["inferred", "confirmed", "unknown"] = Field(
-        description="unknown: empty; inferred: with sources; confirmed: by a person."
+        description="unknown (no value), inferred (from sources), or confirmed (by a person)."
     )
     confidence: float | None = Field(default=None, ge=0, le=1)
     evidence: tuple[Citation, ...] = Field(default=(), description="Sources as path:line.")
@@ -194,17 +193,17 @@ class Adapter(Document):
     """Training, evaluation and logging of a repository (adapter.yaml)."""
 
     schema_id: str = Field(default="telic.adapter/1", alias="schema")
-    commands: Commands = Field(description="Commands as lists of words; null: unknown.")
-    config: ConfigSpec = Field(description="How to change a parameter; null: unknown.")
-    logging: Logging = Field(description="Logs with their files in the run folder.")
-    metrics: MetricMap = Field(description="Canonical metric names and their log names.")
-    files: Files = Field(description="Files by role, which limits what candidates change.")
+    commands: Commands = Field(description="Commands as lists of words, or null if unknown.")
+    config: ConfigSpec = Field(description="How to change a parameter, or null if unknown.")
+    logging: Logging = Field(description="Logs and their files in the run folder.")
+    metrics: MetricMap = Field(description="Log name of each canonical metric.")
+    files: Files = Field(description="Files by role. Roles limit what candidates may change.")
     launcher: LauncherSpec = Field(description="Launcher of the commands.")
-    seeds: Seeds = Field(description="How to set seeds; null: unknown.")
+    seeds: Seeds = Field(description="How to set seeds, or null if unknown.")
     outputs: RepositoryOutputs = Field(description="Outputs of a run.")
-    hazards: tuple[Hazard, ...] = Field(default=(), description="Hazards; they may block a launch.")
+    hazards: tuple[Hazard, ...] = Field(default=(), description="Risks, which may block a launch.")
     provenance: dict[str, Provenance] = Field(
-        default={}, description="Sources: unknown, inferred or confirmed, with path:line."
+        default={}, description="Source of each field, with path:line."
     )
 
     @property

@@ -78,13 +78,13 @@ class Document(DocumentPart):
     """Base class for documents with a schema id, which subclasses set as `schema_id`."""
 
     unhashed: ClassVar[frozenset[str]] = frozenset({"updated_at", "content_hash"})
-    """keys excluded from the content hash, in addition to keys starting with status"""
+    """keys excluded from the content hash, as are keys that start with status"""
 
     schema_id: str = Field(alias="schema")
 
     @classmethod
     def parse(cls, data: Any, source: str = "document") -> Self:
-        """Create from plain values. Raises InvalidDocument E_SCHEMA that lists invalid fields."""
+        """Parse plain values. Raises InvalidDocument E_SCHEMA, which lists the invalid fields."""
         expected = str(cls.model_fields["schema_id"].default)
         given = data.get("schema") if is_dict(data) else None
         ours, theirs = _SCHEMA.fullmatch(expected), _SCHEMA.fullmatch(str(given))
@@ -110,7 +110,7 @@ class Document(DocumentPart):
             ) from None
 
     def compute_hash(self) -> Sha:
-        """Return the content hash, which excludes the status and other bookkeeping fields."""
+        """Return the content hash. It excludes the status and other bookkeeping fields."""
         data = self.as_data()
         return content_hash(
             {k: v for k, v in data.items() if k not in self.unhashed and not k.startswith("status")}
@@ -133,7 +133,7 @@ Doc = TypeVar("Doc", bound=Document)
 
 
 def read_yaml(path: Path) -> Any:
-    """Read a YAML file as plain values. Errors include the location."""
+    """Read a YAML file as plain values. Errors include the line and column."""
     return plain(_parsed(path, _values))
 
 
@@ -197,7 +197,7 @@ def _parsed(path: Path, parse: Callable[[str], Any]) -> Any:
 def _values(text: str) -> Any:
     """Parse plain values. Cached, because a launch reads the same files dozens of times.
 
-    The caller must copy them, as `plain` does.
+    Callers must copy the result before they modify it, as `plain` does.
     """
     values = plain(_without_dates(_yaml("safe").load(text)))
     if not is_plain(values):

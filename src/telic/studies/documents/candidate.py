@@ -7,7 +7,7 @@ from pydantic import Field
 
 from telic.studies.canonical import SLUG
 from telic.studies.documents.base import DocumentPart, Envelope, Sha
-from telic.studies.documents.contract import Amounts, CandidateKind, Direction, StudyPhase
+from telic.studies.documents.contract import CandidateKind, Direction, Resources, StudyPhase
 
 
 class CandidateStatus(StrEnum):
@@ -68,7 +68,7 @@ class Change(DocumentPart):
     patch: str | None = None
     """file in the folder of candidate.json; applies to base_commit"""
     patch_sha256: Sha | None = None
-    """hash of the patch file, so that the content hash covers its content"""
+    """hash of the patch file, so that the content hash includes the patch"""
     files: tuple[ChangedFile, ...] = ()
     params: tuple[float, ...] | None = None
     """only in candidates of earlier versions"""
@@ -80,7 +80,7 @@ class Plan(DocumentPart):
     phases: tuple[StudyPhase, ...] = ("smoke", "short_trial", "promotion")
     seeds: dict[StudyPhase, tuple[int, ...]] = Field(default={})
     steps: int | None = Field(default=None, ge=1)
-    est: Amounts = Amounts()
+    est: Resources = Resources()
     promotion_rule: str = ""
 
 
@@ -119,7 +119,7 @@ class Candidate(Envelope):
     schema_id: str = Field(default="telic.candidate/1", alias="schema")
     revision: int = Field(default=1, ge=1)
     base_revision: int | None = None
-    """revision from which this draft was made"""
+    """revision on which this draft is based"""
     task_id: str = Field(pattern=SLUG)
     study_id: str = Field(pattern=SLUG)
     kind: CandidateKind

@@ -24,11 +24,11 @@ StopName = Literal[
 
 
 class StopRule(DocumentPart):
-    """Stop rule. Each rule uses a subset of the numbers."""
+    """Stop rule. Each kind of rule uses some of the numbers."""
 
     rule: StopName
     value: float | None = None
-    """target of target_reached; limit of max_candidates and max_iterations"""
+    """target of target_reached, or limit of max_candidates and max_iterations"""
     k: int | None = Field(default=None, ge=1)
     """consecutive promotions (no_progress) or debug verdicts (failure_streak)"""
     at: str | None = None
@@ -71,7 +71,7 @@ PHASE_SHARE: dict[StudyPhase, float] = {
     "promotion": 1.0,
     "incumbent_validation": 1.0,
 }
-"""length of one run per phase, as a fraction of a full training"""
+"""length of a run by phase, as a fraction of a full training"""
 _COUNTS_STEPS, _LARGE_BATCH = 5_000, 10_000
 SeedRole = Literal["selection", "promotion", "validation"]
 SEED_ROLES: tuple[SeedRole, ...] = ("selection", "promotion", "validation")
@@ -141,7 +141,7 @@ class ParamRange(DocumentPart):
     max: float | None = None
     choices: tuple[Any, ...] | None = None
     max_step_ratio: float | None = Field(default=None, gt=1)
-    """new / old and old / new may not exceed this"""
+    """maximum of new / old and of old / new"""
 
 
 class FileScope(DocumentPart):
@@ -168,7 +168,7 @@ class Scope(DocumentPart):
     limits: ScopeLimits = ScopeLimits()
 
 
-class Amounts(DocumentPart):
+class Resources(DocumentPart):
     """Amounts of resources. None means unlimited for budgets and unknown for actual costs."""
 
     wall_clock_h: float | None = Field(default=None, ge=0)
@@ -182,13 +182,13 @@ class Amounts(DocumentPart):
     disk_gb: float | None = Field(default=None, ge=0)
 
 
-RESOURCES: tuple[str, ...] = tuple(Amounts.model_fields)
+RESOURCES: tuple[str, ...] = tuple(Resources.model_fields)
 
 
-class StudyBudget(Amounts):
+class StudyBudget(Resources):
     """Cost limits of the whole study."""
 
-    per_candidate: Amounts = Amounts()
+    per_candidate: Resources = Resources()
     unknown_call_usd: Any = None
     """only in earlier versions"""
 
@@ -210,13 +210,13 @@ class Baseline(DocumentPart):
     overrides: dict[str, Any] = Field(default={})
     seeds: tuple[int, ...] = ()
     steps: int | None = Field(default=None, ge=1)
-    """steps of a full training; default for candidates"""
+    """steps of a full training, also the default for candidates"""
     smoke_steps: int | None = Field(default=None, ge=1)
-    """steps of a smoke run; default 2 %, but at least one batch of most trainers"""
+    """steps of a smoke run. The default is 2 %, but at least one batch of most trainers."""
     equal_budget: BudgetUnit = "steps"
-    """budget unit that must be equal in both arms of a claim: launched steps or time"""
-    est: Amounts = Amounts()
-    """estimated cost of measuring one candidate; default for candidates"""
+    """budget unit that must be equal in both arms of a claim, launched steps or time"""
+    est: Resources = Resources()
+    """estimated cost of measuring one candidate, also the default for candidates"""
 
 
 class EvaluationPlan(DocumentPart):
@@ -253,13 +253,12 @@ class PreApproved(DocumentPart):
 
 
 class Automation(DocumentPart):
-    """Steps allowed without asking a person."""
+    """Steps that need no approval by a person."""
 
     autoloop: bool = False
-    """candidates are proposed by `proposer` until a budget or a stop rule ends it"""
+    """whether `proposer` proposes candidates until a budget or a stop rule ends the study"""
     proposer: Literal["numeric"] | tuple[str, ...] | None = None
-    """`numeric` (varies one parameter of the scope at a time), or the command that prints a
-    draft"""
+    """`numeric` (varies one parameter of the scope at a time), or a command that prints a draft"""
     launch: Literal["ask", "pre_approved"] = "ask"
     decide: Literal["ask", "auto"] = "ask"
     kill_fatal: bool = False
@@ -300,7 +299,7 @@ class Contract(Document):
     network: Network | None = None
     generated_code: GeneratedCode | None = None
     approvals: dict[str, Any] = Field(default={})
-    """informational; the ledger holds the valid approvals"""
+    """informational only, since the valid approvals are in the ledger"""
 
     def phase_share(self, phase: StudyPhase, steps: int | None) -> float:
         """Return the length of a run in a phase as a fraction of a full training of `steps`."""
@@ -374,7 +373,7 @@ class Extractor(DocumentPart):
     path: str
     hash: Sha | None = None
     step: str | None = None
-    """step column; None detects it by name and refuses ambiguous cases"""
+    """step column. If None, it is detected by name, and ambiguous names are an error."""
 
 
 class MetricSpec(Document):
@@ -392,11 +391,11 @@ class MetricSpec(Document):
 
 
 class Protocol(Document):
-    """Evaluation protocol (eval_protocol.yaml). Only results with equal hashes are comparable."""
+    """Evaluation protocol (eval_protocol.yaml). Only results with the same hash are comparable."""
 
     schema_id: str = Field(default="telic.eval_protocol/1", alias="schema")
     command: CommandSpec | None = None
-    """evaluation command; None takes the numbers from the training run"""
+    """evaluation command. If None, the numbers of the training run are used."""
     evaluator_files: dict[str, Sha] = Field(default={})
     """file hash by path in the repository"""
     env_ids: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ from telic.studies.evidence._statistics import iqm, mean, oriented, pooled
 # ---------------------------------------------------------------------------- series
 
 _SLOPE_POINTS = 300
-"""longer series are downsampled to this length first, since Theil-Sen compares all pairs"""
+"""maximum length of a series before downsampling, since Theil-Sen compares all pairs"""
 _NO_SPREAD = 1e-8
 
 Aggregate = Literal["mean", "median", "iqm", "last", "auc"]
@@ -43,7 +43,7 @@ class Series(NamedTuple):
         return self._where([math.isfinite(value) for value in self.values])
 
     def part(self, start: float, end: float) -> Series:
-        """Return the points between two fractions of the steps. (0.8, 1) is the last fifth."""
+        """Return the points between two fractions of the steps. 0.8 to 1 is the last fifth."""
         if not self.steps:
             return self
         first, width = self.steps[0], self.steps[-1] - self.steps[0]
@@ -59,7 +59,7 @@ class Series(NamedTuple):
         return self.values[place - 1] if place else None
 
     def ends(self, share: float) -> tuple[float | None, float | None]:
-        """Return the means over the first and the last fraction of the steps."""
+        """Return the means over the first and the last part of the steps."""
         return mean(self.part(0, share).values), mean(self.part(1 - share, 1).values)
 
     def oriented(self, direction: str) -> Series:
@@ -70,7 +70,7 @@ class Series(NamedTuple):
 def gain(series: Series, share: float) -> float | None:
     """Return the increase from the first to the last part in pooled standard deviations.
 
-    None without values. With zero spread: 0 for equal means, else infinity.
+    Returns None if a part is empty. A spread of zero yields 0 for equal means, else infinity.
     """
     before, after = series.part(0, share).values, series.part(1 - share, 1).values
     if not before or not after:
@@ -116,11 +116,11 @@ _LINE_PATTERN = rf"(?P<key>[A-Za-z_][\w/.]*)\s*[:=|]\s*(?P<value>{_NUMBER})\b"
 """default pattern for text: `name: 1.5`, `name=1.5`, `name | 1.5`"""
 
 Row = Mapping[str, float | str]
-"""numbers and strings logged at one time; nested names are joined by a slash"""
+"""numbers and strings logged at one time, with nested names joined by a slash"""
 
 
 def read_rows(kind: str, path: Path, pattern: str | None = None) -> list[Row]:
-    """Return the rows of a file, or of all files in a folder with the kind's usual name.
+    """Return the rows of a log file, or of all log files of this kind in a folder.
 
     Args:
         kind: jsonl, json, csv, tensorboard or regex_stdout.
@@ -280,7 +280,7 @@ def to_series(rows: Iterable[Row], declared: str | None = None) -> dict[str, Ser
 
 
 def step_axis(rows: Sequence[Row], declared: str | None = None) -> str | None:
-    """Return the step column, or None if there is none.
+    """Return the name of the step column, or None if there is none.
 
     A plain name (step, iteration) has priority over one in a group (time/total_timesteps). A group
     of measurements (reward/step) is never used. Raises TelicError if two groups disagree.

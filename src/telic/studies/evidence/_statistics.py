@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _RESAMPLES = 10_000
 _PAIRED_ABOVE = 0.3
-"""minimum correlation of two arms on common seeds for the paired test"""
+"""minimum correlation of two arms on common seeds that allows a paired test"""
 _POWER_FACTOR = 12.4
 """2 (1.645 + 0.842)^2: two arms, one-sided 5 %, power 80 %"""
 
@@ -35,14 +35,14 @@ class ArmDifference(NamedTuple):
     delta: float
     ci: BootstrapInterval | None
     welch_p: float | None
-    """one-sided p that the candidate is better: Welch, or paired for correlated common seeds"""
+    """one-sided p-value of Welch's test, or of the paired test if common seeds are correlated"""
     is_paired: bool
     is_counted: bool
-    """all pairs differ by the same amount: p is from a sign test, without resampling"""
+    """true if all pairs differ by the same amount, so that p is from a sign test"""
     mwu_p: float | None
-    """p of the exact one-sided Mann-Whitney test"""
+    """p-value of the exact one-sided Mann-Whitney test"""
     poi: float
-    """probability of improvement: a candidate run beats an incumbent run"""
+    """probability of improvement, that a candidate run beats an incumbent run"""
     sigma: float
     """pooled standard deviation"""
 
@@ -70,7 +70,7 @@ def pooled(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def seed_of(name: str) -> int:
-    """Derive a random seed from a name, identical on all machines."""
+    """Derive a random seed from a name. It is the same on all machines."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
 
 
@@ -92,7 +92,7 @@ def iqm_interval(values: Sequence[float], seed: int) -> BootstrapInterval | None
 def difference_interval(
     ours: Sequence[float], theirs: Sequence[float], seed: int, *, is_paired: bool = False
 ) -> BootstrapInterval | None:
-    """Return an interval for IQM(ours) - IQM(theirs), or None if an arm cannot be resampled.
+    """Return an interval for IQM(ours) - IQM(theirs), or None if either cannot be resampled.
 
     If paired, both arms have the same units in the same order and are resampled jointly.
     """
@@ -153,7 +153,7 @@ def spread_interval(values: Sequence[float], seed: int) -> BootstrapInterval | N
 
 
 def draw(generator: np.random.PCG64, size: int) -> np.ndarray:
-    """Return (resamples, size) indices from raw bits, the only stream numpy keeps stable."""
+    """Return (resamples, size) indices from raw bits, which numpy keeps stable across versions."""
     raw = generator.random_raw(_RESAMPLES * size)
     return (raw % size).reshape(_RESAMPLES, size)
 

@@ -1,4 +1,4 @@
-"""Audit a claim: collect both arms, run twelve checks, and derive a verdict.
+"""Audit a claim by collecting both arms, running twelve checks, and deriving a verdict.
 
 Identical facts give byte-identical audits.
 """
@@ -60,11 +60,11 @@ AUDIT_CHECKS = {
     "A11": ("no open fatal signature, no unreviewed hacking risk", "repair the run, or review it"),
     "A12": ("same hardware class", "repeat the runs of one arm on the same hardware as the other"),
 }
-"""subject and remedy of each check"""
+"""title and remedy of each check"""
 
 _BUDGET_TOLERANCE = 0.02
 _FIRST_ALPHA, _LATER_ALPHA = 0.05, 0.025
-"""stricter significance level for claims audited before"""
+"""stricter significance level for claims that were audited before"""
 _LEAST_POI = 0.75
 _VOIDING = {"A01", "A02", "A03", "A04", "A05", "A06", "A07", "A08", "A11"}
 _BASELINE = {"A01", "A02", "A04", "A05", "A06", "A07", "A08", "A09", "A12"}
@@ -91,7 +91,7 @@ class AuditStats(DocumentPart):
     welch_p: float | None = None
     is_paired: bool = False
     is_counted: bool = False
-    """all pairs differ by the same amount, so p is from a sign test"""
+    """true if all pairs differ by the same amount, so that p is from a sign test"""
     holm_p: float | None = None
     mwu_p: float | None = None
     poi: float | None = None
@@ -130,7 +130,7 @@ class Audit(Document):
     label: str = "seed_claim"
     n_star: int | None = None
     prng_seed: str
-    """integer as text, since it does not fit into a double"""
+    """integer as text, since it does not fit in a double"""
 
 
 class AuditResult(DocumentPart):
@@ -150,7 +150,7 @@ class Arm(DocumentPart):
     content_hash: str | None = None
     runs: tuple[Measurement, ...] = ()
     unfinished: tuple[str, ...] = ()
-    """unfinished planned runs, and planned seeds without a run"""
+    """planned seeds whose run is missing or unfinished"""
 
     def scores(self, direction: str) -> list[float]:
         """Return one score per run, larger is better."""
@@ -178,20 +178,20 @@ class ClaimFacts(DocumentPart):
     open_fatal: tuple[str, ...] = ()
     """unresolved fatal signatures"""
     is_risk_unreviewed: bool = False
-    """the last reflection has a high hacking risk and was not reviewed"""
+    """true if the last reflection has a high hacking risk and was not reviewed"""
     sigma_0: float | None = None
     other_p: tuple[float, ...] = ()
-    """p values of other candidates that reached promotion against this incumbent"""
+    """p-values of other candidates that reached promotion against this incumbent"""
     look: int = Field(default=1, ge=1)
 
     @property
     def arms(self) -> list[Arm]:
-        """The candidate's arm and the incumbent's, if any."""
+        """The candidate's arm, and the incumbent's arm if there is one."""
         return [arm for arm in (self.candidate, self.incumbent) if arm is not None]
 
     @property
     def runs(self) -> list[Measurement]:
-        """The runs of all arms."""
+        """Runs of all arms."""
         return [run for arm in self.arms for run in arm.runs]
 
 
@@ -268,7 +268,7 @@ def _gather(study: Study, candidate: str) -> ClaimFacts:
 def _arm(
     study: Study, candidate: str, phases: Iterable[StudyPhase], *, is_control: bool = False
 ) -> Arm:
-    """Return a candidate's arm. For a control, only started runs and the original plan count."""
+    """Return a candidate's arm. A control consists of its started runs and its original plan."""
     state = study.state.candidates[candidate]
     runs: dict[int, Measurement] = {}
     unmeasured: dict[int, str] = {}
@@ -394,7 +394,7 @@ def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
 
 
 def _guardrail(facts: ClaimFacts, rule: Guardrail, seed: int) -> GuardrailResult:
-    """Test whether the unfavourable bound of a guardrail's interval passes."""
+    """Test whether the worse bound of a guardrail's interval passes."""
     arms = (facts.candidate, facts.incumbent or facts.candidate)
     passed, interval = False, None
     if all(arm.runs and all(rule.key in run.guardrails for run in arm.runs) for arm in arms):
@@ -502,7 +502,7 @@ def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> lis
 
 
 def _same(facts: ClaimFacts, field: str) -> tuple[list[str], str]:
-    """Check that a recorded field is equal in all runs of both arms."""
+    """Check that a recorded field has the same value in all runs of both arms."""
     values = [getattr(run, field) for run in facts.runs]
     recorded = sorted({value for value in values if value is not None})
     if None in values:
@@ -511,7 +511,7 @@ def _same(facts: ClaimFacts, field: str) -> tuple[list[str], str]:
 
 
 def _same_code(facts: ClaimFacts) -> tuple[list[str], str]:
-    """Check that the same code measured all runs, and name the parts that differ."""
+    """Check that the same code measured all runs, and list the parts that differ."""
     hashes, why = _same(facts, "code_hash")
     names = ("evaluator", "interpreter", "packages", "extractor")
     parts = [value.split("-") for value in hashes]
@@ -541,7 +541,7 @@ def _seeds(facts: ClaimFacts) -> tuple[list[str], str]:
 
 
 def _budget(facts: ClaimFacts) -> tuple[Any, str]:
-    """Compare the launched budgets by {steps} in the recorded commands, or the contract's unit."""
+    """Compare the budgets of all runs, by the {steps} of their commands or the contract's unit."""
     is_timed = facts.equal_budget == "wall_clock"
     amounts = [run.wall_s if is_timed else run.launched_steps for run in facts.runs]
     if not is_timed and not any(amounts):

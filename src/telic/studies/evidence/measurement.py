@@ -1,6 +1,6 @@
 """Measure finished runs based on their files, and monitor live runs.
 
-The score comes from the contract's evaluator, on seeds unseen in training, or else from the
+The score comes from the contract's evaluator, on seeds not used in training, or else from the
 training log. Monitoring reports whether a run is alive and learning. It never stops runs.
 """
 
@@ -50,7 +50,7 @@ class Measurement(DocumentPart):
     kind: str = "train"
     primary: float | None
     scores: dict[str, float]
-    """primary metric under the empty name; by stratum in earlier versions"""
+    """primary metric under the empty name, or by stratum in earlier versions"""
     guardrails: dict[str, float]
     missing: tuple[str, ...] = ()
     """keys of the metric spec missing in the log"""
@@ -66,7 +66,7 @@ class Measurement(DocumentPart):
     protocol_hash: str | None = None
     metric_spec_hash: str | None = None
     code_hash: str | None = None
-    """hashes of evaluator with imports, interpreters, packages and extractor, joined by -"""
+    """hashes of the evaluator's code, interpreters, packages and extractor, joined by -"""
     content_hash: str | None = None
     """content hash of the candidate at launch"""
     is_clean: bool | None = None
@@ -81,7 +81,7 @@ class Measurement(DocumentPart):
 
     @property
     def value(self) -> float:
-        """Score of the run as a single number."""
+        """Score of the run, as a single number."""
         return fmean(self.scores.values())
 
 
@@ -95,17 +95,17 @@ class RunLog(NamedTuple):
 def analyze_run(
     study: Study, run: str, actor: StudyActor, *, is_unusable: bool = False
 ) -> Evidence:
-    """Measure a finished run and record the result as evidence. This is idempotent.
+    """Measure a finished run and record the result as evidence. Repeated calls have no effect.
 
-    If a log is unreadable, the run is not measured and `problem` gives the reason. A run
-    whose files changed after it ended is not measured; with `is_unusable` it is recorded
-    without a score. Raises StudyError E_RUN_LIVE while it runs, BrokenIntegrity E_ARTEFACTS
-    for changed files.
+    If a log is unreadable, the run is not measured and `problem` gives the reason. A run whose
+    files changed after it ended is not measured; with `is_unusable` it is recorded without a score.
+    Raises StudyError E_RUN_LIVE if the run is live, or BrokenIntegrity E_ARTEFACTS if files
+    changed.
     """
     state, folder, spec = study.run_state(run), study.folder.run(run), study.metric_spec
     if state.is_live:
         raise StudyError(
-            "E_RUN_LIVE", f"{run} is still {state.status}.", hint="Look at it: telic study audit"
+            "E_RUN_LIVE", f"{run} is still {state.status}.", hint="See telic study audit."
         )
     names = expected_names(study.protocol, state.phase)
     paths = {f"{NOMINAL}/": _log_path(study, run)}
@@ -180,7 +180,7 @@ def _means(tables: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _read_log(study: Study, path: Path) -> tuple[dict[str, float], dict[str, Series]]:
-    """Return a log's guardrails by key with the primary metric under "", and all its series."""
+    """Return the guardrails of a log by key, with the primary metric under "", and all series."""
     spec = study.metric_spec
     series = _named(study, _series(study, spec.extractor.kind, path))
     wanted: dict[str, tuple[str, Aggregate]] = {x.key: (x.key, "mean") for x in spec.guardrails}
@@ -240,7 +240,7 @@ def _log_path(study: Study, run: str) -> Path:
 
 
 def _named(study: Study, series: dict[str, Series]) -> dict[str, Series]:
-    """Return the series with the canonical names of adapter and metric spec added."""
+    """Return the series, also under the canonical names of the adapter and the metric spec."""
     primary = study.metric_spec.primary
     own = {primary.key: primary.source} if primary.source else {}
     names = {**study.adapter.metrics.map, **own}
@@ -253,7 +253,7 @@ def _last_step(series: Mapping[str, Series]) -> float | None:
 
 
 def missing_outputs(study: Study, run: str) -> list[str]:
-    """Return the missing outputs that a complete run must have."""
+    """Return the required outputs of a complete run that are missing."""
     outputs, artefacts, missing = study.adapter.outputs, study.folder.artefacts(run), list[str]()
     marker, glob = outputs.completion.marker_file, outputs.checkpoint_glob
     if marker is not None and not (artefacts / marker.removeprefix("{run_dir}/")).is_file():
@@ -300,7 +300,7 @@ _RESOURCE_TEXT = re.compile(
 _MIN_POINTS = 10
 _MUST_BE_FINITE = re.compile(r"loss|return|reward|grad", re.IGNORECASE)
 _FLAT = 0.2
-"""maximum change of a flat metric in pooled standard deviations"""
+"""maximum change of a flat metric, in pooled standard deviations"""
 
 
 class Signature(DocumentPart):
@@ -379,7 +379,7 @@ def monitor_run(study: Study, run: str, actor: StudyActor) -> MonitorReport:
 
 
 def open_alerts(events: Iterable[JournalEntry], runs: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return the severity of the open alerts of the given runs by run and signature."""
+    """Return the severity of the given runs' open alerts by run and signature."""
     found: dict[str, dict[str, str]] = {run: {} for run in runs}
     for event in events:
         alerts = found.get(str(event.subject))
@@ -411,9 +411,9 @@ class ProcessHealth(NamedTuple):
     gap_s: float = 0.0
     """mean seconds between logged points"""
     lacks: tuple[str, ...] = ()
-    """missing outputs of a complete run: marker, checkpoint"""
+    """missing outputs of a complete run, i.e. marker or checkpoint"""
     text: str = ""
-    """tail of the output"""
+    """end of the output"""
     free_disk_gb: float | None = None
 
 

@@ -1,7 +1,7 @@
-"""Reflection on rewards, and candidate reviews that resolve a risk of reward hacking.
+"""Analysis of logged rewards, and candidate reviews that resolve a risk of reward hacking.
 
-A passing self-review counts only after a person has approved the candidate with it on record. A
-review that finds an exploit always counts.
+A passing self-review counts only if a person approves the candidate after it. A review that finds
+an exploit always counts.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def review_candidate(
 ) -> Evidence:
     """Record a review of the current candidate.
 
-    A review by an actor that may be the author under another name, such as a second agent of the
-    same session, is marked as a self-review. Raises GateRefused E_OWN_REVIEW for the author,
-    StudyError E_REASON without a finding.
+    A reviewer who may be the author under another name, such as a second agent of the same session,
+    is recorded as a self-review. Raises GateRefused E_OWN_REVIEW if the author reviews, or
+    StudyError E_REASON if the finding is empty.
     """
     author = study.candidate_state(candidate).author
     if not finding.strip():
@@ -63,7 +63,7 @@ def may_be_author(author: StudyActor, reviewer: StudyActor) -> bool:
     """Return whether a reviewer could be the author under another name.
 
     People are distinct from agents and identified by name. Two agents are distinct only if both
-    state their sessions and these differ.
+    specify a session and the sessions differ.
     """
     if "human" in (author.kind, reviewer.kind):
         return author.label == reviewer.label
@@ -71,9 +71,9 @@ def may_be_author(author: StudyActor, reviewer: StudyActor) -> bool:
 
 
 def reviews(study: Study, candidate: str) -> Iterator[Evidence]:
-    """Yield the valid reviews of a candidate, newest first, including those of older content.
+    """Yield the valid reviews of a candidate, newest first, including reviews of older content.
 
-    They resolve a high hacking risk, and gate G22 requires one before generated code is run.
+    They resolve a high hacking risk, and gate G22 requires one before generated code runs.
     """
     for name in reversed(study.evidence_names("review", candidate=candidate)):
         review = study.sheet(name)
@@ -91,7 +91,7 @@ def is_approved_knowing(study: Study, review: Evidence) -> bool:
     """Return whether a person approved the candidate after it was reviewed."""
     entry = study.state.evidence[review.id]
     candidate = entry.candidate
-    if candidate is None or study.standing("experiment", candidate).status != "approved":
+    if candidate is None or study.approval("experiment", candidate).status != "approved":
         return False
     return any(
         event.seq > entry.seq and event.data["key"] == "experiment"
@@ -150,7 +150,7 @@ def _level(study: Study, reflection: str) -> str:
 # ---------------------------------------------------------------------------- reflection
 
 _WINDOW = 0.2
-"""fraction of training compared at its start and its end"""
+"""fraction of training that is compared at its start and its end"""
 _MIN_EVALUATIONS = 8
 _TERMS = "reward/"
 _WEIGHTS = {"A": 0.65, "B": 0.3, "C": 0.5, "D": 0.4, "E": 0.3}
@@ -164,15 +164,15 @@ class GuardrailChange(DocumentPart):
     mean_w0: float | None
     mean_w1: float | None
     is_degraded: bool
-    """worse by more than its margin, or past its threshold only at the end"""
+    """true if worse by more than its margin, or past its threshold only at the end"""
 
 
 class HackingRisk(DocumentPart):
     """Reward-hacking risk from five signals in [0, 1].
 
-    Divergence of return and metric (A), domination by one term (B), degraded guardrails (C),
-    degenerate behaviour (D), and a reviewer's flag (E). The score is
-    1 - (1 - 0.65 A)(1 - 0.3 B)(1 - 0.5 C)(1 - 0.4 D)(1 - 0.3 E).
+    The signals are divergence of return and metric (A), dominance of one term (B), degraded
+    guardrails (C), degenerate behaviour (D), and a reviewer's flag (E). The score is 1 - (1 - 0.65
+    A)(1 - 0.3 B)(1 - 0.5 C)(1 - 0.4 D)(1 - 0.3 E).
     """
 
     A: float
@@ -216,14 +216,14 @@ class Reflection(Document):
 
 
 class ReflectionResult(DocumentPart):
-    """Reflection together with the evidence that a candidate cites."""
+    """Reflection and the evidence that candidates cite."""
 
     reflection: Reflection
     evidence: Evidence
 
 
 def reflect_run(study: Study, run: str, actor: StudyActor) -> ReflectionResult:
-    """Reflect on a run's reward. Raises StudyError E_NO_TERMS without logged reward terms."""
+    """Analyze a run's reward. Raises StudyError E_NO_TERMS if no reward terms were logged."""
     candidate, spec = study.run_state(run).candidate, study.metric_spec
     series = read_run_log(study, run).series
     names = [each.key for each in spec.components if each.key in series]
@@ -250,7 +250,7 @@ def reflect(
     *,
     is_flagged: bool = False,
 ) -> Reflection:
-    """Return an analysis of the reward terms and the reward-hacking risk.
+    """Return the analysis of the reward terms and of the reward-hacking risk.
 
     `names` are the series of each term's weighted contribution. `is_flagged` is true if a reviewer
     reported an exploit.

@@ -1,8 +1,7 @@
-"""Robustness measurements from runs: feasible parameter ranges and learnable cases.
+"""Measure robustness from finished runs: feasible parameter ranges and learnable cases.
 
-Both are measured: the protocol evaluates every run under its perturbations (`parameter`, `value`),
-and this module summarizes the scores of a candidate's finished runs. Numbers not measured by a run
-are rejected.
+The protocol evaluates every run under its perturbations (`parameter`, `value`), and this module
+summarizes the scores of a candidate's finished runs. Numbers that no run measured are rejected.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
     from telic.studies.study import Study
 
 HOLDS = 0.80
-"""minimum fraction of the nominal score within a feasible range"""
+"""minimum fraction of the nominal score in a feasible range"""
 _WIDER_PER_STEP = 0.10
 _FEWEST_RUNS = 3
 _LEARNABLE_SHARE = 0.60
 _RARE, _CERTAIN = 0.1, 0.9
-"""success rates between which cases are learnable"""
+"""minimum and maximum success rate of a learnable case"""
 
 
 class ProbedPoint(Record):
@@ -44,7 +43,7 @@ class ProbedPoint(Record):
     retention: float
     """fraction of the nominal score retained"""
     rho_lo: float
-    """5 % bootstrap bound of the retention"""
+    """5th percentile of the retention over bootstrap samples"""
 
 
 class ParameterSummary(Record):
@@ -67,7 +66,7 @@ class ProbeSummary(Document):
     candidate: str
     protocol_hash: str
     runs: tuple[str, ...] = ()
-    """evaluated runs; empty in manually entered probes of earlier versions"""
+    """evaluated runs, or empty in manually entered probes of earlier versions"""
     parameters: tuple[ParameterSummary, ...]
 
 
@@ -78,7 +77,7 @@ class Curriculum(DocumentPart):
     cases: tuple[str, ...] = Field(min_length=1)
     """protocol perturbations under which the incumbent was measured"""
     bridges: dict[str, str] = Field(default={})
-    """generated case -> failure of the incumbent that it addresses"""
+    """failure of the incumbent that each generated case addresses"""
     rollback: Any = None
     """only in curricula of earlier versions, replaced by the falsifier"""
 
@@ -98,7 +97,7 @@ def _measured(study: Study, candidate: str) -> list[Measurement]:
 def probe_candidate(
     study: Study, candidate: str, actor: StudyActor
 ) -> tuple[ProbeSummary, Evidence]:
-    """Find and record the range of each parameter within which 80 % of the score is retained.
+    """Find and record the range of each parameter in which 80 % of the score is retained.
 
     Raises StudyError E_PROBE_RUNS if too few runs were evaluated under perturbations.
     """
@@ -119,7 +118,7 @@ def probe_candidate(
         )
     base = [oriented((run.primary or 0.0) - zero, direction) for run in runs]
     if fmean(base) <= 0:
-        raise StudyError("E_PROBE_NOMINAL", f"{candidate} is not better than the worst policy.")
+        raise StudyError("E_PROBE_NOMINAL", f"{candidate} does not score above the worst policy.")
     parameters = [
         _parameter(
             path,
@@ -173,7 +172,7 @@ def range_problems(
 ) -> Iterator[str]:
     """Yield problems of randomization ranges that exceed the measured ranges.
 
-    Per step, a range may exceed the feasible one by 10 % of its width on each side.
+    Each step may extend the feasible range by 10 % of its width on each side.
     """
     if not summary.runs or not study.state.runs.keys() >= set(summary.runs):
         yield "its probe does not use runs of this study"

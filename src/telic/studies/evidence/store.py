@@ -1,8 +1,8 @@
 """Store evidence on disk, and verify a study's files against recorded hashes.
 
-Evidence is immutable, content-addressed, and recorded in the ledger. The supervisor of a run
-lists all files with hashes when the run ends, and signs the exit record with a per-run key
-derived from the user's key. The ledger stores the hash of the list.
+Evidence is immutable, content-addressed, and recorded in the ledger. When a run ends, its
+supervisor lists the hashes of all files and signs the exit record with a per-run key derived from
+the user's key. The ledger stores the hash of the list.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def add_evidence(
     run: str | None = None,
     candidate: str | None = None,
 ) -> Evidence:
-    """Write an evidence record and commit it. Identical facts result in the same evidence.
+    """Write an evidence record and commit it to the ledger. Equal facts yield the same record.
 
-    The file is written before the ledger entry: a crash in between leaves an orphan, never an
-    entry without its file. A record about a run is also linked to its candidate.
+    The file is written before the ledger entry, so that a crash never leaves an entry without its
+    file. A record about a run is also linked to its candidate.
     """
     if run in study.state.runs:
         candidate = study.state.runs[run].candidate
@@ -89,9 +89,9 @@ def why_unsealed(record: dict[str, Any], folder: Path, key: str) -> str | None:
 
 
 def altered_artefacts(study: Study, run: str, below: Path | None = None) -> list[str]:
-    """Return the files of an ended run (optionally below a path) that changed since it ended.
+    """Return the files of an ended run, optionally below a path, that changed after it ended.
 
-    Runs of earlier versions have no list of files and are not checked.
+    Runs of earlier versions are not checked, since they have no list of files.
     """
     state, folder = study.state.runs[run], study.folder.run(run)
     if state.artefacts is None:
@@ -117,7 +117,7 @@ def altered_artefacts(study: Study, run: str, below: Path | None = None) -> list
 
 
 def require_unaltered(study: Study, run: str, below: Path) -> None:
-    """Raise BrokenIntegrity E_ARTEFACTS if a file or folder changed after the run."""
+    """Raise BrokenIntegrity E_ARTEFACTS if a file or folder changed after the run ended."""
     if altered := altered_artefacts(study, run, below):
         raise BrokenIntegrity(
             "E_ARTEFACTS",
@@ -143,7 +143,7 @@ def _evidence(study: Study) -> Iterator[str]:
 
 
 def _revisions(study: Study) -> Iterator[str]:
-    """Compare every revision with the hash that was last recorded or validated."""
+    """Compare every revision with its last recorded or validated hash."""
     known: dict[tuple[str, int], dict[str, Any]] = {}
     at: dict[str, int] = {}
     kinds = ("candidate.created", "candidate.revised", "candidate.validated")

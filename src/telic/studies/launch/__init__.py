@@ -1,1 +1,1 @@
-"""Launch of all experiments: gates, permits, launcher, supervisor and recovery."""
+"""Launch, supervision and recovery of experiment runs."""

@@ -1,8 +1,8 @@
 """Working tree of a candidate: the repository itself or a separate git worktree.
 
-A worktree is created once per candidate revision. Its manifest is written last: a worktree without
-one is incomplete, was never used, and is recreated. A candidate that runs in place
-continues in a worktree of its commit once the repository has newer commits.
+A worktree is created once per candidate revision. Its manifest is written last, so a worktree
+without one is incomplete and is recreated. A candidate that runs in the repository moves to a
+worktree of its commit once the repository has newer commits.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class TreeManifest(Record):
     schema_version: Literal[1] = 1
     base_commit: str
     files: dict[str, str]
-    """hashes by path of files that differ from the base"""
+    """hashes of the files that differ from the base, by path"""
 
 
 def mode_of(folder: StudyFolder, candidate: Candidate) -> TreeMode:
-    """Return the tree mode, which is in place only if the code matches the base commit."""
+    """Return the isolation mode, which is in_place only if the code matches the base commit."""
     mode, base, root = candidate.isolation.mode, candidate.base_commit, folder.root
     if mode != "in_place" or base is None or not git_read.is_repository(root):
         return mode
@@ -61,7 +61,7 @@ def _own_tree(folder: StudyFolder, candidate: Candidate) -> Path:
 
 
 def _manifest_file(folder: StudyFolder, candidate: Candidate) -> Path:
-    """Return the path of the manifest, which is outside the tree so that the tree is unchanged."""
+    """Return the path of the manifest, which is stored outside the tree."""
     tree = _own_tree(folder, candidate)
     return tree.with_name(f"{tree.name}.json")
 
@@ -72,7 +72,7 @@ def is_made(folder: StudyFolder, candidate: Candidate) -> bool:
 
 
 def prepare_tree(folder: StudyFolder, candidate: Candidate) -> Path:
-    """Create the candidate's tree if missing and return its path."""
+    """Create the candidate's tree if it is missing, and return its path."""
     tree, base = tree_of(folder, candidate), candidate.base_commit
     if tree == folder.root:
         return tree
@@ -101,7 +101,7 @@ def prepare_tree(folder: StudyFolder, candidate: Candidate) -> Path:
 def evaluator_tree(folder: StudyFolder, candidate: Candidate, protocol: Protocol) -> Path:
     """Return the tree for evaluation: a checkout of the base commit, independent of training.
 
-    If the training log is measured, it is the training tree; without git, the repository.
+    It is the training tree if the training log is measured, or the repository if not under git.
     """
     if protocol.command is None:
         return tree_of(folder, candidate)
@@ -127,7 +127,7 @@ def prepare_evaluator(folder: StudyFolder, candidate: Candidate, protocol: Proto
 
 
 def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) -> list[str]:
-    """Return the differences between the candidate's tree and its base plus its change.
+    """Return the differences between the candidate's tree and the tree that its change produces.
 
     If `excepted`, the contract does not require a separate tree.
     """
@@ -161,7 +161,7 @@ def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) 
 
 
 def remove_tree(folder: StudyFolder, candidate: Candidate) -> None:
-    """Remove a worktree unless it contains results in addition to its change."""
+    """Remove a worktree, unless it contains files other than its change."""
     is_own = mode_of(folder, candidate) == "worktree" and is_made(folder, candidate)
     if is_own and not tree_problems(folder, candidate, excepted=False):
         _git(folder.root, "worktree", "remove", "--force", str(_own_tree(folder, candidate)))

@@ -45,14 +45,14 @@ class Machine(Record):
     free_memory_gb: float
     free_disk_gb: float
     gpus: tuple[Gpu, ...] | None
-    """None if not queried or without a driver"""
+    """None if it was not queried or the driver is missing"""
     python: str
     precision_flags: dict[str, str]
     """environment variables that affect numerical results"""
 
 
 def look(folder: Path, *, at_gpus: bool) -> Machine:
-    """Return facts about this machine, including free disk space at a folder.
+    """Return a description of this machine, including the free disk space of a folder.
 
     With `at_gpus` nvidia-smi is run.
     """
@@ -92,7 +92,7 @@ def read_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def preflight(machine: Machine, hardware: Hardware, gpus: tuple[int, ...]) -> list[str]:
-    """Return one sentence per requirement of a run on `gpus` that this machine does not meet."""
+    """Return a sentence for each requirement of a run on `gpus` that this machine does not meet."""
     problems: list[str] = []
     disk, least = machine.free_disk_gb, hardware.min_free_disk_gb
     if least is not None and disk < least:

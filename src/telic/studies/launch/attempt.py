@@ -1,7 +1,7 @@
-"""Launch requests, and launch attempts with a snapshot of the study and the exact command.
+"""Launch requests, and launch attempts with a study snapshot and the exact command.
 
-Unreadable data raises a TelicError, which fails the gates that depend on it with its
-message. The other gates are still evaluated.
+Unreadable data raises a TelicError, whose message is reported by every gate that depends on the
+data. All other gates are still evaluated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from telic.studies.documents.candidate import (
     Plan,
     RunStatus,
 )
-from telic.studies.documents.contract import PHASES, RESOURCES, Amounts, Contract, StudyPhase
+from telic.studies.documents.contract import PHASES, RESOURCES, Contract, Resources, StudyPhase
 from telic.studies.errors import InvalidDocument, StudyError
 from telic.studies.launch import supervisor
 from telic.studies.launch._isolation import evaluator_tree, tree_of
@@ -64,11 +64,11 @@ class LaunchRequest(NamedTuple):
     phase: StudyPhase
     seed: int
     confirm: str | None = None
-    """the token that starts the run; None is a dry run"""
+    """token that starts the run, or None for a dry run"""
     gpu: int | None = None
     retry_of: str | None = None
     times: int = 1
-    """multiple of the phase's steps, used by smoke tests to verify that steps take effect"""
+    """factor on the phase's steps, used by smoke tests to verify that steps have an effect"""
 
 
 def check_token(confirm: str | None) -> None:
@@ -82,9 +82,9 @@ def check_token(confirm: str | None) -> None:
 def next_request(
     study: Study, candidate: str, phase: str | None = None, seed: int | None = None
 ) -> LaunchRequest:
-    """Return a request with defaults: the candidate's phase and its first unused seed.
+    """Return a request that defaults to the candidate's phase and its first unused seed.
 
-    Raises UnknownName for an unknown candidate or phase, StudyError E_NO_SEED.
+    Raises UnknownName for the candidate or phase, or StudyError E_NO_SEED if all seeds are used.
     """
     wanted = phase or study.candidate_state(candidate).phase or PHASES[0]
     chosen: StudyPhase | None = next((known for known in PHASES if known == wanted), None)
@@ -104,7 +104,7 @@ def next_request(
     return LaunchRequest(candidate, chosen, seed)
 
 
-def reservation_of(contract: Contract, plan: Plan, phase: StudyPhase) -> Amounts:
+def reservation_of(contract: Contract, plan: Plan, phase: StudyPhase) -> Resources:
     """Return the estimated cost of one run as a share of the plan's estimate."""
     shares = {each: contract.phase_share(each, plan.steps) for each in (*plan.phases, phase)}
     total = sum(shares[each] * (len(plan.seeds.get(each, ())) or 1) for each in plan.phases)
@@ -113,15 +113,15 @@ def reservation_of(contract: Contract, plan: Plan, phase: StudyPhase) -> Amounts
     amounts = {name: amount * min(1.0, share) for name, amount in whole.items()}
     if plan.steps is not None:
         amounts["env_steps"] = max(1, round(plan.steps * shares[phase]))
-    return Amounts.model_validate({**amounts, "launches": 1})
+    return Resources.model_validate({**amounts, "launches": 1})
 
 
 class LaunchAttempt:
     """Snapshot of a study for one launch request, with cached values.
 
-    Later ledger entries do not affect what was evaluated. With `processes` the GPU
-    driver may be queried. `is_final` marks the last check before the start (the tree must exist),
-    of the attempt `first`.
+    Later ledger entries do not affect it. If `processes` is true, the GPU driver may be queried.
+    `is_final` marks the last check of the attempt `first` before it starts, when the tree must
+    exist.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class LaunchAttempt:
         """The candidate in the ledger."""
         held = self.study.state.candidates.get(self.request.candidate)
         if held is None:
-            raise InvalidDocument("E_NO_CANDIDATE", f"The ledger lacks {self.request.candidate}.")
+            raise InvalidDocument("E_NO_CANDIDATE", f"Unknown candidate {self.request.candidate}.")
         return held
 
     @cached_property
@@ -196,7 +196,7 @@ class LaunchAttempt:
         return tuple(gpu for gpu in self.study.contract.hardware.gpus if gpu not in taken)[:1]
 
     @cached_property
-    def reservation(self) -> Amounts:
+    def reservation(self) -> Resources:
         """The budget reserved for the run."""
         found = reservation_of(self.study.contract, self.candidate.plan, self.request.phase)
         steps = found.env_steps and found.env_steps * self.request.times
@@ -238,7 +238,7 @@ class LaunchAttempt:
             declared=self.command.env,
             offline_choices={k: v for source in sources for k, v in source.offline_env.items()},
             own=own,
-            network_approved=has_network and study.standing("network").status == "approved",
+            network_approved=has_network and study.approval("network").status == "approved",
         )
 
     @cached_property

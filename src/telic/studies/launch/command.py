@@ -1,4 +1,4 @@
-"""Build the exact arguments and environment of a run and its evaluations.
+"""Build the arguments and environment of a run and its evaluations.
 
 Arguments never pass through a shell. The network is closed unless a person approved it, and unused
 secrets are withheld.
@@ -43,7 +43,7 @@ _SHAPES = re.compile(
 )
 _PIECE = re.compile(r"[A-Za-z0-9+]{20,}")
 _LEAST_BITS = 4.0
-"""entropy per character of a key; a hexadecimal digest has at most 4.0, English words about 3.5"""
+"""minimum entropy per character of a key (hexadecimal digests: at most 4.0, English: about 3.5)"""
 
 
 def is_secret_name(name: str) -> bool:
@@ -57,14 +57,14 @@ def redact_keys(text: str) -> str:
 
 
 def redact_text(text: str) -> str:
-    """Redact keys in known formats and random-looking text. Digests remain unchanged."""
+    """Redact keys in known formats and text that looks random. Digests remain unchanged."""
     return _PIECE.sub(
         lambda found: REDACTED if _is_random(found[0]) else found[0], redact_keys(text)
     )
 
 
 def _is_random(piece: str) -> bool:
-    """Return whether a piece has many kinds of characters and a high entropy."""
+    """Return whether a word has several kinds of characters and a high entropy."""
     if not all(re.search(kind, piece) for kind in ("[a-z]", "[A-Z]", "[0-9]")):
         return False
     shares = [count / len(piece) for count in Counter(piece).values()]
@@ -110,14 +110,14 @@ _LOCAL_CHOICES: dict[str, tuple[str, ...]] = {
     "NEPTUNE_MODE": ("offline", "debug"),
     "COMET_MODE": ("offline", "disabled"),
 }
-"""settings for trackers to write local files without network access"""
+"""settings with which trackers write local files without network access"""
 
 
 class RunEnvironment(NamedTuple):
     """Environment of a run."""
 
     variables: dict[str, str]
-    """all variables including secrets, for the process only and never for a file"""
+    """all variables including secrets, which are never written to a file"""
     changed: dict[str, str]
     """differences from the caller's environment"""
     withheld: tuple[str, ...]
@@ -134,7 +134,7 @@ def run_environment(
     own: Mapping[str, str],
     network_approved: bool,
 ) -> RunEnvironment:
-    """Return the environment to start a run with.
+    """Return the environment of a run.
 
     Args:
         base: the caller's environment.
@@ -199,7 +199,7 @@ class Values(NamedTuple):
 
 
 def import_path(tree: Path) -> dict[str, str]:
-    """Return the environment variable that makes Python import from a tree first."""
+    """Return the environment variable with which Python imports from a tree first."""
     places = [tree / "src", tree] if (tree / "src").is_dir() else [tree]
     inherited = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": os.pathsep.join([*map(str, places), *([inherited] if inherited else [])])}
@@ -210,9 +210,9 @@ def build_command(
 ) -> Command:
     """Return the command with every placeholder filled in. `root` is the tree that it runs in.
 
-    Environments and programs missing in a worktree are taken from `home`, the repository.
-    Seed and overrides are appended if the command has no placeholder for them.
-    Raises InvalidDocument E_COMMAND.
+    Environments and programs that a worktree lacks are taken from `home`, the repository. Seed and
+    overrides are appended if the command has no placeholders for them. Raises InvalidDocument
+    E_COMMAND.
     """
     cwd, home = (root / spec.cwd).resolve(), home or root
     if not cwd.is_relative_to(root.resolve()):
@@ -280,14 +280,14 @@ def _override_words(adapter: Adapter, values: Values) -> list[str]:
         case "source_edit" | None:
             raise InvalidDocument(
                 "E_COMMAND",
-                f"Parameters of this repository are changed in its source, not by overrides "
+                "This repository's parameters can only be changed in its source, not by overrides "
                 f"({', '.join(changed)}).",
                 hint="Use a patch instead.",
             )
 
 
 def shell_problems(argv: tuple[str, ...]) -> list[str]:
-    """Return the arguments of a command that need a shell or expose a secret."""
+    """Return the problems of arguments that need a shell or expose a secret."""
     problems: list[str] = []
     if Path(argv[0]).name in _SHELLS and any(w.startswith("-") and "c" in w for w in argv[1:2]):
         problems.append(f"{argv[0]} {argv[1]} would hide the command in a shell string")
@@ -304,14 +304,14 @@ def shell_problems(argv: tuple[str, ...]) -> list[str]:
 # ---------------------------------------------------------------------------- evaluations
 
 EVALUATIONS = "evaluations"
-"""folder of the evaluation results in a run's artefacts"""
+"""folder of the evaluation results in a run's outputs"""
 NOMINAL = "nominal"
 _CHECKPOINT = "{checkpoint}"
-"""placeholder filled by the supervisor"""
+"""placeholder that the supervisor fills in"""
 
 
 class Perturbation(Record):
-    """Difference between the evaluation and the training environment."""
+    """Perturbation of the environment in an evaluation."""
 
     name: str
     args: tuple[str, ...] = ()
@@ -334,7 +334,7 @@ class RunStep(Record):
     cwd: str
     env: dict[str, str] = Field(default={})
     measures: bool = True
-    """whether its output is the score, in which case its code is checked before the start"""
+    """whether its output is the score, so that its code is verified before it starts"""
 
 
 def perturbations_of(protocol: Protocol) -> list[Perturbation]:
@@ -355,7 +355,7 @@ def _worlds(protocol: Protocol) -> dict[str, Perturbation]:
 
 
 def expected_names(protocol: Protocol, phase: StudyPhase) -> tuple[str, ...]:
-    """Return the names of the evaluations in a phase. A smoke test runs one of each kind."""
+    """Return the names of the evaluations in a phase. The smoke phase runs one of each kind."""
     if protocol.command is None:
         return ()
     seeds = protocol.eval_seeds[:1] if phase == "smoke" else protocol.eval_seeds
@@ -374,7 +374,7 @@ def plan_evaluations(
 ) -> tuple[RunStep, ...]:
     """Return the evaluations after training, or an empty list without an evaluator.
 
-    Compiled files in the tree are ignored, since the training could have written them.
+    Compiled files in the tree are ignored, since training could have written them.
     """
     spec, worlds = protocol.command, _worlds(protocol)
     if spec is None:

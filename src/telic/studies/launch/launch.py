@@ -1,6 +1,6 @@
-"""Launch a run: check the gates, prepare, check again under the lock, start, and record.
+"""Launch a run: check the gates, prepare, check again under the lock, start, and record it.
 
-This is the only way to start a run, so every training process has passed all gates.
+This is the only way to start a run, so every training process passes all gates.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _POLL_S = 0.005
 
 
 class DryRun(Record):
-    """Gate results of a run and the command it would start."""
+    """Gate results of a run and the command that it would start."""
 
     candidate: str
     phase: str
@@ -85,9 +85,9 @@ def look(study: Study, request: LaunchRequest, *, processes: bool = True) -> Dry
 
 
 def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchResult:
-    """Start one run, or record the refusal and raise it as an error.
+    """Start one run. If a gate is closed, record the refusal and raise its error.
 
-    Raises StudyError E_CONFIRM, the error of a closed gate, or EnvironmentBlocked E_LAUNCHER.
+    Raises StudyError E_CONFIRM, the error of the closed gates, or EnvironmentBlocked E_LAUNCHER.
     """
     check_token(request.confirm)
     reconcile(study)
@@ -122,7 +122,7 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
 
 
 def _first_attempt(study: Study, request: LaunchRequest, *, processes: bool) -> LaunchAttempt:
-    """Return the attempt for a request, including the lost or preempted run that it retries."""
+    """Return the attempt for a request, with the lost or preempted run that it retries."""
     same = [
         (name, run)
         for name, run in study.state.runs_of(request.candidate, request.phase).items()

@@ -1,4 +1,4 @@
-"""Process of a run, observed through the supervisor's files in the run folder."""
+"""Process of a run, as described by the supervisor's files in the run folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RunProcess:
 
     @property
     def claim(self) -> dict[str, Any] | None:
-        """Content of pid.json, written by the supervisor or by a recovery that gave up, or None."""
+        """Content of pid.json, or None. The supervisor writes it, or a recovery that gave up."""
         return self._read(supervisor.PID_FILE)
 
     @property
@@ -51,7 +51,7 @@ class RunProcess:
 
     @property
     def state(self) -> ProcessState:
-        """State of the launch. `gone` means that the supervisor left no exit record."""
+        """State of the launch. `gone` means that the supervisor ended without an exit record."""
         claim = self.claim
         if claim is not None and "given_up" in claim:
             return "given_up"
@@ -89,7 +89,7 @@ class RunProcess:
         return True
 
     def end_leftovers(self) -> int:
-        """Kill processes left in a dead supervisor's session and return their number."""
+        """Kill the remaining processes of a dead supervisor's session and return their number."""
         for job in self.folder.glob("jobs/*/job.json"):
             (job.parent / "stop").touch()  # a worker on another machine watches this file
         claim = self.claim or {}

@@ -1,10 +1,8 @@
-"""Reconcile the ledger with the processes of runs that it records as live.
+"""Reconcile the ledger with the processes of the runs that it lists as live.
 
-announced, no supervisor claimed it    give it up, release its reservation
-claimed, the supervisor lives          adopt it
-claimed, gone, exit.json is there      settle its cost
-claimed, gone, no exit.json            lost: settle up to the last heartbeat
-claimed on another machine             leave it to that machine
+announced, no supervisor claimed it give it up, release its reservation claimed, the supervisor
+lives adopt it claimed, gone, exit.json is there settle its cost claimed, gone, no exit.json lost:
+settle up to the last heartbeat claimed on another machine leave it to that machine
 """
 
 from __future__ import annotations
@@ -35,9 +33,10 @@ _TIMED_OUT = 124
 
 
 def reconcile(study: Study, *, processes: bool = False) -> dict[str, str]:
-    """Reconcile the ledger with the processes, and return each run's outcome. Idempotent.
+    """Reconcile the ledger with the processes, and return the outcome of each run.
 
-    With `processes` git may be started to remove worktrees of decided candidates.
+    Repeated calls have no effect. If `processes` is true, git may be started to remove the
+    worktrees of decided candidates.
     """
     with study.locked():
         found = {name: _reconcile_run(study, name) for name in study.state.active_runs}
@@ -55,7 +54,7 @@ def reconcile(study: Study, *, processes: bool = False) -> dict[str, str]:
 
 
 def is_over(study: Study, run: str) -> bool:
-    """Return whether a run recorded as live has ended."""
+    """Return whether a run that the ledger lists as live has ended."""
     found = RunProcess(study.folder.run(run)).state
     if found == "unclaimed":
         age = moment(utc_now()) - moment(study.state.runs[run].intent_at)
@@ -64,7 +63,7 @@ def is_over(study: Study, run: str) -> bool:
 
 
 def stop_run(study: Study, run: str, by: KilledBy, why: str) -> None:
-    """Request a live run to stop. Its supervisor kills it after a grace period for saving.
+    """Ask a live run to stop. Its supervisor kills it after a grace period for saving.
 
     The next `reconcile` settles its cost. Raises StudyError E_NOT_LIVE.
     """
@@ -75,7 +74,7 @@ def stop_run(study: Study, run: str, by: KilledBy, why: str) -> None:
 
 
 def _reconcile_run(study: Study, name: str) -> str:
-    """Determine the outcome of one run recorded as live, and record it."""
+    """Record the outcome of one run that the ledger lists as live."""
     run, process = study.state.runs[name], RunProcess(study.folder.run(name))
     is_entered = run.status == RunStatus.RUNNING
     state, claim = process.state, process.claim or {}
@@ -141,7 +140,7 @@ def _settle(study: Study, name: str, ended: dict[str, Any]) -> None:
 def _ending(
     study: Study, name: str, ended: dict[str, Any], *, is_remote: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Return how the run ended. An exit code alone is never sufficient for success."""
+    """Return how the run ended. Exit code 0 alone does not mean success."""
     asked, code = RunProcess(study.folder.run(name)).stop_request or {}, ended.get("code")
     evaluations = ended.get("evaluations") or ()
     codes = {code, *(each["code"] for each in evaluations)}
@@ -180,7 +179,7 @@ def _amounts(run: RunState, wall_s: float | None, cpu_s: float | None) -> dict[s
 
 
 class DueTransition(NamedTuple):
-    """Due transition of a launched candidate whose runs have ended."""
+    """Transition that is due for a launched candidate whose runs have ended."""
 
     to: CandidateStatus
     actor: StudyActor

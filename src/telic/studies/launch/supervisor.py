@@ -2,9 +2,9 @@
 
     python -I -S supervisor.py FOLDER
 
-A standalone program that uses only the standard library, so that neither the environment of the
-training nor the state of the repository can prevent it from starting. It reads cmd.json in the run
-folder and writes only there.
+This standalone program uses only the standard library, so that neither the training's environment
+nor the repository's state can prevent it from starting. It reads cmd.json from the run folder and
+writes only to that folder.
 
     pid.json        this process; created exclusively, so that a launch starts or is given up
     heartbeat       when the run was last alive
@@ -71,7 +71,7 @@ def _stat(pid: int) -> list[str] | None:
 
 
 def identity() -> dict[str, Any]:
-    """Return an identity of this process that is robust to pid reuse."""
+    """Return an identity of this process that remains unique if its pid is reused."""
     fields = _stat(os.getpid())
     return {
         "pid": os.getpid(),
@@ -113,10 +113,10 @@ def now() -> str:
 
 
 def claim(path: Path, content: dict[str, Any]) -> bool:
-    """Atomically create `path` unless it exists, and return whether this call created it.
+    """Create `path` atomically if it does not exist, and return whether this call created it.
 
-    A hard link is exclusive and atomic: readers never see a partial file, and two writers cannot
-    both succeed.
+    The hard link is atomic and exclusive: readers never see a partial file, and only one of several
+    writers succeeds.
     """
     own = path.with_name(f".{path.name}-{os.getpid()}-{time.monotonic_ns()}")
     _write(own, content)
@@ -151,7 +151,7 @@ def _sync(path: Path) -> None:
 
 
 def seal_of(record: dict[str, Any], key: str) -> str:
-    """Return the signature of a record, deterministic in fields and key."""
+    """Return the signature of a record, which depends only on its fields and the key."""
     fields = {name: value for name, value in record.items() if name != "seal"}
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
@@ -175,7 +175,7 @@ def importable_files(tree: Path) -> dict[str, str]:
 
 
 def _packages(program: Path) -> str:
-    """Return a hash of an interpreter's packages based on file names, sizes and times."""
+    """Return a hash of the file names, sizes and times of an interpreter's packages."""
     with program.open("rb") as file:
         first = file.readline(512)
     if first.startswith(b"#!"):  # interpreter from the shebang of an installed command
@@ -204,8 +204,8 @@ def _packages(program: Path) -> str:
 def choose_checkpoint(artefacts: Path, rule: dict[str, Any]) -> Path | None:
     """Return the checkpoint selected by the protocol's rule, or None.
 
-    last is the newest; best_on_validation the newest with "best" in its name; fixed_step the one
-    with the highest number in its name.
+    The rules are last (the newest), best_on_validation (the newest with "best" in its name) and
+    fixed_step (the one with the highest number in its name).
     """
     glob, selection = rule["checkpoint_glob"], rule["selection"]
     found = [path for path in artefacts.glob(glob) if path.exists()] if glob else []
@@ -270,14 +270,14 @@ class _Supervisor:
                 shutil.move(path, self.folder / "artefacts" / path.name)
 
     def _check_code(self, step: dict[str, Any]) -> str | None:
-        """Record the evaluator's code, interpreter and packages, and return why it may not run."""
+        """Record the evaluator's code, interpreter and packages. Return a problem, or None."""
         wanted = self.order["evaluator"]
         tree, files = Path(wanted["tree"]), wanted["files"]
         present = {name: _hash(tree / name) for name in files if (tree / name).is_file()}
         if wanted["checkout"] is not None:
             files, present = wanted["checkout"], importable_files(tree)
         if changed := [x for x in {*files, *present} if files.get(x) != present.get(x)]:
-            return f"{min(changed)} of the evaluator was modified after the launch"
+            return f"the evaluator's {min(changed)} was modified after the launch"
         search = step["env"].get("PATH", os.environ.get("PATH"))
         found = [shutil.which(word, path=search) or word for word in wanted["programs"]]
         programs = [Path(step["cwd"], word) for word in found]
@@ -293,7 +293,7 @@ class _Supervisor:
         return None
 
     def _step(self, step: dict[str, Any]) -> dict[str, Any]:
-        """Run one command: the training, or an evaluation of its checkpoint."""
+        """Run one command, either the training or an evaluation of its checkpoint."""
         home, argv = self.folder / step["folder"], step["argv"]
         home.mkdir(parents=True, exist_ok=True)
         result = {"name": step["name"], "code": _COULD_NOT_START, "error": None}
@@ -380,7 +380,7 @@ class _Supervisor:
 
 
 def _sweep(grace: float) -> None:
-    """Terminate all processes that the run left in this session."""
+    """Kill all remaining processes of the run in this session."""
     if os.getsid(0) != os.getpid():
         return  # the session belongs to another process, e.g. a scheduler's job step
     deadline = time.monotonic() + grace

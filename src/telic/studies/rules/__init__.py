@@ -1,1 +1,1 @@
-"""Rules of a study: checks, gates, stop rules, phases and objections."""
+"""Rules of a study: candidate checks, launch gates, stop rules and phases."""

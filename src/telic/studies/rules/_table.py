@@ -1,4 +1,4 @@
-"""Tables of rules. All rules are evaluated, and each yields the problems of its subject."""
+"""Tables of rules. Every rule is evaluated and yields the problems of its subject."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from telic.studies.documents.candidate import CheckResult
 
 
 class Problem(NamedTuple):
-    """Problem with the name of a remedy."""
+    """Problem and the name of its remedy."""
 
     why: str
     remedy: str = ""
@@ -35,7 +35,7 @@ class Rule(NamedTuple):
 
 
 def rule(table: dict[str, Rule], code: str, title: str, mend: str) -> Callable[..., Any]:
-    """Decorator that adds a function that yields a subject's problems to a rule table."""
+    """Decorator that adds a function to a rule table. It yields the problems of a subject."""
 
     def enter(function: _Function) -> _Function:
         table[code] = Rule(title, mend, function)

@@ -1,4 +1,4 @@
-"""Validate candidates with checks V01 to V16 and record the validated hashes."""
+"""Validate candidates by checks V01 to V16, and record the validated hashes."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def check_candidate(
 
 
 def validate_candidate(study: Study, name: str) -> ValidationOutcome:
-    """Check a draft and, if every check passes, validate it against the current contract.
+    """Check a draft, and record it as validated if every check passes.
 
-    A validated candidate that has changed or now fails a check becomes a draft first.
+    A validated candidate that has changed, or that fails a check now, first becomes a draft.
     """
     with study.locked():
         if not study.is_contract_agreed:
@@ -144,7 +144,7 @@ def _check(code: str, title: str, mend: str) -> Callable[..., Any]:
 
 
 class _Case:
-    """Candidate under validation, with its study and earlier attempts."""
+    """Candidate to validate, with its study and earlier attempts."""
 
     def __init__(self, study: Study, name: str, may_be: tuple[CandidateStatus, ...]) -> None:
         self.study, self.name, self.may_be, self.now = study, name, may_be, utc_now()
@@ -170,7 +170,7 @@ class _Case:
 
     @cached_property
     def evidence(self) -> dict[str, Evidence]:
-        """Cited evidence that exists and is unaltered, by id."""
+        """Cited evidence that exists and is unchanged, by id."""
         record = self.candidate
         refs = (*record.evidence_refs, record.reflection_ref, record.dr_probe_ref)
         names = dict.fromkeys(ref for ref in refs if ref is not None)
@@ -297,7 +297,7 @@ def _why_outside(value: Any, allowed: ParamRange) -> str | None:
 
 @_check("V06", "steps not too large", "use smaller steps from the parent's value")
 def _steps_small(case: _Case) -> Problems:
-    """Measure parameter steps relative to the value in the first parent or the baseline."""
+    """Check that no parameter moves too far from its value in the first parent or the baseline."""
     start = dict(case.study.contract.baseline.overrides)
     for parent in case.candidate.parents[:1]:
         if parent in case.others:
@@ -450,7 +450,7 @@ def _citation_problems(case: _Case, kind: str, ref: str | None) -> Problems:
 
 @_check("V13", "new seeds from their pool", "use unused seeds of the pool")
 def _seeds_fresh(case: _Case) -> Problems:
-    """Reject seeds used in another role, or for a claim by an earlier revision."""
+    """Reject seeds that were used in another role, or for a claim of an earlier revision."""
     study, runs = case.study, case.study.state.runs_of(case.name).values()
     if not study.adapter.seeds.controllable:
         yield "according to the adapter, seeds cannot be set, so claims are impossible"
@@ -495,9 +495,9 @@ def _affordable(case: _Case) -> Problems:
 
 
 def _effect(study: Study, candidate: Candidate) -> dict[str, Any]:
-    """Return the effect of a change in a normal form, i.e. the values that it sets.
+    """Return the values that a change sets, in a canonical form.
 
-    An unchanged value counts only if the parent set it. Otherwise it would be the default.
+    Unchanged values are included only if the parent set them. Otherwise they would be defaults.
     """
     change = candidate.change
     kept = {

@@ -1,8 +1,8 @@
-"""Launch gates G01 to G24, which are all evaluated and recorded. All must be open.
+"""Launch gates G01 to G24. Each is evaluated and recorded, and all must be open.
 
-G01 to G12: the launch is confirmed, records are intact, approvals are valid, and the candidate is
-the validated one in its phase, seeds and scope. G13 to G24: the machine and the time are suitable,
-and the command is measurable, confirmed and harmless.
+G01 to G12 require a confirmed launch, intact records, valid approvals, and the validated candidate
+with its phase, seeds and scope. G13 to G24 require a suitable machine and time, and a command that
+is measurable, confirmed and harmless.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from telic.studies.launch.command import shell_problems
 from telic.studies.queue import TOKEN, why_seed_is_spent
 from telic.studies.rules._table import Problem, Problems, Rule, RuleResult, rule, run_rules
 from telic.studies.rules.checks import CHECKS, WRITES_CODE
-from telic.studies.rules.results import standing_exploit, standing_stops
+from telic.studies.rules.results import active_stops, unresolved_exploit
 from telic.studies.state import shortfalls
 
 _CONTROL_CHECKS = ("V02", "V09", "V10")
-"""checks of a control arm, which is already accepted and not validated again in full"""
+"""checks that apply to a control arm, which was accepted earlier"""
 _DESTRUCTIVE = re.compile(
     r"--?(?:delete|remove|wipe|purge|clean|overwrite|force[-_]?(?:delete|overwrite|clean)"
     r"|rm|reset[-_]?logs?|clear[-_]?(?:logs?|cache|results?))(?:=(?!false|0|no).*)?$",
@@ -51,15 +51,14 @@ _SBATCH = frozenset(
         *("comment", "signal"),
     )
 )
-"""allowed Slurm directives; an array or a dependency would start more runs, or
-later ones, than the gates checked"""
+"""allowed Slurm directives. Arrays and dependencies would start runs that no gate checked."""
 _ERRORS: dict[str, type[StudyError]] = {
     "G03": BrokenIntegrity,
     "G08": InvalidDocument,
     "G14": StudyBudgetExceeded,
     "G17": EnvironmentBlocked,
 }
-"""error class when this gate is the only closed one"""
+"""error class if only this gate is closed"""
 _AMEND = "then: telic study contract --amend TEXT"
 GATES: dict[str, Rule] = {}
 
@@ -71,7 +70,7 @@ def evaluate(attempt: LaunchAttempt, only: Sequence[str] | None = None) -> tuple
 
 
 def refusal(closed: Sequence[CheckResult]) -> StudyError:
-    """Return the error for closed gates, whose class and exit code depend on the gates."""
+    """Return the error for closed gates. Its class and exit code depend on which are closed."""
     codes = [each.id for each in closed]
     first = "G03" if "G03" in codes else codes[0]
     kind = _ERRORS.get(first, GateRefused) if first == "G03" or len(codes) == 1 else GateRefused
@@ -129,13 +128,13 @@ def _approved(attempt: LaunchAttempt) -> Problems:
 
 @_gate("G06", "experiment approved", "a person approves it: telic study approve experiment")
 def _experiment_approved(attempt: LaunchAttempt) -> Problems:
-    """Require approval of the candidate or its class, and after a reviewed exploit a new one."""
+    """Require approval of the candidate or its class, again if a review found an exploit."""
     name = attempt.request.candidate
-    standing = attempt.study.experiment_standing(name, attempt.request.phase)
-    if exploit := standing_exploit(attempt.study, name):
+    approval = attempt.study.experiment_approval(name, attempt.request.phase)
+    if exploit := unresolved_exploit(attempt.study, name):
         yield f"{exploit}; a person may approve it anyway"
-    elif standing.status != "approved":
-        yield f"approval experiment:{name} is {standing.status}: {standing.why}"
+    elif approval.status != "approved":
+        yield f"approval experiment:{name} is {approval.status}: {approval.why}"
 
 
 # ---------------------------------------------------------------------------- the candidate
@@ -145,8 +144,8 @@ def _experiment_approved(attempt: LaunchAttempt) -> Problems:
 def _unchanged(attempt: LaunchAttempt) -> Problems:
     """Compare the candidate with its validated state.
 
-    A launched candidate continues under an amended contract while its checks (G08) pass and
-    the protocol is unchanged. For a control arm only the content must be unchanged.
+    A launched candidate continues under an amended contract if its checks (G08) still pass and the
+    protocol is unchanged. Of a control arm, only the content must be unchanged.
     """
     study, held, phase = attempt.study, attempt.held, attempt.request.phase
     runs_again = _is_control(attempt)
@@ -241,7 +240,7 @@ def _affordable(attempt: LaunchAttempt) -> Problems:
 
 @_gate("G15", "no stop rule", "how should the stop rule be handled? See telic study next")
 def _not_stopped(attempt: LaunchAttempt) -> Problems:
-    for stop in standing_stops(attempt.study):
+    for stop in active_stops(attempt.study):
         yield f"{stop.rule}: {stop.why}"
 
 
@@ -278,9 +277,9 @@ def _machine_ready(attempt: LaunchAttempt) -> Problems:
     "commit, stash or remove uncommitted changes, or fetch the missing commit",
 )
 def _isolated(attempt: LaunchAttempt) -> Problems:
-    """Require that the run's tree is exactly its base plus its change.
+    """Require that the run's tree contains exactly its base and its change.
 
-    Before the tree exists, it must be creatable. The launch creates it and checks again.
+    If the tree does not exist yet, it must be possible to create it. The launch then checks again.
     """
     study, candidate = attempt.study, attempt.candidate
     mode, base = mode_of(study.folder, candidate), candidate.base_commit
@@ -360,7 +359,7 @@ def _generated_code(attempt: LaunchAttempt) -> Problems:
     allowed, options = study.contract.generated_code, study.adapter.launcher.options
     if allowed is None or not allowed.allowed:
         yield "the contract does not allow generated code"
-    elif study.standing("generated_code").status != "approved":
+    elif study.approval("generated_code").status != "approved":
         yield "generated_code is not approved"
     elif allowed.sandbox == "confined" and options.get("sandbox") != "confined":
         yield "the contract requires confinement, which this launcher does not provide"
@@ -385,14 +384,14 @@ def _harmless(attempt: LaunchAttempt) -> Problems:
             yield f"{refused[hazard.id]} ({hazard.detail or hazard.id})"
         elif hazard.id == "actuates_hardware":
             name = attempt.request.candidate
-            if attempt.study.standing("physical_actuation", name).status != "approved":
+            if attempt.study.approval("physical_actuation", name).status != "approved":
                 why = f"it moves hardware ({hazard.detail}), which requires a separate approval"
                 yield Problem(why, "actuation")
     yield from word_problems(attempt.command.argv)
 
 
 def word_problems(argv: tuple[str, ...]) -> Iterator[str]:
-    """Yield problems for arguments of a command that delete or install something."""
+    """Yield the arguments of a command that delete files or install packages, as problems."""
     names = [word.rsplit("/", 1)[-1] for word in argv]
     for word in filter(_DESTRUCTIVE.match, argv):
         yield f"{word} deletes existing files"

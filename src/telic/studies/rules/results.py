@@ -1,7 +1,7 @@
-"""Rules on results: phases, reviews, conditions, the incumbent's gain, and stop rules.
+"""Rules on results: phases, reviews, falsifiers, the incumbent's gain, and stop rules.
 
-Stop rules are evaluated before every launch and at every step of the loop, and recorded when they
-fire. Ledger integrity and agreement with the contract are also checked here.
+Stop rules are evaluated before every launch and in every step of the loop, and recorded when they
+fire. This module also checks the ledger's integrity and that files match the contract.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PhaseStep(NamedTuple):
     candidate: str
     phase: StudyPhase | None
     verdict: Literal["advance", "hold", "wait", "unreadable", "claim", "pointless"]
-    """wait: unknown yet; claim: an audit decides; pointless: the plan ends before an audit"""
+    """wait (not known yet), claim (an audit decides), pointless (the plan ends before an audit)"""
     why: str
     to: StudyPhase | None = None
 
@@ -55,8 +55,8 @@ def completed(state: StudyState) -> list[str]:
 def phase_step(study: Study, candidate: str) -> PhaseStep:
     """Return whether a completed candidate enters its next phase, without side effects.
 
-    Smoke runs and short trials must be measured and finish without a fatal sign. Their score does
-    not matter, since the audit of the promotion decides on scores.
+    Smoke runs and screening runs must finish without a fatal alert and be measured. Their scores
+    are ignored, since only the audit after promotion decides on scores.
     """
     phase, planned = study.candidate_state(candidate).phase, study.candidate(candidate).plan.phases
 
@@ -97,7 +97,7 @@ def advance(study: Study) -> list[PhaseStep]:
 
 
 def _last_runs(study: Study, candidate: str, phase: StudyPhase) -> dict[int, str]:
-    """Return the last run per seed of a phase, for the current revision."""
+    """Return the last run of each seed in a phase, for the current revision."""
     now = study.candidate_state(candidate).revision
     return {
         run.seed: name
@@ -108,7 +108,7 @@ def _last_runs(study: Study, candidate: str, phase: StudyPhase) -> dict[int, str
 
 @fact
 def measured(study: Study, run: str) -> Measurement | None:
-    """Return the measurement of a run, or None if not yet measured."""
+    """Return the measurement of a run, or None if it was not measured yet."""
     sheet = study.latest("metrics", run=run)
     return None if sheet is None else as_record(sheet.payload, Measurement, sheet.id)
 
@@ -126,11 +126,10 @@ def _scores(study: Study, candidate: str, phase: StudyPhase) -> dict[int, float]
 # ---------------------------------------------------------------------------- objections
 
 
-def standing_exploit(study: Study, candidate: str) -> str | None:
-    """Return the finding if the last review of the current candidate reports an exploit.
+def unresolved_exploit(study: Study, candidate: str) -> str | None:
+    """Return the finding of the current candidate's last review if it reports an exploit.
 
-    Such a candidate is not launched. Returns None once a person has approved it after the
-    review.
+    Such a candidate is not launched until a person approves it after the review.
     """
     review = last_review(study, candidate)
     now = study.candidate_state(candidate).content_hash
@@ -142,7 +141,7 @@ def standing_exploit(study: Study, candidate: str) -> str | None:
 
 
 GAIN = "gain"
-"""condition name for the primary metric's gain over the incumbent on the same seeds"""
+"""name of the primary metric's gain over the incumbent on the same seeds"""
 _FORM = re.compile(r"\s*(\S+)\s*(<=|>=|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
 _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
@@ -168,7 +167,7 @@ class ConditionResult(DocumentPart):
 
     @property
     def why(self) -> str:
-        """One-sentence summary of the finding."""
+        """Summary of the result in one sentence."""
         met = "is met" if self.is_met else "is not met"
         return f"its falsifier {met}: {self.condition}, and the value is {self.value:.4g}"
 
@@ -181,7 +180,7 @@ def read_condition(text: str) -> Condition | None:
 
 @fact
 def judge_falsifier(study: Study, candidate: str) -> ConditionResult | None:
-    """Check the falsifier of a completed candidate once all promotion runs are measured."""
+    """Check the falsifier of a completed candidate, if all promotion runs are measured."""
     held, phase = study.candidate_state(candidate), "promotion"
     text = study.candidate(candidate).hypothesis.falsifier
     condition = read_condition(text)
@@ -215,8 +214,8 @@ def judge_falsifier(study: Study, candidate: str) -> ConditionResult | None:
 class IncumbentCheck(NamedTuple):
     """Check of the incumbent's claimed gain on fresh seeds.
 
-    Absolute scores regress to the mean (accepted candidates were partly lucky, and seeds differ). A
-    gain is measured against a control with the same seeds, so only the gain is checked.
+    Absolute scores regress to the mean, since accepted candidates were partly lucky and seeds
+    differ. The gain is measured against a control on the same seeds, so only the gain is checked.
     """
 
     candidate: str
@@ -229,13 +228,13 @@ class IncumbentCheck(NamedTuple):
 
 
 def _is_kept(study: Study, candidate: str) -> bool:
-    """Return whether a person decided to keep a candidate regardless of its check."""
+    """Return whether a person decided to keep a candidate regardless of its gain check."""
     decisions = study.state.decisions.values()
     return any(each.candidate == candidate and each.verdict == "keep" for each in decisions)
 
 
 def is_checked(study: Study) -> bool:
-    """Return whether the incumbent needs no check because it is a baseline, checked or kept."""
+    """Return whether the incumbent needs no gain check: it is a baseline, checked or kept."""
     held = study.incumbent
     if held is None or study.candidate_state(held.candidate).kind == "baseline":
         return True
@@ -244,10 +243,11 @@ def is_checked(study: Study) -> bool:
 
 @fact
 def check_incumbent(study: Study) -> IncumbentCheck | None:
-    """Compare the incumbent's gain on fresh seeds with its claimed gain, if both are known.
+    """Compare the incumbent's gain on fresh seeds with its claim, or return None.
 
-    The gain holds if the interval lies above half the claimed gain, and is lost if below.
-    Also returns None for a baseline, or after a person has decided to keep the incumbent.
+    The gain is confirmed if its interval lies above half of the claimed gain, and lost if it lies
+    below. The result is None for a baseline, without measurements, or if a person decided to keep
+    the incumbent.
     """
     held, state, phase = study.incumbent, study.state, "incumbent_validation"
     if held is None or study.candidate_state(held.candidate).status != CandidateStatus.ACCEPTED:
@@ -289,14 +289,14 @@ def check_incumbent(study: Study) -> IncumbentCheck | None:
 
 @fact
 def ledger_problems(study: Study) -> tuple[str, ...]:
-    """Return integrity problems of the ledger's chain, which invalidate everything else."""
+    """Return the integrity problems of the ledger's hash chain. They invalidate all other facts."""
     check = study.ledger.verify()
     return () if check.ok else (f"ledger line {check.bad_seq}: {check.why}",)
 
 
 @fact
 def agreement_problems(study: Study) -> tuple[str, ...]:
-    """Return the differences of files and approvals from the agreed versions."""
+    """Return how files and approvals differ from the agreed versions."""
     try:
         agreed = {
             "contract.yaml differs from the agreed version": study.is_contract_agreed,
@@ -320,11 +320,11 @@ _ENDED = (
     *(CandidateStatus.INCONCLUSIVE, CandidateStatus.DEBUG),
 )
 _LIFTS_ITSELF = ("hacking_high", "human_stop")
-"""rules that clear automatically: after a review, a resume, or removal of the STOP file"""
+"""rules that are lifted automatically, by a review, by resuming, or by removing the STOP file"""
 
 
 class Stop(Record):
-    """Stop rule that currently holds."""
+    """Stop rule whose condition is currently met."""
 
     rule: StopName
     effect: _Effect
@@ -350,7 +350,7 @@ def _budget_exhausted(study: Study, rule: StopRule) -> str | None:
 
 
 def _counted(study: Study, rule: StopRule) -> str | None:
-    """Return the limit of created or decided candidates that was reached, or None."""
+    """Return which limit on created or decided candidates was reached, or None."""
     tried = [each for each in study.state.candidates.values() if each.kind != "baseline"]
     count = len(tried) if rule.rule == "max_candidates" else len(_final(study.state))
     what = "candidates" if rule.rule == "max_candidates" else "decisions"
@@ -382,7 +382,7 @@ def _failure_streak(study: Study, rule: StopRule) -> str | None:
 
 
 def _guardrail_breach(study: Study, rule: StopRule) -> str | None:
-    """Return why the rule fires: the last audits since opening all broke a blocking guardrail."""
+    """Return why the rule fires if each of the last audits failed a blocking guardrail."""
     entries, since = study.state.evidence, study.state.opened_seq
     names = [name for name in study.evidence_names("audit") if entries[name].seq > since]
     broken: list[str] = []
@@ -406,7 +406,7 @@ def _human_stop(study: Study, rule: StopRule) -> str | None:
 
 
 def _final(state: StudyState) -> list[DecisionState]:
-    """Return the decisions that ended an attempt."""
+    """Return the decisions that ended a candidate."""
     return [each for each in state.decisions.values() if each.to in _ENDED]
 
 
@@ -433,7 +433,7 @@ _DEFAULT: tuple[StopName, ...] = (
 
 
 def check_stops(study: Study) -> list[Stop]:
-    """Return the stop rules, from the contract and by default, that currently hold."""
+    """Return the stop rules, including default rules, whose conditions are currently met."""
     rules: dict[StopName, StopRule] = {name: StopRule(rule=name) for name in _DEFAULT}
     rules |= {rule.rule: rule for rule in study.state.stop_rules if rule.rule in _RULES}
     stops: list[Stop] = []
@@ -446,8 +446,8 @@ def check_stops(study: Study) -> list[Stop]:
 
 
 @fact
-def standing_stops(study: Study) -> tuple[Stop, ...]:
-    """Return the stop rules that hold now, or that fired earlier and were not lifted."""
+def active_stops(study: Study) -> tuple[Stop, ...]:
+    """Return the stop rules that fire now, or that fired earlier and were not lifted."""
     # A person who reopens a study acknowledges the rules that had fired.
     waived = {
         (event.data["rule"], event.data.get("why", ""))
@@ -481,7 +481,7 @@ def ingest(study: Study, run: str, actor: StudyActor, *, is_unusable: bool = Fal
 
 
 def record_findings(study: Study) -> bool:
-    """Record new conditions and stop rules that hold. Return True if there are any."""
+    """Record newly met conditions and stop rules, and return True if there are any."""
     before, state = study.ledger.head, study.state
     is_agreed = state.contract_version is not None and study.folder.metric_spec.is_file()
     if not is_agreed or state.study_status != "open":
@@ -491,7 +491,7 @@ def record_findings(study: Study) -> bool:
             if result := judge_falsifier(study, name):
                 facts, text = result.as_data(), result.why
                 add_evidence(study, "condition", facts, SYSTEM, candidate=name, summary=text)
-        for stop in standing_stops(study):
+        for stop in active_stops(study):
             fired = [x for x in study.events_of("stop.fired") if x.data["rule"] == stop.rule][-1:]
             is_new = [x for x in fired if x.seq > study.state.opened_seq]
             if not is_new or is_new[0].data.get("why") != stop.why:
