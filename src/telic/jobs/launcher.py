@@ -93,7 +93,10 @@ def read_place(text: str) -> JobPlace:
 
 
 class Launcher(Protocol):
-    """Interface that starts attempts of jobs and reports their state. Called from one thread."""
+    """Interface that starts attempts of jobs and reports their state.
+
+    Its functions are called by one thread at a time.
+    """
 
     room: int
     """number of jobs worth submitting concurrently"""

@@ -1,10 +1,10 @@
 """Main flow of jobs: start jobs up to capacity, poll and retry them, and record each end.
 
-A driver thread runs the loop. The submitter waits for a future. Only this process settles a job,
-and only for its current attempt, so nothing is lost or counted twice: an abandoned attempt may
-still be running, but is ignored. An attempt ends in one of three ways: the process exited (its exit
-code is the result), it was asked to stop, or it died, missed its heartbeats or vanished with its
-node. Only the last is retried, from the copied files.
+One thread per running job starts and watches its attempts. The submitter waits for a future. Only
+this process settles a job, and only for its current attempt, so nothing is lost or counted twice:
+an abandoned attempt may still be running, but is ignored. An attempt ends in one of three ways: the
+process exited (its exit code is the result), it was asked to stop, or it died, missed its
+heartbeats or vanished with its node. Only the last is retried, from the copied files.
 
     python -m telic.jobs.pool FILE CWD PROGRAM ARGUMENTS...
 
@@ -16,14 +16,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import queue
 import shutil
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -35,7 +33,7 @@ from telic.errors import TelicError
 from telic.jobs.board import JobBoard
 from telic.jobs.launcher import JobPlace, Launcher, launcher_for
 from telic.jobs.process import GRACE_S, own_python
-from telic.jobs.spec import AttemptReport, JobAttempt, JobFolder, JobOutcome, JobRecord, JobSpec
+from telic.jobs.spec import AttemptEnd, JobAttempt, JobFolder, JobOutcome, JobRecord, JobSpec
 from telic.jobs.worker import signals_noted
 from telic.storage.files import read_record, write_json
 from telic.storage.keys import permit
@@ -53,30 +51,17 @@ class _Work:
     spec: JobSpec
     folder: JobFolder
     record: JobRecord
-    future: Future[JobRecord]
-    earlier: int
-    """attempts by previous drivers, which do not count towards the limit"""
-    heard: float = 0.0
-    """time of the latest heartbeat or output, by this process's clock"""
-    beat: float = 0.0
-    """modification time of the beat file"""
     stopping: str | None = None
     """reason for the stop request"""
-    asked: float = 0.0
 
-    @property
-    def attempt(self) -> int:
-        return self.record.attempts[-1].number
-
-    def change(self, **values: Any) -> None:
+    def change(self, **values: Any) -> JobRecord:
         self.record = self.record.model_copy(update=values)
         write_json(self.folder.record, self.record)
+        return self.record
 
     def change_attempt(self, **values: Any) -> None:
-        last = self.record.attempts[-1].model_copy(update=values)
-        self.record = self.record.model_copy(
-            update={"attempts": (*self.record.attempts[:-1], last)}
-        )
+        *others, last = self.record.attempts
+        self.change(attempts=(*others, last.model_copy(update=values)))
 
 
 class JobPool:
@@ -101,18 +86,17 @@ class JobPool:
         self._tell, self._should_stop = on_event, should_stop
         self._launcher = launcher
         self.at_once = place.at_once or 1
-        self._new: queue.SimpleQueue[_Work] = queue.SimpleQueue()
-        self._waiting: deque[_Work] = deque()
-        self._running: dict[str, _Work] = {}
-        self._spent_s, self._looked = 0.0, 0.0
+        self._turn = threading.Lock()  # launchers and listeners are called by one thread at a time
+        self._spent_s = 0.0
+        self._began: dict[str, float] = {}
+        """start of each running attempt"""
         self._is_closed = threading.Event()
         self._failure: Exception | None = None
-        self._thread = threading.Thread(target=self._drive, name="telic-jobs", daemon=True)
 
     def __enter__(self) -> Self:
         self._connected = self._launcher or launcher_for(self.place)
         self.at_once = self.place.at_once or self._connected.room
-        self._thread.start()
+        self._threads = ThreadPoolExecutor(self.at_once, "telic-jobs")
         return self
 
     def __exit__(
@@ -122,7 +106,8 @@ class JobPool:
         trace: TracebackType | None,
     ) -> None:
         self._is_closed.set()
-        self._thread.join()
+        self._threads.shutdown()
+        self._connected.close()
 
     def submit(self, spec: JobSpec) -> Future[JobRecord]:
         """Register and run a job. The future returns its final record.
@@ -137,153 +122,113 @@ class JobPool:
         }
         permit(spec.code)
         spec, record = self.board.take(spec.model_copy(update=asked), self.place.title)
-        work = _Work(spec, self.board.folder(spec.name), record, Future(), len(record.attempts))
-        self._new.put(work)
-        return work.future
+        return self._threads.submit(self._run, _Work(spec, self.board.folder(spec.name), record))
 
-    # ------------------------------------------------------------------------ the driving thread
+    # ------------------------------------------------------------------------ in the job's thread
 
-    def _drive(self) -> None:
+    def _run(self, work: _Work) -> JobRecord:
+        """Run attempts until one ends by itself, and record the end of the job."""
+        for tries in range(1, self.place.attempts + 1):
+            if self._failure is not None:
+                raise self._failure
+            if reason := self._reason_to_end(work):
+                return self._settle(work, "stopped", reason)
+            try:
+                end = self._attempt(work)
+            except Exception as error:  # a launcher that fails itself ends all jobs
+                self._failure = error
+                raise
+            if work.stopping is not None:
+                code = end.code if isinstance(end, AttemptEnd) else None
+                return self._settle(work, "stopped", work.stopping, code)
+            if isinstance(end, AttemptEnd):
+                return self._settle(work, "done", None, end.code)
+            is_last = tries == self.place.attempts
+            how = f" failed: {end}" if is_last else f": {end}; rescheduled"
+            with self._turn:
+                self._tell(LogMessage(message=f"{work.spec.name}{how}"))
+            if is_last:
+                return self._settle(work, "failed", f"{end} (attempt {tries} of {tries})")
+            work.change(state="waiting")
+        raise AssertionError("a place allows at least one attempt")
+
+    def _attempt(self, work: _Work) -> AttemptEnd | str:
+        """Run one attempt, and return how it ended, or the reason why it was lost."""
+        name, began, number = work.spec.name, time.time(), len(work.record.attempts) + 1
+        attempt = JobAttempt(number=number, started=began)
+        work.change(state="running", attempts=(*work.record.attempts, attempt))
+        self._began[name] = began
         try:
-            while not self._is_closed.is_set() or self._running:
-                self._round()
-                time.sleep(_ROUND_S)
-        except Exception as error:  # top level of the thread: reported to every waiting future
-            self._failure = error
-            for work in [*self._running.values(), *self._all_waiting()]:
-                work.future.set_exception(error)
+            with self._turn:
+                handle = self._connected.start(work.spec, work.folder, number)
+        except (OSError, RuntimeError, TelicError) as error:
+            end: AttemptEnd | str = f"failed to start: {error}"
         else:
-            for work in self._all_waiting():
-                self._settle(work, "stopped", "the driver ended")
+            work.change_attempt(handle=handle)
+            end = self._watch(work, number)
         finally:
-            self._connected.close()
+            del self._began[name]
+        facts: dict[str, Any] = {"seconds": time.time() - began, "ended": end}
+        if isinstance(end, AttemptEnd):
+            facts = {"node": end.node, "seconds": end.seconds, "ended": f"code {end.code}"}
+            if end.was_stopped and end.died is None:
+                work.stopping = work.stopping or "asked to stop"
+            if work.stopping is not None:
+                facts["ended"] = "stopped"
+            elif end.died is not None:
+                end = facts["ended"] = end.died
+        self._spent_s += facts["seconds"]
+        work.change_attempt(**facts)
+        return end
 
-    def _round(self) -> None:
-        """Process messages, and start jobs up to capacity."""
-        reason = self._reason_to_end()
-        if reason is not None:
-            for work in self._all_waiting():
-                self._settle(work, "stopped", reason)
-            for work in self._running.values():
-                self._ask_to_stop(work, reason)
-        is_time = time.monotonic() - self._looked > _LOOK_S
-        if is_time:
-            self._looked = time.monotonic()
-        for work in list(self._running.values()):
-            self._listen(work)
-            if is_time and work.spec.name in self._running:
-                self._watch(work)
-        for work in self._all_waiting() if reason is None else ():
-            if len(self._running) < self.at_once:
-                self._waiting.remove(work)
-                self._start(work)
+    def _watch(self, work: _Work, attempt: int) -> AttemptEnd | str:
+        """Wait for an attempt. Forward stop requests, and abandon it without heartbeats."""
+        beat, looked, beaten, heard, asked = work.folder.beat(attempt), 0.0, 0.0, 0.0, 0.0
+        while True:
+            with self._turn:
+                report = self._connected.look(work.spec, work.folder, attempt)
+            if report.end is not None:
+                return report.end
+            if report.state == "gone":
+                return report.detail
+            time.sleep(_ROUND_S)
+            now = time.monotonic()
+            if now - looked < _LOOK_S:
+                continue
+            looked, written = now, beat.stat().st_mtime if beat.exists() else 0.0
+            if written != beaten:
+                beaten, heard = written, now
+            if work.stopping is None and (reason := self._reason_to_end(work)):
+                work.stopping, asked = reason, now
+                work.folder.stop.touch()
+                self._stop(work)
+            elif work.stopping is not None and now - asked > _STOP_S:
+                self._stop(work, now=True)
+                work.stopping += ", but it did not exit"
+                return work.stopping
+            elif heard and now - heard > self.place.silence_s:
+                self._stop(work, now=True)
+                return f"no heartbeat for {self.place.silence_s:g} s"
 
-    def _all_waiting(self) -> list[_Work]:
-        while not self._new.empty():
-            self._waiting.append(self._new.get())
-        return list(self._waiting)
+    def _stop(self, work: _Work, *, now: bool = False) -> None:
+        with self._turn:
+            self._connected.stop(work.spec, now=now)
 
-    def _reason_to_end(self) -> str | None:
-        if self._is_closed.is_set() or self._should_stop():
+    def _reason_to_end(self, work: _Work) -> str | None:
+        if self._is_closed.is_set() or self._should_stop() or work.folder.stop.exists():
             return "asked to stop"
         limit_s = self.place.seconds
         if limit_s is None:
             return None
-        now = time.time()
-        running_s = sum(now - work.record.attempts[-1].started for work in self._running.values())
+        running_s = sum(time.time() - began for began in list(self._began.values()))
         is_spent = self._spent_s + running_s >= limit_s
         return f"the total time budget of {limit_s:g} s is used up" if is_spent else None
 
-    def _start(self, work: _Work) -> None:
-        if work.folder.stop.exists():
-            self._settle(work, "stopped", "asked to stop")
-            return
-        number = len(work.record.attempts) + 1
-        attempt = JobAttempt(number=number, started=time.time())
-        work.change(state="running", attempts=(*work.record.attempts, attempt))
-        work.heard = work.beat = 0.0
-        self._running[work.spec.name] = work
-        try:
-            handle = self._connected.start(work.spec, work.folder, number)
-        except (OSError, RuntimeError, TelicError) as error:
-            self._again(work, f"failed to start: {error}")
-            return
-        work.change_attempt(handle=handle)
-
-    def _listen(self, work: _Work) -> None:
-        """Poll the current attempt."""
-        report = self._connected.look(work.spec, work.folder, work.attempt)
-        if report.state == "gone":
-            self._again(work, report.detail)
-        elif report.state == "done":
-            self._finish(work, report)
-
-    def _finish(self, work: _Work, report: AttemptReport) -> None:
-        end = report.end
-        assert end is not None
-        work.change_attempt(node=end.node, seconds=end.seconds)
-        died = end.died
-        if work.stopping is not None or (end.was_stopped and died is None):
-            work.change_attempt(ended="stopped")
-            self._settle(work, "stopped", work.stopping or "asked to stop", end.code)
-        elif died is not None:
-            self._again(work, died)
-        else:
-            work.change_attempt(ended=f"code {end.code}")
-            self._settle(work, "done", None, end.code)
-
-    def _watch(self, work: _Work) -> None:
-        """Abandon an attempt that missed its heartbeats, and forward stop requests."""
-        beat, now = work.folder.beat(work.attempt), time.monotonic()
-        written = beat.stat().st_mtime if beat.exists() else 0.0
-        if written != work.beat:
-            work.beat, work.heard = written, now
-        if work.folder.stop.exists():
-            self._ask_to_stop(work, "asked to stop")
-        if work.stopping is not None and now - work.asked > _STOP_S:
-            self._connected.stop(work.spec, now=True)
-            self._settle(work, "stopped", f"{work.stopping}, but it did not exit")
-        elif work.heard and now - work.heard > self.place.silence_s:
-            self._connected.stop(work.spec, now=True)
-            self._again(work, f"no heartbeat for {self.place.silence_s:g} s")
-
-    def _ask_to_stop(self, work: _Work, reason: str) -> None:
-        if work.stopping is None:
-            work.stopping, work.asked = reason, time.monotonic()
-            work.folder.stop.touch()
-            self._connected.stop(work.spec, now=False)
-
-    def _again(self, work: _Work, reason: str) -> None:
-        """Retry a job unless its attempts are exhausted."""
-        attempt = work.record.attempts[-1]
-        seconds = time.time() - attempt.started if attempt.seconds is None else attempt.seconds
-        work.change_attempt(ended=reason, seconds=seconds)
-        if work.stopping is not None:
-            self._settle(work, "stopped", work.stopping)
-            return
-        tries = len(work.record.attempts) - work.earlier
-        if tries >= self.place.attempts:
-            self._tell(LogMessage(message=f"{work.spec.name} failed: {reason}"))
-            self._settle(work, "failed", f"{reason} (attempt {tries} of {self.place.attempts})")
-            return
-        self._tell(LogMessage(message=f"{work.spec.name}: {reason}; rescheduled"))
-        self._leave(work)
-        work.change(state="waiting")
-        self._waiting.appendleft(work)
-
-    def _leave(self, work: _Work) -> None:
-        if self._running.pop(work.spec.name, None) is not None:
-            self._spent_s += work.record.attempts[-1].seconds or 0.0
-
     def _settle(
         self, work: _Work, state: JobOutcome, reason: str | None, code: int | None = None
-    ) -> None:
-        self._leave(work)
-        if work in self._waiting:
-            self._waiting.remove(work)
-        work.change(state=state, reason=reason, code=code)
+    ) -> JobRecord:
         work.folder.stop.unlink(missing_ok=True)
-        work.future.set_result(work.record)
+        return work.change(state=state, reason=reason, code=code)
 
 
 # ---------------------------------------------------------------------------- one command
