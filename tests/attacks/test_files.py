@@ -41,7 +41,7 @@ def readers(path: Path, home: Path):
     from telic.storage.scalars import read_columns
     from telic.storage.trajectories import read_trajectory
     from telic.training.policy import load_policy
-    from telic.verbs import artifacts, control, session, study, study_runs, study_server
+    from telic.verbs import artifacts, control, session, study, study_runs
 
     runs, root = home / "runs", home / "repository"
     if path.suffix == ".toml":
@@ -57,7 +57,7 @@ def readers(path: Path, home: Path):
             ("next", lambda: study_runs.next_action(**here)),
             ("verify", lambda: study_runs.verify(**here)),
             ("check", lambda: study.contract(**here)),
-            ("report", lambda: study_server.get_report(**here)),
+            ("report", lambda: study_runs.report_study(**here)),
         ]
     name = path.relative_to(runs).parts[0]
     calls = [

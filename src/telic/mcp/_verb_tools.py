@@ -107,13 +107,13 @@ TOOLS = (
 )
 WITHOUT_LAUNCH = (
     VerbTool("study_adapter", "study:adapter", RECORDS, hidden=("smoke", "confirm")),
-    VerbTool("study_run", "study_server:run_asking", RECORDS, asks=True, hidden=_RUN_ALONE),
+    VerbTool("study_run", "study_runs:run_asking", RECORDS, asks=True, hidden=_RUN_ALONE),
 )
 """tools that start no process; --allow-launch replaces them by those of LAUNCHES"""
 
 LAUNCHES = (
     VerbTool("study_adapter", "study:adapter", STARTS),
-    VerbTool("study_run", "study_server:run_asking", STARTS, asks=True, defaults={"minutes": 5.0}),
+    VerbTool("study_run", "study_runs:run_asking", STARTS, asks=True, defaults={"minutes": 5.0}),
     VerbTool(
         "start_session",
         "session:run",

@@ -26,7 +26,8 @@ from telic.storage.reading import read_bytes, read_text
 from telic.studies.evidence.measurement import read_run_log
 from telic.studies.folder import read_registry
 from telic.studies.launch.command import REDACTED, is_secret_name, redact_keys
-from telic.verbs.study_server import get_report
+from telic.studies.next import next_step
+from telic.studies.report import report_text
 
 _STUDY = "telic://{task}/{study}"
 _JSON, _MARKDOWN, _YAML = "application/json", "text/markdown", "application/yaml"
@@ -129,7 +130,8 @@ def _evidence(call: Call, task: str, study: str, evidence: str) -> str:
 
 def _report(call: Call, task: str, study: str) -> str:
     """Return the current report of the study."""
-    return get_report(root=workplace(call).root, task=task, study=study).markdown
+    opened = workplace(call).open_study(task, study)
+    return report_text(opened, next_step(opened))
 
 
 def _ledger(call: Call, task: str, study: str, since: int = 1, limit: int = _MOST_EVENTS) -> str:

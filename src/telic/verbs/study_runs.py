@@ -20,6 +20,7 @@ from telic.storage.layout import SessionFolder
 from telic.storage.reading import read_text
 from telic.storage.workspace import kind_of
 from telic.studies.administration import set_study_status, why_stopped
+from telic.studies.approvals import change_diff
 from telic.studies.documents.candidate import Evidence, RunStatus
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import monitor_run
@@ -36,7 +37,7 @@ from telic.studies.offline import offline
 from telic.studies.report import write_study_report
 from telic.studies.rules.results import ingest
 from telic.studies.study import Study
-from telic.verbs.study import PersonRequest, StudyRequest, study_verb
+from telic.verbs.study import CANDIDATE, PersonRequest, StudyRequest, study_verb
 
 _LOOK_EVERY_S = 0.5
 
@@ -95,7 +96,7 @@ class StudyProgress(Record):
         return data if self.gates is None else {**data, "open": self.gates.is_open}
 
 
-def resume_question(request: RunRequest) -> Question | None:
+def _resume_question(request: RunRequest) -> Question | None:
     """Return the confirmation required to resume a study."""
     if not request.resume:
         return None
@@ -106,7 +107,7 @@ def resume_question(request: RunRequest) -> Question | None:
     )
 
 
-@verb(RunRequest, exit_code=lambda x: 3 if x.is_refused else 0, question=resume_question)
+@verb(RunRequest, exit_code=lambda x: 3 if x.is_refused else 0, question=_resume_question)
 def run_steps(request: RunRequest) -> StudyProgress:
     """Execute all steps that need no person, and stop at the first one that does.
 
@@ -172,6 +173,53 @@ def _once(request: RunRequest, study: Study) -> StudyProgress:
     return StudyProgress(
         study=study.name, launched=launched, status=str(state.status), why=state.why
     )
+
+
+class _GatesRequest(StudyRequest):
+    """A run whose gates to evaluate."""
+
+    candidate: str = argument(CANDIDATE)
+    phase: str | None = option("Phase; default: the current one.", default=None)
+    seed: int | None = option("Seed; default: the next one of the phase.", default=None)
+
+
+@study_verb(_GatesRequest)
+def check_gates(request: _GatesRequest) -> DryRun:
+    """Evaluate the gates G01 to G24 and show the command of a run without starting it."""
+    study = request.open()
+    wanted = next_request(study, request.candidate, request.phase, request.seed)
+    return look(study, wanted, processes=False)
+
+
+def _start_question(request: RunRequest) -> Question | None:
+    """Return the confirmation needed to start or resume runs, or None if autonomy is approved."""
+    if request.confirm is None:
+        return _resume_question(request)
+    check_token(request.confirm)
+    study = request.open()
+    is_free = study.contract.automation.launch == "pre_approved"
+    if is_free and study.approval("autonomy").status == "approved":
+        return None
+    step = next_step(study)
+    name = request.candidate or step.args.get("candidate")
+    diff = change_diff(study, name) if name in study.state.candidates else "nothing yet"
+    about = (request.candidate,) if request.candidate else ()
+    return Question(
+        f"Next: {step.action}, {step.why}\nIt changes:\n{diff}\n"
+        f"Start runs of {study.name} up to the next question?",
+        request.terminal_command("run", *about, "--confirm", request.confirm),
+    )
+
+
+@verb(RunRequest, question=_start_question)
+def run_asking(request: RunRequest) -> StudyProgress:
+    """Execute all steps that need no person. With confirm, also start runs and wait for them.
+
+    Asks the person before runs are started, unless autonomy is approved. With a candidate, one run
+    is shown with its gates, or started. Returns at a question or after some minutes. Then call it
+    again.
+    """
+    return run_steps.do(request)
 
 
 # ---------------------------------------------------------------------------- status

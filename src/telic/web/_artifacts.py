@@ -51,7 +51,6 @@ from telic.tracking.reports import TrackingReport, reports_of
 from telic.training.job import TrainJob
 from telic.verbs.lines import ArtifactAbout, ArtifactLine, artifact_id, open_orders, read_line
 from telic.verbs.study_runs import status
-from telic.verbs.study_server import StudyView, get_state
 from telic.web._files import file_key
 from telic.web._gate import API
 from telic.web._place import ListedArtifact, WebPlace
@@ -143,8 +142,8 @@ class SearchDetail(Record):
 class StudyDetail(Record):
     """Details of a study."""
 
-    view: StudyView | None
     state: dict[str, Any] | None
+    """what `telic study status --json` prints"""
 
 
 class ArtifactDetail(Record):
@@ -314,8 +313,7 @@ def _search_curves(folder: SearchFolder) -> list[SearchCurve]:
 def _study(thing: Thing, is_running: bool, reader: _Reader) -> StudyDetail:
     task, _, study = thing.name.partition("/")
     where = {"root": thing.path.absolute().parents[4], "task": task, "study": study}
-    view = reader.attempt(lambda: get_state(**where))
-    return StudyDetail(view=view, state=None if view is None else as_data(status(**where)))
+    return StudyDetail(state=reader.attempt(lambda: as_data(status(**where))))
 
 
 _PARTS: dict[str, Callable[[Thing, bool, _Reader], Any]] = {

@@ -132,9 +132,8 @@ class _Saved:
             case "run":
                 kept.append("tracking")
             case "study":
-                kept.append("runs")
-                found: Any = self._keep(f"{home}/candidates") or {"candidates": []}
-                names = [quote(str(each["id"]), safe="") for each in found["candidates"]]
+                state: dict[str, Any] = (detail["study"] or {}).get("state") or {}
+                names = [quote(name, safe="") for name in state.get("candidates", ())]
                 kept += [f"gates?candidate={name}" for name in names]
             case _:
                 pass

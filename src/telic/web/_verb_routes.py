@@ -96,11 +96,7 @@ ROUTES = (
     VerbRoute(
         "/start/bench", "machine:intents", "start", None, (), ("suite",), ("bench", "intents")
     ),
-    VerbRoute(
-        "/artifacts/{thing}/candidates", "study_server:list_candidates", "read", None, ("study",)
-    ),
-    VerbRoute("/artifacts/{thing}/runs", "study_server:list_study_runs", "read", None, ("study",)),
-    VerbRoute("/artifacts/{thing}/gates", "study_server:check_gates", "read", None, ("study",)),
+    VerbRoute("/artifacts/{thing}/gates", "study_runs:check_gates", "read", None, ("study",)),
 )
 
 

@@ -9,40 +9,44 @@ import { Ready } from "../components/states";
 import { ago, count, number, words } from "../format";
 
 type Detail = components["schemas"]["ArtifactDetail"];
-type View = NonNullable<NonNullable<Detail["study"]>["view"]>;
-interface Candidate { id: string; candidate: { status: string; kind: string; author: string; phase: string | null; parents: string[]; reason: string | null; revision: number } }
-interface StudyRun { id: string; run: { status: string; candidate: string; phase: string; seed: number | null; why: string; intent_at: string | null } }
-interface Gates { gates?: { name?: string; gate?: string; passed?: boolean; ok?: boolean; reason?: string | null; why?: string | null }[]; [name: string]: unknown }
+interface Candidate { status: string; kind: string; author: string; phase: string | null; parents: string[]; reason: string | null; revision: number }
+interface StudyRun { status: string; candidate: string; phase: string; seed: number | null; why: string; intent_at: string | null }
+interface State {
+  study_status: string; contract_version: number | null; baseline: string | null; noise_floor: number | null; active_runs: string[]; pending_approvals: string[];
+  incumbent: { candidate: string; iqm: number | null; ci: [number, number] | null } | null;
+  counts: Record<string, number>; candidates: Record<string, Candidate>; runs: Record<string, StudyRun>;
+  fired_stops: { rule: string; why: string }[]; budget: Record<string, Record<string, number | null>>;
+  next_action: { action: string; why: string; blocking: string[]; command: string | null };
+}
+interface Gates { gates: { id: string; passed: boolean; why: string }[] }
 
 const UNITS: [string, string][] = [["wall_clock_h", "hours"], ["gpu_h", "GPU hours"], ["cpu_core_h", "core hours"], ["env_steps", "steps"], ["launches", "launches"], ["llm_usd", "dollars"], ["llm_calls", "model calls"], ["llm_tokens", "tokens"], ["disk_gb", "GB"]];
 
 export default function StudyPage({ detail, study }: { detail: Detail; study: NonNullable<Detail["study"]> }) {
-  const { view, state } = study;
+  const state = study.state as unknown as State | null;
   const id = encodeURIComponent(detail.line.id);
   const live = useLive(detail.line.id, true);
-  const candidates = useLoaded(`candidates:${id}`, () => read<{ candidates: Candidate[]; left_out: number }>(`/api/artifacts/${id}/candidates`), 5000);
-  const runs = useLoaded(`study-runs:${id}`, () => read<{ runs: StudyRun[]; left_out: number }>(`/api/artifacts/${id}/runs`), 5000);
   return (
     <>
-      <PageHead title={detail.line.title} lede={view && <span className="row"><Badge state={view.status} /><span>contract {view.contract_version === null ? "not agreed yet" : `version ${view.contract_version}`}</span></span>} />
-      {!view && <div className="notice middling">This study cannot be read; the reasons are listed above.</div>}
-      {view && (
+      <PageHead title={detail.line.title} lede={state && <span className="row"><Badge state={state.study_status} /><span>contract {state.contract_version === null ? "not agreed yet" : `version ${state.contract_version}`}</span></span>} />
+      {!state && <div className="notice middling">This study cannot be read; the reasons are listed above.</div>}
+      {state && (
         <div className="grid">
           <div className="span-7 stacked">
-            <Next view={view} />
-            <Candidates id={id} candidates={candidates} incumbent={view.incumbent?.candidate ?? null} />
-            <Runs runs={runs} />
+            <Next state={state} />
+            <Candidates id={id} candidates={Object.entries(state.candidates)} incumbent={state.incumbent?.candidate ?? null} />
+            <Runs runs={Object.entries(state.runs)} />
             <Ledger entries={[...live.events].reverse() as unknown as Record<string, unknown>[]} />
           </div>
           <div className="span-5 stacked">
             <Panel title="Status">
               <div className="column">
-                <Figures rows={[["incumbent", view.incumbent?.candidate ?? view.baseline ?? "–"], ["metric", view.incumbent ? <>{number(view.incumbent.iqm)} {view.incumbent.ci && <small>{number(view.incumbent.ci[0])} to {number(view.incumbent.ci[1])}</small>}</> : "–"], ["noise floor", number(view.noise_floor)], ["running", count(view.active_runs.length)]]} />
-                <ul className="chips">{Object.entries(view.candidates).filter(([, many]) => many > 0).map(([status, many]) => <li key={status}><span className="chip">{count(many)} {words(status)}</span></li>)}</ul>
+                <Figures rows={[["incumbent", state.incumbent?.candidate ?? state.baseline ?? "–"], ["metric", state.incumbent ? <>{number(state.incumbent.iqm)} {state.incumbent.ci && <small>{number(state.incumbent.ci[0])} to {number(state.incumbent.ci[1])}</small>}</> : "–"], ["noise floor", number(state.noise_floor)], ["running", count(state.active_runs.length)]]} />
+                <ul className="chips">{Object.entries(state.counts).filter(([, many]) => many > 0).map(([status, many]) => <li key={status}><span className="chip">{count(many)} {words(status)}</span></li>)}</ul>
               </div>
             </Panel>
-            <Budget budget={view.budget as unknown as Record<string, Record<string, number | null>>} />
-            {state && <Panel title="State"><details><summary>all records</summary><pre className="code small" tabIndex={0}>{JSON.stringify(state, null, 2)}</pre></details></Panel>}
+            <Budget budget={state.budget} />
+            <Panel title="State"><details><summary>all records</summary><pre className="code small" tabIndex={0}>{JSON.stringify(state, null, 2)}</pre></details></Panel>
             <Panel title="Command line"><div className="column"><Command line="telic study status" /><Command line="telic study next" /><Command line="telic study report" /></div></Panel>
           </div>
         </div>
@@ -51,47 +55,46 @@ export default function StudyPage({ detail, study }: { detail: Detail; study: No
   );
 }
 
-function Next({ view }: { view: View }) {
-  const next = view.next as { action: string; why: string; blocking: unknown; command: string | null };
-  const blocking = (Array.isArray(next.blocking) ? next.blocking : next.blocking ? [next.blocking] : []).filter((each) => each !== true).map(String);
+function Next({ state }: { state: State }) {
+  const next = state.next_action;
   return (
     <Panel title="Next safe action">
       <div className="column">
         <p><strong>{words(next.action)}</strong>: {next.why}</p>
-        {blocking.length > 0 && <div className="notice middling"><strong>Blocked</strong><ul>{blocking.map((each) => <li key={each}>{each}</li>)}</ul></div>}
+        {next.blocking.length > 0 && <div className="notice middling"><strong>Blocked</strong><ul>{next.blocking.map((each) => <li key={each}>{each}</li>)}</ul></div>}
         {next.command && <Command line={next.command} />}
-        {view.pending_approvals.length > 0 && <div className="notice middling"><strong>Waiting for approval:</strong> {view.pending_approvals.map(words).join(", ")}</div>}
-        {view.stopped_by.map((stop) => <div key={stop.rule} className="notice bad"><strong>{words(stop.rule)}</strong> {stop.why}</div>)}
+        {state.pending_approvals.length > 0 && <div className="notice middling"><strong>Waiting for approval:</strong> {state.pending_approvals.map(words).join(", ")}</div>}
+        {state.fired_stops.map((stop) => <div key={stop.rule} className="notice bad"><strong>{words(stop.rule)}</strong> {stop.why}</div>)}
       </div>
     </Panel>
   );
 }
 
-function Candidates({ id, candidates, incumbent }: { id: string; candidates: ReturnType<typeof useLoaded<{ candidates: Candidate[]; left_out: number }>>; incumbent: string | null }) {
+const MOST_SHOWN = 100;
+
+function Candidates({ id, candidates, incumbent }: { id: string; candidates: [string, Candidate][]; incumbent: string | null }) {
   const [chosen, setChosen] = useState<string | null>(null);
   return (
     <Panel title="Candidates" tight>
-      <Ready of={candidates}>
-        {(list) => list.candidates.length === 0 ? <p className="soft" style={{ padding: "0.9rem" }}>No candidates yet.</p> : (
-          <div className="scroll-x" tabIndex={0} role="group" aria-label="Candidates">
-            <table className="plain">
-              <thead><tr><th>Candidate</th><th>Status</th><th>Phase</th><th>Reason</th><th><span className="sr">gates</span></th></tr></thead>
-              <tbody>
-                {list.candidates.map(({ id: name, candidate }) => (
-                  <tr key={name} className={name === incumbent ? "chosen" : ""}>
-                    <td>{name === incumbent && <span title="incumbent">★ </span>}<strong>{name}</strong><div className="small soft">{candidate.kind}, {candidate.author}{candidate.parents.length > 0 && `, from ${candidate.parents.join(", ")}`}</div></td>
-                    <td><Badge state={candidate.status} /></td>
-                    <td className="soft">{words(candidate.phase ?? "–")}</td>
-                    <td className="small">{candidate.reason}</td>
-                    <td><button type="button" className="plain small" aria-pressed={chosen === name} onClick={() => setChosen(chosen === name ? null : name)}>Gates</button></td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-            {list.left_out > 0 && <p className="small soft" style={{ padding: "0.6rem 0.9rem" }}>{count(list.left_out)} older candidates are not shown.</p>}
-          </div>
-        )}
-      </Ready>
+      {candidates.length === 0 ? <p className="soft" style={{ padding: "0.9rem" }}>No candidates yet.</p> : (
+        <div className="scroll-x" tabIndex={0} role="group" aria-label="Candidates">
+          <table className="plain">
+            <thead><tr><th>Candidate</th><th>Status</th><th>Phase</th><th>Reason</th><th><span className="sr">gates</span></th></tr></thead>
+            <tbody>
+              {candidates.slice(-MOST_SHOWN).map(([name, candidate]) => (
+                <tr key={name} className={name === incumbent ? "chosen" : ""}>
+                  <td>{name === incumbent && <span title="incumbent">★ </span>}<strong>{name}</strong><div className="small soft">{candidate.kind}, {candidate.author}{candidate.parents.length > 0 && `, from ${candidate.parents.join(", ")}`}</div></td>
+                  <td><Badge state={candidate.status} /></td>
+                  <td className="soft">{words(candidate.phase ?? "–")}</td>
+                  <td className="small">{candidate.reason}</td>
+                  <td><button type="button" className="plain small" aria-pressed={chosen === name} onClick={() => setChosen(chosen === name ? null : name)}>Gates</button></td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          {candidates.length > MOST_SHOWN && <p className="small soft" style={{ padding: "0.6rem 0.9rem" }}>{count(candidates.length - MOST_SHOWN)} older candidates are not shown.</p>}
+        </div>
+      )}
       {chosen && <GateList id={id} candidate={chosen} key={chosen} />}
     </Panel>
   );
@@ -103,27 +106,25 @@ function GateList({ id, candidate }: { id: string; candidate: string }) {
     <div style={{ padding: "0.9rem" }}>
       <h3>Launch gates of {candidate}</h3>
       <Ready of={gates}>
-        {(found) => Array.isArray(found.gates) ? (
-          <ul className="column" style={{ gap: "0.3rem", marginTop: "0.4rem" }}>{found.gates.map((gate, index) => { const isOpen = gate.passed ?? gate.ok ?? false; return <li key={index}><Badge tone={isOpen ? "good" : "bad"}>{isOpen ? "open" : "blocked"}</Badge> {words(gate.name ?? gate.gate ?? "")} <span className="small soft">{gate.reason ?? gate.why}</span></li>; })}</ul>
-        ) : <pre className="code small" tabIndex={0}>{JSON.stringify(found, null, 2)}</pre>}
+        {({ gates: list }) => (
+          <ul className="column" style={{ gap: "0.3rem", marginTop: "0.4rem" }}>{list.map((gate) => <li key={gate.id}><Badge tone={gate.passed ? "good" : "bad"}>{gate.passed ? "open" : "blocked"}</Badge> {gate.id} <span className="small soft">{gate.why}</span></li>)}</ul>
+        )}
       </Ready>
     </div>
   );
 }
 
-function Runs({ runs }: { runs: ReturnType<typeof useLoaded<{ runs: StudyRun[]; left_out: number }>> }) {
+function Runs({ runs }: { runs: [string, StudyRun][] }) {
   return (
     <Panel title="Runs" tight>
-      <Ready of={runs}>
-        {(list) => list.runs.length === 0 ? <p className="soft" style={{ padding: "0.9rem" }}>No runs yet.</p> : (
-          <div className="scroll-x" tabIndex={0} role="group" aria-label="Runs of the study" style={{ maxHeight: "20rem", overflow: "auto" }}>
-            <table className="plain small">
-              <thead><tr><th>Run</th><th>Candidate</th><th>Phase</th><th className="number">Seed</th><th>Status</th><th className="number">Launched</th></tr></thead>
-              <tbody>{[...list.runs].reverse().map(({ id, run }) => <tr key={id}><td><code>{id}</code>{run.why && <div className="soft">{run.why}</div>}</td><td>{run.candidate}</td><td className="soft">{words(run.phase)}</td><td className="number">{run.seed ?? "–"}</td><td><Badge state={run.status === "finished" ? "done" : run.status}>{words(run.status)}</Badge></td><td className="number soft">{run.intent_at ? ago(Date.parse(run.intent_at) / 1000) : "–"}</td></tr>)}</tbody>
-            </table>
-          </div>
-        )}
-      </Ready>
+      {runs.length === 0 ? <p className="soft" style={{ padding: "0.9rem" }}>No runs yet.</p> : (
+        <div className="scroll-x" tabIndex={0} role="group" aria-label="Runs of the study" style={{ maxHeight: "20rem", overflow: "auto" }}>
+          <table className="plain small">
+            <thead><tr><th>Run</th><th>Candidate</th><th>Phase</th><th className="number">Seed</th><th>Status</th><th className="number">Launched</th></tr></thead>
+            <tbody>{runs.slice(-MOST_SHOWN).reverse().map(([id, run]) => <tr key={id}><td><code>{id}</code>{run.why && <div className="soft">{run.why}</div>}</td><td>{run.candidate}</td><td className="soft">{words(run.phase)}</td><td className="number">{run.seed ?? "–"}</td><td><Badge state={run.status === "finished" ? "done" : run.status}>{words(run.status)}</Badge></td><td className="number soft">{run.intent_at ? ago(Date.parse(run.intent_at) / 1000) : "–"}</td></tr>)}</tbody>
+          </table>
+        </div>
+      )}
     </Panel>
   );
 }
