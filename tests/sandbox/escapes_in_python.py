@@ -259,7 +259,7 @@ ATTEMPTS = [
     refused("function_of_a_quantity", "quantities.speed.function(info)", '"function"'),
     refused("need_of_a_quantity", "quantities.speed.need", '"need"'),
     refused("schema_of_an_info", "info.schema.bodies", '"schema"'),
-    refused("function_of_vectorize", "np.vectorize(len).pyfunc", '"pyfunc"'),
+    refused("vectorize", "np.vectorize(len)", '"numpy.vectorize"'),
     refused("object_of_an_error", "try:\n    obs.y\nexcept Exception as e:\n    e.obj", '"obj"'),
     refused("note_on_an_error", "ValueError('x').add_note('y')", '"add_note"'),
     refused("generator_send", "(i for i in (1,)).send(0)", '"send"'),
@@ -288,6 +288,32 @@ ATTEMPTS = [
     stopped("memory_format", 'x = f"{1:>99999999999}"', "MemoryError"),
     stopped("memory_shift", "x = 1 << (1 << 40)", "MemoryError"),
     stopped("make_a_tensor_class", "torch.Tensor(4)", "is only for isinstance"),
+    # the clock: numpy converts the text "now" to the current time if the type is a date
+    *(
+        stopped(f"clock_{number}", f"x = {expression}", reason)
+        for number, (expression, reason) in enumerate(
+            [
+                ('np.array("now", dtype="M8[s]")', "is not available to rewards and judges"),
+                ('np.array("now", b"M8[s]")', "is not available to rewards and judges"),
+                ('np.full(1, "now", "datetime64[ms]")', "is not available"),
+                ('np.array(["now"]).astype("".join(["M", "8[s]"]))', "is not available"),
+                ('np.array("now", np.array(["M8[s]"])[0])', "is not available"),
+                ('np.zeros(1, [("a", [("b", "<M8[s]")])])', "is not available"),
+                ('np.zeros(1, {"names": ["a"], "formats": ["m8[s]"]})', "is not available"),
+                ('np.zeros(1, "i4,M8[s]")', "is not available"),
+                ('np.concatenate([["now"]], dtype="M8[s]", casting="unsafe")', "is not available"),
+                ('np.maximum.reduce(["now"], dtype="M8[s]")', "is not available"),
+                ('np.maximum("now", "now", signature="MM->M")', "no signature"),
+                ('np.float64(1.0).astype("M8[s]")', "is not available"),
+            ]
+        )
+    ),
+    stopped(
+        "clock_by_attribute",
+        "class A:\n    @property\n    def dtype(self):\n        return 'M8[s]'\n"
+        + body("x = np.array('now', dtype=A())"),
+        "was called with A",
+    ),
     stopped("stop_iteration", "next(iter([]))", "StopIteration"),
 ]
 

@@ -53,7 +53,7 @@ radians ravel real reciprocal remainder repeat reshape resize rint roll rollaxis
 searchsorted select setdiff1d shape sign signbit sin sinc single sinh size sort split sqrt square
 squeeze stack std subtract sum swapaxes take take_along_axis tan tanh tensordot tile trace transpose
 trapezoid tri tril triu true_divide trunc uint16 uint32 uint64 uint8 union1d unique unravel_index
-unwrap vander var vdot vecdot vectorize vsplit vstack where zeros zeros_like
+unwrap vander var vdot vecdot vsplit vstack where zeros zeros_like
 """
 
 NUMPY_LINALG = """

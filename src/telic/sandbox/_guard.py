@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import ast
 import types
+from collections.abc import Callable
 from typing import Any, NoReturn
+
+import numpy as np
 
 from telic.core.text import closest
 from telic.sandbox._allowed import why_not_attribute
@@ -29,7 +32,8 @@ def ask(owner: object, name: str) -> Any:
     """Return an attribute if the kind of `owner` allows it. Raises AttributeError otherwise."""
     kind = type(owner)
     if name in names_of(kind):
-        return getattr(owner, name)
+        value = getattr(owner, name)
+        return NumpyFunction(value) if _is_numpy_method(owner, value) else value
     why = why_not_attribute(name)
     if why is None and is_own(kind):
         return getattr(owner, name)
@@ -38,6 +42,57 @@ def ask(owner: object, name: str) -> Any:
     if why is None and isinstance(owner, type) and is_own(owner):
         return _of_class(owner, name)
     _refuse(owner, name, why)
+
+
+_PLAIN = {np.ndarray, np.float32, np.float64, np.int64, np.bool_, float, int, bool, type(None)}
+"""types that never name a data type"""
+
+
+class NumpyFunction:
+    """Proxy for a function, ufunc or method of numpy that accepts no date types.
+
+    numpy reads the text "now" as the current time when it converts it to a date, and code that
+    knows the time can tell the validation of a judge from its use.
+    """
+
+    __offered__ = "a numpy function"
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if "signature" in kwargs or "sig" in kwargs:
+            raise TypeError("numpy functions take no signature here.")
+        for each in (*args, *kwargs.values()):
+            if type(each) not in _PLAIN:
+                _refuse_dates(each)
+        return self._function(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return NumpyFunction(getattr(self._function, name))
+
+
+def _is_numpy_method(owner: object, value: object) -> bool:
+    return isinstance(owner, np.ndarray | np.generic) and callable(value)
+
+
+def _refuse_dates(argument: Any) -> None:
+    """Raise TypeError if numpy could read an argument, or a part of it, as a date type."""
+    kind = type(argument)
+    if is_own(kind):
+        raise TypeError(f"A numpy function was called with {kind.__name__}, not with numbers.")
+    if isinstance(argument, str | bytes):
+        try:
+            dtype = np.dtype(argument)
+        except (TypeError, ValueError, SyntaxError):
+            return
+        if "M8" in str(dtype.descr) or "m8" in str(dtype.descr):
+            raise TypeError(f"The data type {argument!r} is not available to rewards and judges.")
+    elif isinstance(argument, list | tuple | dict):
+        parts = argument.items() if isinstance(argument, dict) else argument
+        if not set(map(type, parts)) <= _PLAIN:
+            for each in parts:
+                _refuse_dates(each)
 
 
 def is_own(cls: type) -> bool:

@@ -30,7 +30,7 @@ from telic.sandbox._allowed import (
     flatten,
     modules_with,
 )
-from telic.sandbox._guard import ASK, MODULE_NAME, OWN, Guard, ask, require_own
+from telic.sandbox._guard import ASK, MODULE_NAME, OWN, Guard, NumpyFunction, ask, require_own
 from telic.sandbox._rules import Inspection, RefusedConstruct, inspect
 
 MAX_CHARACTERS = 100_000
@@ -232,13 +232,19 @@ def _standard_modules() -> dict[str, FrozenModule]:
         module = importlib.import_module(path)
         # The installed package version may lack a name, which is then omitted.
         members[path] = {
-            name: _ask_only(name, getattr(module, name))
-            if (path, name) in _ONLY_TO_ASK
-            else getattr(module, _FILLED.get(name, name))
+            name: _offered(path, name, getattr(module, _FILLED.get(name, name)))
             for name in names
             if hasattr(module, name)
         }
     return _frozen(members)
+
+
+def _offered(path: str, name: str, value: Any) -> Any:
+    """Return the proxy for a module member if it needs one."""
+    if (path, name) in _ONLY_TO_ASK:
+        return _ask_only(name, value)
+    is_function = callable(value) and not isinstance(value, type)
+    return NumpyFunction(value) if path.startswith("numpy") and is_function else value
 
 
 def _frozen(members: Mapping[str, Mapping[str, Any]]) -> dict[str, FrozenModule]:
