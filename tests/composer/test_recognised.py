@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from telic.composer.compose import compose
 from telic.errors import BadEnvironment
@@ -9,6 +10,7 @@ from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
 from telic.judges.demonstrations import demonstrate
 from telic.judges.failure_modes import failure_modes
+from telic.rewards.recording import TransitionRecording
 from telic.rewards.reward import load_reward
 from tests.composer.specs import judged, judged_as, spec_of
 from tests.judges.playing import demonstration
@@ -185,6 +187,22 @@ def test_how_often_is_meant_as_it_was_said(deed, shown, often, meant):
     examples = demonstrate(CHEETAH, made.env_args, motions)
     scores = {int(k): judged_as(made, examples.trajectory(k)).score for k in motions}
     assert {k for k, score in scores.items() if score >= 0.8} == meant
+
+
+@pytest.mark.parametrize("env", [HOPPER, WALKER, CHEETAH])
+@pytest.mark.parametrize("intent", ["hop in place", "hop"])
+def test_standing_still_earns_far_less_than_hopping(env, intent):
+    """If nearly the whole reward is paid for not falling, no policy risks a hop."""
+    made = compose(intent, spec_of(env))
+    examples = demonstrate(env, made.env_args, {"hops": made.motions, "stands": (STILL,)})
+    reward = load_reward(made.reward)
+    reward.decide(TransitionRecording(examples.recording.transitions[:8]))
+    reward.start(2, "cpu")
+    paid = torch.zeros(2)
+    for moment in examples.recording.transitions:
+        step = reward(moment.obs, moment.action, moment.next_obs, moment.info, moment.env_reward)
+        paid += step.total
+    assert paid[1] < 0.5 * paid[0]
 
 
 # Habits that truly are what was asked for: pushing all joints one way folds the cheetah's legs.

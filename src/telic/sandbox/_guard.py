@@ -82,8 +82,9 @@ def _refuse_dates(argument: Any) -> None:
     if is_own(kind):
         raise TypeError(f"A numpy function was called with {kind.__name__}, not with numbers.")
     if isinstance(argument, str | bytes):
+        text: Any = argument
         try:
-            dtype = np.dtype(argument)
+            dtype = np.dtype(text)
         except (TypeError, ValueError, SyntaxError):
             return
         if "M8" in str(dtype.descr) or "m8" in str(dtype.descr):
