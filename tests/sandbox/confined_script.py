@@ -13,9 +13,11 @@ from pathlib import Path
 from telic.errors import TelicError
 from telic.sandbox import _kernel as kernel
 from telic.sandbox.confine import Confinement, confine, grants
+from telic.sandbox.limits import Limits
 
 FOLDER, OUTSIDE = Path(sys.argv[2]), Path(sys.argv[3])
-RULES = Confinement(writable=[FOLDER], memory_bytes=200 << 20, file_bytes=1 << 20)
+LIMITS = Limits(memory_bytes=200 << 20, file_bytes=1 << 20)
+RULES = Confinement(writable=[FOLDER], limits=LIMITS)
 
 
 def tried(act):

@@ -33,7 +33,8 @@ def ask(owner: object, name: str) -> Any:
     kind = type(owner)
     if name in names_of(kind):
         value = getattr(owner, name)
-        return NumpyFunction(value) if _is_numpy_method(owner, value) else value
+        is_method = isinstance(owner, np.ndarray | np.generic) and callable(value)
+        return NumpyFunction(value) if is_method else value
     why = why_not_attribute(name)
     if why is None and is_own(kind):
         return getattr(owner, name)
@@ -70,10 +71,6 @@ class NumpyFunction:
 
     def __getattr__(self, name: str) -> Any:
         return NumpyFunction(getattr(self._function, name))
-
-
-def _is_numpy_method(owner: object, value: object) -> bool:
-    return isinstance(owner, np.ndarray | np.generic) and callable(value)
 
 
 def _refuse_dates(argument: Any) -> None:

@@ -21,11 +21,12 @@ from pathlib import Path
 from telic.core.config import Record
 from telic.errors import Refused
 from telic.sandbox import _kernel as kernel
-from telic.sandbox.limits import GIBIBYTE
+from telic.sandbox._allowed import words
+from telic.sandbox.limits import GIBIBYTE, Limits
 
 _DRIVER_THREADS = ("cuda",)
 
-# # System paths a confined interpreter may read, besides its code and libraries.
+# System paths a confined interpreter may read, besides its code and libraries.
 _SYSTEM = ("/usr", "/lib", "/lib64", "/nix/store", "/etc/ld.so.cache", "/etc/localtime")
 _FACTS = (
     *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/driver"),
@@ -34,20 +35,10 @@ _FACTS = (
 _READ_LATER = ("gymnasium", "mujoco", "mujoco_warp", "numpy", "torch", "warp")
 """Packages that read data files even after import, and may be installed in separate locations."""
 
-ALLOWED = frozenset(
-    (
-        *(
-            "CUDA_VISIBLE_DEVICES",
-            "LANG",
-            "LC_ALL",
-            "LC_CTYPE",
-            "LD_LIBRARY_PATH",
-            "PYTHONHASHSEED",
-        ),
-        *("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONPATH", "TMPDIR"),
-        *("TZ", "USER", "WARP_CACHE_PATH"),
-    )
-)
+ALLOWED = words("""
+CUDA_VISIBLE_DEVICES LANG LC_ALL LC_CTYPE LD_LIBRARY_PATH MKL_NUM_THREADS OMP_NUM_THREADS
+OPENBLAS_NUM_THREADS PYTHONHASHSEED PYTHONPATH TMPDIR TZ USER WARP_CACHE_PATH
+""")
 """Environment variables available to a confined process. They include no keys or tokens."""
 
 
@@ -64,14 +55,8 @@ class Confinement(Record):
     """accessible device files, such as a GPU's"""
     programs: tuple[Path, ...] = ()
     """programs that may be started, equally confined; if empty, no child processes"""
-    memory_bytes: int = 4 * GIBIBYTE
-    """private memory allowed on top of the usage at confinement"""
-    file_bytes: int = 4 * GIBIBYTE
-    """maximum size of a written file"""
-    open_files: int = 512
-    """maximum number of open files"""
-    cpu_s: int | None = None
-    """CPU time limit enforced by the kernel, in seconds; None for no limit"""
+    limits: Limits = Limits()
+    """limits, of which the kernel enforces those on memory, files and CPU time"""
 
 
 class ConfinementPart(Record):
@@ -94,10 +79,6 @@ class ConfinementReport(Record):
     def missing(self) -> tuple[ConfinementPart, ...]:
         """Return the inactive mechanisms."""
         return tuple(part for part in self.parts if not part.active)
-
-    def is_active(self, name: str) -> bool:
-        """Return whether the mechanism of this name is active."""
-        return any(part.active for part in self.parts if part.name == name)
 
 
 def confine(rules: Confinement) -> ConfinementReport:
@@ -124,7 +105,7 @@ def confine(rules: Confinement) -> ConfinementReport:
     message = f"{len(removed)} variables removed"
     parts = [
         ConfinementPart(name="environment", active=True, message=message),
-        _attempt("limits", lambda: _limit(rules)),
+        _attempt("limits", lambda: _limit(rules.limits)),
         _attempt("privileges", _give_up_privileges),
     ]
     files = _attempt("files", lambda: _restrict_files(rules, version))
@@ -133,9 +114,8 @@ def confine(rules: Confinement) -> ConfinementReport:
             f"This kernel supports file rules, but they could not be enforced: {files.message}.",
             hint="Check that the run folder exists and can be read.",
         )
-    parts.append(files)
-    parts.append(_attempt("system calls", lambda: _filter_calls(bool(rules.programs))))
-    parts += _probe(rules)
+    calls = _attempt("system calls", lambda: _filter_calls(bool(rules.programs)))
+    parts += [files, calls, *_probe(rules)]
     return ConfinementReport(parts=tuple(parts), landlock_abi=version)
 
 
@@ -147,17 +127,18 @@ def _attempt(name: str, step: Callable[[], str]) -> ConfinementPart:
         return ConfinementPart(name=name, active=False, message=str(error))
 
 
-def _limit(rules: Confinement) -> str:
+def _limit(limits: Limits) -> str:
     # RLIMIT_DATA counts private writable memory. RLIMIT_AS is unsuitable: torch, thread stacks and
     # GPU drivers reserve far more address space than they use.
-    _lower(resource.RLIMIT_DATA, _data_bytes() + rules.memory_bytes)
-    _lower(resource.RLIMIT_FSIZE, rules.file_bytes)
-    _lower(resource.RLIMIT_NOFILE, rules.open_files)
+    memory = limits.memory_bytes + limits.reserved_bytes
+    _lower(resource.RLIMIT_DATA, _data_bytes() + memory)
+    _lower(resource.RLIMIT_FSIZE, limits.file_bytes)
+    _lower(resource.RLIMIT_NOFILE, limits.open_files)
     _lower(resource.RLIMIT_CORE, 0)
-    if rules.cpu_s is not None:
+    if limits.cpu_s is not None:
         # One second apart: the first limit sends SIGXCPU, which states the cause, the second kills.
-        resource.setrlimit(resource.RLIMIT_CPU, (rules.cpu_s, rules.cpu_s + 1))
-    return f"{rules.memory_bytes / GIBIBYTE:.3g} GiB of memory, {rules.open_files} open files"
+        resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_s, limits.cpu_s + 1))
+    return f"{memory / GIBIBYTE:.3g} GiB of memory, {limits.open_files} open files"
 
 
 def _lower(which: int, value: int) -> None:

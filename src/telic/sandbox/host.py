@@ -45,7 +45,6 @@ POLL_S = 0.05
 LAST_WORDS_S = 5.0
 _LONGEST_BEAT_S = 3600.0
 
-
 MessageListener = Callable[[Message], Message | None]
 """receives messages of a worker; returns the answer to a question"""
 Check = Callable[[], bool]
@@ -108,6 +107,10 @@ def available() -> ConfinementReport:
         return cast("ConfinementReport", worker.report)
 
 
+def _resolved(paths: Sequence[Path]) -> tuple[Path, ...]:
+    return tuple(path.resolve() for path in paths)
+
+
 class Worker:
     """Confined process, from its start to its end.
 
@@ -128,10 +131,9 @@ class Worker:
         self.report: ConfinementReport | None = None
         """active confinement, or None until the worker is confined"""
         self._limits = options.get("limits") or Limits()
-        self._writable = [path.resolve() for path in writable]
-        imports = [path.resolve() for path in options.get("python_path", ())]
-        readable = [*(path.resolve() for path in options.get("readable", ())), *imports]
-        searched = [path.resolve() for path in options.get("searched", ())]
+        self._writable = _resolved(writable)
+        imports = _resolved(options.get("python_path", ()))
+        searched = _resolved(options.get("searched", ()))
         self._start_message = encode(
             {
                 "kind": "start",
@@ -143,21 +145,19 @@ class Worker:
                 "unconfined": os.environ.get("TELIC_UNCONFINED") == "allow"
                 or not options.get("needs_walls", True),
                 "confinement": Confinement(
-                    writable=tuple(self._writable),
-                    readable=tuple(readable),
-                    searched=tuple(searched),
+                    writable=self._writable,
+                    readable=_resolved(options.get("readable", ())) + imports,
+                    searched=searched,
                     devices=tuple(options.get("devices", ())),
                     programs=tuple(options.get("programs", ())),
-                    memory_bytes=self._limits.memory_bytes + self._limits.reserved_bytes,
-                    file_bytes=self._limits.file_bytes,
-                    open_files=self._limits.open_files,
-                    cpu_s=self._limits.cpu_s,
+                    limits=self._limits,
                 ).model_dump(mode="json"),
             }
         )
         self._patience_s = options.get("first_beat_s", 120.0)
         self._fresh = options.get("fresh", False)
         self._doing = "it was starting"
+        self._log_start = 0
         self._process: Process | None = None
 
     def kill(self) -> None:
@@ -178,63 +178,62 @@ class Worker:
             WorkerDied: it crashed, sent no heartbeat in time, or violated the protocol.
             ResourceError: it exceeded a limit.
         """
-        log_start = self.log.stat().st_size if self.log.exists() else 0
+        self._log_start = self.log.stat().st_size if self.log.exists() else 0
         conversation = _Conversation(self._launch(), self._start_message)
+        pid = conversation.process.pid
+        watch = Watch(pid, self._limits, self._writable)
+        heard_at = running_clock(pid)
+        stop_sent = is_held = False
         try:
-            return self._converse(conversation, on_message, should_stop, should_wait, log_start)
+            while True:
+                if should_wait is not None and should_wait() != is_held:
+                    is_held = not is_held
+                    conversation.process.send_signal(signal.SIGSTOP if is_held else signal.SIGCONT)
+                if should_stop is not None and should_stop() and not stop_sent:
+                    conversation.say({"kind": "stop"})
+                    stop_sent = True
+                for message in conversation.exchange(POLL_S):
+                    last_word = self._hear(message, conversation, on_message)
+                    if last_word is not None:
+                        return last_word
+                    heard_at = running_clock(pid)  # the listener's time does not count as silence
+                if conversation.is_over:
+                    code = conversation.process.wait(LAST_WORDS_S)
+                    if code is None:
+                        raise garbled("it closed its pipe but kept running")
+                    raise ended(code, self._limits.cpu_s, self.log, self._tail)
+                watch.check()
+                if is_held:
+                    heard_at = running_clock(pid)  # a paused worker cannot send
+                if running_clock(pid) - heard_at > self._patience_s:
+                    raise silent(self._patience_s, self._doing)
         finally:
             self.kill()
             conversation.close()
+
+    @property
+    def _tail(self) -> str:
+        return read_tail(self.log, self._log_start)
 
     def _launch(self) -> Process:
         log = os.open(self.log, LOG_FLAGS, 0o644)
         try:
             folder = self._writable[0]
             forked = None if self._fresh else fork_worker(folder, stderr=log)
-            self._process = forked or start_interpreter(folder, stderr=log)
+            self._process = forked or Process(
+                own_python(None, *OPTIONS, "-m", "telic.sandbox.worker", str(os.getpid())),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=log,
+                cwd=folder,
+                env=clean_environment(folder, python_path=(PACKAGE,)),
+            )
         finally:
             os.close(log)
         return self._process
 
-    def _converse(
-        self,
-        conversation: _Conversation,
-        on_message: MessageListener,
-        should_stop: Check | None,
-        should_wait: Check | None,
-        log_start: int,
-    ) -> dict[str, Any]:
-        pid = conversation.process.pid
-        watch = Watch(pid, self._limits, self._writable)
-        heard_at = running_clock(pid)
-        stop_sent = is_held = False
-        while True:
-            if should_wait is not None and should_wait() != is_held:
-                is_held = not is_held
-                conversation.process.send_signal(signal.SIGSTOP if is_held else signal.SIGCONT)
-            if should_stop is not None and should_stop() and not stop_sent:
-                conversation.say({"kind": "stop"})
-                stop_sent = True
-            for message in conversation.exchange(POLL_S):
-                last_word = self._hear(message, conversation, on_message, log_start)
-                if last_word is not None:
-                    return last_word
-                heard_at = running_clock(pid)  # the listener's time does not count as silence
-            if conversation.is_over:
-                tail = read_tail(self.log, log_start)
-                raise ended(conversation.exit_code(), self._limits.cpu_s, self.log, tail)
-            watch.check()
-            if is_held:
-                heard_at = running_clock(pid)  # a paused worker cannot send
-            if running_clock(pid) - heard_at > self._patience_s:
-                raise silent(self._patience_s, self._doing)
-
     def _hear(
-        self,
-        message: Message,
-        conversation: _Conversation,
-        on_message: MessageListener,
-        log_start: int,
+        self, message: Message, conversation: _Conversation, on_message: MessageListener
     ) -> dict[str, Any] | None:
         """Handle one message, and return the result if it is the last one."""
         match message:
@@ -260,8 +259,7 @@ class Worker:
             case {"kind": "error", "error": error} if is_record(error):
                 raise unpack_error(error)
             case {"kind": "crash"}:
-                tail = read_tail(self.log, log_start)
-                raise crashed(message, self.log, tail)
+                raise crashed(message, self.log, self._tail)
             case _:
                 raise garbled(f"kind {message['kind']}")
         return None
@@ -282,13 +280,11 @@ class _Conversation:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._stdout, selectors.EVENT_READ)
         self._selector.register(self._stdin, selectors.EVENT_WRITE)
-        self._writing = True
 
     def say(self, message: Message) -> None:
         self._outgoing += encode(message)
-        if not self._writing and not self._stdin.closed:
+        if self._stdin not in self._selector.get_map() and not self._stdin.closed:
             self._selector.register(self._stdin, selectors.EVENT_WRITE)
-            self._writing = True
 
     def exchange(self, timeout_s: float) -> list[Message]:
         """Write and read for at most the timeout, and return the received messages."""
@@ -302,7 +298,6 @@ class _Conversation:
                 del self._outgoing[:sent]
                 if not self._outgoing:
                     self._selector.unregister(self._stdin)
-                    self._writing = False
                 continue
             data = os.read(self._stdout.fileno(), 1 << 18)
             self.is_over = not data
@@ -312,26 +307,8 @@ class _Conversation:
                 raise garbled(error) from error
         return received
 
-    def exit_code(self) -> int:
-        code = self.process.wait(LAST_WORDS_S)
-        if code is None:
-            raise garbled("it closed its pipe but kept running")
-        return code
-
     def close(self) -> None:
         self._selector.close()
         for pipe in (self._stdin, self._stdout):
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
-
-
-def start_interpreter(folder: Path | None, *, stderr: int) -> Process:
-    """Start an interpreter that waits for its first message."""
-    return Process(
-        own_python(None, *OPTIONS, "-m", "telic.sandbox.worker", str(os.getpid())),
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=stderr,
-        cwd=folder,
-        env=clean_environment(folder or Path("/"), python_path=(PACKAGE,)),
-    )

@@ -6,11 +6,12 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from pydantic import Field
 
+from telic.core.config import Record
 from telic.errors import ResourceError
 
 GIBIBYTE = 1 << 30
@@ -19,9 +20,8 @@ _DEEPEST = 32
 """maximum nesting of folders below a worker's writable folders"""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits beyond which a worker is killed."""
+class Limits(Record):
+    """Limits of a worker's resources."""
 
     memory_bytes: int = 4 * GIBIBYTE
     """resident memory, in bytes"""
@@ -35,7 +35,7 @@ class Limits:
     """maximum size of a file"""
     open_files: int = 512
     """maximum number of open files"""
-    threads: int = field(default_factory=lambda: max(256, 8 * (os.cpu_count() or 1)))
+    threads: int = Field(default_factory=lambda: max(256, 8 * (os.cpu_count() or 1)))
     """maximum number of threads"""
     cpu_s: int | None = None
     """CPU time in seconds, summed over threads; None for no limit"""

@@ -118,13 +118,9 @@ class Nursery:
 class _Shared:
     """The nursery of this process, with a reference count."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.nursery: Nursery | None = None
-        self.users = 0
-
-
-_shared = _Shared()
+    lock = threading.Lock()
+    nursery: Nursery | None = None
+    users = 0
 
 
 @contextlib.contextmanager
@@ -133,23 +129,23 @@ def prewarmed(modules: Sequence[str]) -> Generator[None]:
 
     In nested blocks the modules of the first one are used; workers import others themselves.
     """
-    with _shared.lock:
-        if _shared.nursery is None and kernel.LINUX:
-            _shared.nursery = Nursery(modules)
-        _shared.users += 1
+    with _Shared.lock:
+        if _Shared.nursery is None and kernel.LINUX:
+            _Shared.nursery = Nursery(modules)
+        _Shared.users += 1
     try:
         yield
     finally:
-        with _shared.lock:
-            _shared.users -= 1
-            if _shared.users == 0 and _shared.nursery is not None:
-                _shared.nursery.close()
-                _shared.nursery = None
+        with _Shared.lock:
+            _Shared.users -= 1
+            if _Shared.users == 0 and _Shared.nursery is not None:
+                _Shared.nursery.close()
+                _Shared.nursery = None
 
 
 def fork_worker(folder: Path | None, *, stderr: int) -> ForkedProcess | None:
     """Fork a worker from the nursery process, or return None if there is none."""
-    nursery = _shared.nursery
+    nursery = _Shared.nursery
     return None if nursery is None else nursery.fork(folder, stderr=stderr)
 
 

@@ -178,11 +178,10 @@ class FrozenModule:
         hint = f" Closest: {', '.join(near)}." if near else ""
         raise AttributeError(f"{vars(self)['__name__']}.{name} is not available to rewards.{hint}")
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
+    def __setattr__(self, *_: object) -> NoReturn:
         raise AttributeError(f"{vars(self)['__name__']} is read-only.")
 
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"{vars(self)['__name__']} is read-only.")
+    __delattr__ = __setattr__
 
     def __repr__(self) -> str:
         return f"<the part of {vars(self)['__name__']} that a reward may use>"

@@ -67,10 +67,8 @@ class HostChannel:
 
     def should_stop(self) -> bool:
         """Return whether the host has requested a stop or ended, without blocking."""
-        self._note(self._unread)
-        self._unread = []
-        while not self._stopping and select.select([self._inbox], [], [], 0)[0]:
-            self._read()
+        while not self._stopping and (self._unread or select.select([self._inbox], [], [], 0)[0]):
+            self._stopping = self.next()["kind"] in ("stop", "gone")
         return self._stopping
 
     def next(self) -> Message:
@@ -85,15 +83,6 @@ class HostChannel:
         data = memoryview(encode({"kind": kind, **content}))
         while data:
             data = data[os.write(self._outbox, data) :]
-
-    def _read(self) -> None:
-        data = os.read(self._inbox, 1 << 16)
-        self._stopping = not data
-        self._note(self._lines.feed(data))
-
-    def _note(self, lines: list[bytes]) -> None:
-        if any(decode(line)["kind"] == "stop" for line in lines):
-            self._stopping = True
 
 
 def do_nothing(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
