@@ -167,7 +167,7 @@ def test_a_judge_that_is_honest_only_on_validation_episodes_is_found_out(count):
     caught = 0
     for seed in range(count):
         env, judge = dishonest(seed)
-        is_found = any("hidden bad example" in each for each in untrusted(env, judge))
+        is_found = any("hidden negative example" in each for each in untrusted(env, judge))
         caught += is_found
         # One that takes every recording for validation is honest, and passes nothing.
         fresh = [JudgeCode(judge)(each, spec_of(env)).score for _, each in recorded(env, "later")]
@@ -192,7 +192,7 @@ def test_an_honest_criterion_in_code_is_trusted():
     found = list(trust_problems(judge, tried.examples, tried.hidden, tried.noticed, (), 0.8))
     assert any("no credit" in each for each in found)  # the wrong sign
     # Found on perturbed look-alikes, too, which begin in drawn states and move smoothly.
-    assert any('("goes the other way")' in each for each in found)
+    assert any('"goes the other way"' in each for each in found)
 
 
 def test_hidden_look_alikes_and_half_trained_networks_look_like_judged_episodes():
@@ -225,19 +225,19 @@ GOOD_ONES = [
 BROKEN = {
     "unknown quantity": ({"measure": "mean(foward_velocity)"}, "foward_velocity"),
     "unknown word": ({"measure": "", "quantity": "mean of front_paw_speed"}, "front_paw_speed"),
-    "named in words": ({"measure": "", "quantity": "mean of forward_velocity"}, "define `measure`"),
+    "named in words": ({"measure": "", "quantity": "mean of forward_velocity"}, "Define `measure`"),
     "not here": ({"measure": "mean(lateral_velocity)"}, "has no lateral_velocity"),
     "zero above goal": ({"zero": 4.0}, "other side of zero"),
     "no range": ({"zero": 3.0}, "both 3"),
     "no numbers": ({"zero": None}, "finite numbers"),
-    "duplicate": ({"title": "is up"}, "must be unique"),
+    "duplicate": ({"title": "is up"}, "Titles must be unique"),
     "no such phase": ({"phase": 2}, "phase 2 does not exist"),
     "code": ({"measure": "__import__('os')"}, "cannot be measured"),
 }
 UNREACHABLE = {
     "9 m": ({"measure": "highest(height)", "goal": 9.0, "unit": "m"}, "is unreachable"),
     "constant": ({"measure": "highest(0 * height + 1)", "goal": 1.0}, "regardless of the motion"),
-    "per foot": ({"measure": "foot_contact"}, "must be a single number"),
+    "per foot": ({"measure": "foot_contact"}, "must evaluate to one number"),
     "arguments": ({"measure": "share_above(height)"}, "cannot be measured"),
     "attribute": ({"measure": "height.base"}, "cannot be measured"),
     "share of 2": ({"measure": "share(height > 0.1)", "goal": 2.0}, "is unreachable"),

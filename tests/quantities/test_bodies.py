@@ -145,7 +145,7 @@ MUSCLE = SERVO.replace(
 
 def test_power_of_an_actuator_with_inner_state_is_not_guessed(pose):
     info = pose("arm", mujoco.MjModel.from_xml_string(MUSCLE)).info()
-    with pytest.raises(UsageError, match="motors with torque from"):
+    with pytest.raises(UsageError, match="motors with known torque"):
         q.power(info)
 
 

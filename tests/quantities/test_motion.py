@@ -141,7 +141,7 @@ def test_swimmer_has_a_heading_but_no_height(pose):
 
 
 def test_a_quantity_of_values_without_an_environment_is_refused():
-    with pytest.raises(UsageError, match="environment of the values is not known"):
+    with pytest.raises(UsageError, match="do not name their environment"):
         q.height({"qpos": torch.zeros(1, 9)})
 
 

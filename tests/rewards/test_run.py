@@ -205,7 +205,7 @@ def test_discrete_actions_are_python_integers():
             r"line 2: ZeroDivisionError.*\(step 0, environment 1\)",
         ),
         ("return info['x_vel'], {}", r'no info named "x_vel" .*Closest: x_velocity'),
-        ("return info['mj_data'], {}", r"The simulator is not available"),
+        ("return info['mj_data'], {}", r"The simulator itself is not available"),
         ("return {'a': 1}['b'], {}", r'no key "b" in the dictionary'),
     ],
 )

@@ -1,1 +1,1 @@
-"""Judges: score episodes against an intent, with evidence."""
+"""Judges score episodes against an intent and provide evidence."""

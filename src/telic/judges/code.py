@@ -1,7 +1,7 @@
-"""Run a judge's text on recorded episodes.
+"""Run the text of a judge on recorded episodes.
 
 The host measures criteria that have an expression (`telic.judges.measured`). The others are
-measured by a function in the text, which is foreign code:
+measured by a function in the text, which is untrusted code:
 
     from telic import score
 
@@ -9,7 +9,7 @@ measured by a function in the text, which is foreign code:
         value = float(episode["joint_speed"].std())
         return [score("moves evenly", value, zero=2.0, goal=0.5)]
 
-`judge_files` runs this code in a separate confined worker, never in the one that measures.
+`judge_files` runs this code in a separate confined worker, never in the process that measures.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ from telic.storage.trajectories import (
 
 _JUDGE_S = 60.0
 _TOGETHER = 64_000
-"""steps per measurement batch, with shorter episodes padded to the longest"""
+"""steps per measurement batch, in which shorter episodes are padded to the longest"""
 _WORTH_A_WORKER = 32
 """minimum number of episodes per worker process"""
 _TRIES = 2
-"""worker crashes on the same episodes after which their scores are unknown"""
+"""number of worker crashes on the same episodes after which their scores are unknown"""
 OFFERED: dict[str, dict[str, Any]] = {
     "telic": {
         **{"score": score, "score_near": score_near, "require": require},
@@ -68,17 +68,17 @@ OFFERED: dict[str, dict[str, Any]] = {
         "metrics": every_metric(),
     }
 }
-"""names that a judge file may import from telic; the second row serves earlier files"""
+"""names that a judge file may import from telic; the second row is for earlier versions"""
 
 
 class Judge(Protocol):
-    """Interface of judges, which score one recorded episode without access to the reward."""
+    """Interface of judges, which score a recorded episode without access to the reward."""
 
     def __call__(self, trajectory: Trajectory, spec: EnvSpec) -> Verdict:
-        """Return a verdict with a score in [0, 1] and its evidence.
+        """Return a verdict with its evidence and a score in [0, 1].
 
-        Must be pure: deterministic, and without changing the episode. A judge that cannot decide,
-        as for an episode without steps, returns no score and a reason, never a score of 0.
+        A judge must be deterministic and must not change the episode. If it cannot decide, e.g.
+        because the episode has no steps, it returns a reason and no score, never a score of 0.
         """
         ...
 
@@ -113,11 +113,11 @@ class JudgeCode:
         return self.judge(RecordedEpisode(trajectory, spec))
 
     def judge(self, episode: RecordedEpisode) -> Verdict:
-        """Judge one episode. An error in the judge results in an unknown score, never in 0."""
+        """Judge one episode. An error in the judge leaves the score unknown instead of 0."""
         return _summed(self.measure(episode))
 
     def measure(self, episode: RecordedEpisode) -> Verdict:
-        """Score the criteria of one episode, without computing the episode's score."""
+        """Score the criteria of an episode without computing its overall score."""
         if len(episode) == 0:
             return unknown("code", "the episode has no steps")
         try:
@@ -135,7 +135,7 @@ class JudgeCode:
 
 @lru_cache(maxsize=8)
 def _compiled(source: str, label: str) -> CodeType:
-    """Check and compile a judge once. Each episode executes it in a new scope."""
+    """Check and compile a judge once. Each episode executes it in a new namespace."""
     return compile_source(source, label, extra_modules=OFFERED)
 
 
@@ -152,12 +152,12 @@ def _summed(verdict: Verdict) -> Verdict:
 def judge_files(
     source: str, paths: Sequence[Path], folder: Path, environment: Environment | None = None
 ) -> list[Verdict]:
-    """Judge recorded episodes in a confined worker whose working folder is `folder`.
+    """Judge recorded episodes in a confined worker whose working directory is `folder`.
 
-    The worker may read only the folders of the episodes and of the environment's model. A worker
-    that dies, for any reason, is retried once. If the retry dies too, every score is unknown. Many
-    episodes are divided among one worker per CPU core. Without `environment`, the environment is
-    read from the files, which foreign code cannot write.
+    The worker may read only the folders of the episodes and of the environment's model. If it
+    dies, it is retried once, and if the retry dies too, all its scores are unknown. Large numbers
+    of episodes are divided among one worker per CPU core. Without `environment`, the environment is
+    read from the files, which untrusted code cannot write.
     """
     if not paths:
         return []
@@ -179,7 +179,7 @@ def judge_files(
 
 
 def _both(file: JudgeFile, measured: Verdict, coded: Verdict) -> Verdict:
-    """Combine the verdicts of the host and the judge's code on one episode."""
+    """Combine the verdicts of the host and of the judge's code on one episode."""
     for each in (measured, coded):
         if each.score is None:
             return each
@@ -189,7 +189,7 @@ def _both(file: JudgeFile, measured: Verdict, coded: Verdict) -> Verdict:
 def _measure_files(
     source: str, paths: Sequence[Path], folder: Path, environment: Environment | None
 ) -> list[Verdict]:
-    """Score episodes by criterion in confined workers. Scores are unknown if a retry also dies."""
+    """Score criteria in confined workers. Scores are unknown if a retry also dies."""
 
     def share(paths: Sequence[Path], folder: Path) -> list[Verdict]:
         reason = ""
@@ -214,7 +214,7 @@ def _measure_files(
 def _measure_confined(
     source: str, paths: Sequence[Path], folder: Path, environment: Environment | None
 ) -> list[Verdict]:
-    """Return the verdicts of a confined judge, rejecting scores that its values do not justify."""
+    """Return the verdicts of a confined judge, without scores that its values do not justify."""
     environment = environment or _environment_of(paths)
     result = run_confined(
         "telic.judges.code:judge_confined",
@@ -247,7 +247,7 @@ def judge_here(
     environment: Environment | None = None,
     alive: Callable[[], None] = lambda: None,
 ) -> list[Verdict]:
-    """Score episodes by criterion in this process, for use in workers and with trusted code.
+    """Score criteria in this process, for use in workers and with trusted code.
 
     `alive` is called before every batch. The other arguments are those of `judge_files`.
     """
@@ -271,7 +271,7 @@ def judge_here(
 
 
 def _environment_of(paths: Sequence[Path]) -> Environment:
-    """Return the environment of the first file, which must be registered."""
+    """Return the environment named in the first file, which must be registered."""
     facts = read_trajectory(paths[0]).facts
     require_registered(facts, paths[0])
     return facts.env_id, facts.env_kwargs
@@ -289,7 +289,7 @@ def _described(env_id: str, arguments: str) -> EnvSpec:
 
 
 def judge_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Judge every episode. Entry point for the confined worker."""
+    """Judge every episode in the confined worker."""
     use_one_thread()
     paths = [Path(path) for path in payload["paths"]]
     alive = partial(channel.heartbeat, _JUDGE_S, "judging")
@@ -301,7 +301,7 @@ def judge_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[s
 
 
 def find_judge(name: str) -> Callable[[str, EnvSpec], Judge]:
-    """Return the factory function for a judge by name. Raises UnknownName or PluginError."""
+    """Return the factory function of a judge by name. Raises UnknownName or PluginError."""
     make_judge = load_plugin("judges", name)
     if make_judge is None:
         raise UnknownName("judge", name, plugin_names("judges"))
@@ -315,9 +315,9 @@ def judge_too(
     verdicts: Sequence[Verdict],
     environment: Environment,
 ) -> list[Verdict]:
-    """Add the verdicts of a judge from an installed package. The lower score counts.
+    """Combine verdicts with those of a judge from an installed package. The lower score counts.
 
-    The judge is trusted and runs in this process. If either score is unknown, so is the result.
+    The judge is trusted and runs in this process. If either score is unknown, the result is too.
     """
     spec = _spec_of(*environment)
     judge = find_judge(name)(intent, spec)

@@ -1,11 +1,11 @@
-"""Criteria, which are the measurable parts of an intent, and scores for episodes.
+"""Criteria: measurable parts of an intent that are scored in every episode.
 
 People read, edit and approve criteria. A judge file returns one `CriterionScore` per criterion:
-no credit up to `zero`, full credit from `goal` on, linear in between. It passes at the goal. The
-score of an episode is the weighted mean credit. If the worst criterion of a stated phrase earned
-less, the score is halfway between the two, so that an episode cannot pass without every stated
-phrase. A criterion with `after` counts only if that criterion earned more than half. Constraints
-rule out look-alikes: the episode's score is multiplied by their credit.
+no credit up to `zero`, full credit from `goal` on, and linear in between. A criterion passes at its
+goal. The score of an episode is the weighted mean credit. If the worst criterion for a phrase in
+the intent earned less, the score is halfway between the two, so an episode cannot pass unless all
+phrases are satisfied. A criterion with `after` counts only if that criterion earned more than half.
+Constraints rule out look-alikes: the score of the episode is multiplied by their credit.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ _Way = Literal["at_least", "at_most", "about"]
 class Criterion(Record):
     """One measurable part of an intent."""
 
-    title: str = Field(min_length=1, description="short plain title, also of the judge's score")
+    title: str = Field(min_length=1, description="short title of the criterion and its score")
     quantity: str = Field(description="description of the measured value")
     measure: str = Field(
         default="",
-        description="expression of quantities to measure: mean(forward_velocity), "
-        "share(uprightness > 0.8); empty only if no quantity expresses it",
+        description="expression to measure, such as mean(forward_velocity) or "
+        "share(uprightness > 0.8). Empty only if no quantity expresses it.",
     )
     phase: int = Field(
-        default=0, ge=0, description="phase in which it is measured, from 1; 0: the whole episode"
+        default=0, ge=0, description="phase in which it is measured, or 0 for the whole episode"
     )
     kind: CriterionKind = Field(
         default="sustained",
-        description="sustained over time, accumulated over the episode, or at the end of a phase",
+        description="whether it is sustained, accumulated over the episode, or reached at the end",
     )
     direction: _Way = Field(default="at_least", description="correct side of the goal")
     zero: float | None = Field(
-        default=None, description="value that earns nothing; None if known only to the judge's code"
+        default=None, description="value that earns no credit, or None if only code knows it"
     )
     goal: float | None = Field(
-        default=None, description="value that earns full credit; for `about`, the target value"
+        default=None, description="value that earns full credit, which is the target for `about`"
     )
     unit: str = ""
-    weight: float = Field(default=1.0, ge=0, description="weight in the score; 0 for a constraint")
-    is_guard: bool = Field(default=False, description="multiply the whole score by its credit")
+    weight: float = Field(default=1.0, ge=0, description="weight in the score, 0 for a constraint")
+    is_guard: bool = Field(default=False, description="multiply the total score by its credit")
     is_stated: bool = Field(
-        default=False, description="represents a stated phrase, without which nothing passes"
+        default=False, description="required for a pass, because the intent states it"
     )
-    tag: str | None = Field(default=None, description="one-word failure tag")
-    source: str = Field(default="", description="source of its numbers, if known")
-    is_open: bool = Field(default=False, description='more is better, as in "as fast as possible"')
-    best: float | None = Field(default=None, description="best known value if open-ended")
+    tag: str | None = Field(default=None, description="one-word tag for failures")
+    source: str = Field(default="", description="source of the numbers, if known")
+    is_open: bool = Field(default=False, description='open-ended goal, as in "as fast as possible"')
+    best: float | None = Field(default=None, description="best known value of an open-ended goal")
     best_source: str = Field(default="", description="source of the best value")
 
 
@@ -64,9 +64,9 @@ class EpisodePhase(Record):
     """Phase of a sequence. The next phase begins when its end condition is met."""
 
     until: str = Field(
-        default="", description="end condition, such as height > 1.5; empty for the last"
+        default="", description="end condition, such as height > 1.5, or empty for the last phase"
     )
-    seconds: float = Field(default=0.0, ge=0, description="total time the condition must hold, s")
+    seconds: float = Field(default=0.0, ge=0, description="time the condition must hold, in s")
 
 
 class Motion(Record):
@@ -74,26 +74,26 @@ class Motion(Record):
 
     seconds: float = Field(gt=0, le=60)
     forward_mps: float = Field(
-        default=0.0, description="velocity along +x, or along the heading, see circle"
+        default=0.0, description="velocity along +x, or along the heading (see `circle`)"
     )
     left_mps: float = Field(default=0.0, description="along +y")
-    turn_rps: float = Field(default=0.0, description="yaw rate, rad/s, left positive")
-    circle: bool = Field(default=False, description="forward velocity follows the heading")
-    jumps: int = Field(default=0, ge=0, le=50, description="number of flights, evenly spaced")
+    turn_rps: float = Field(default=0.0, description="yaw rate in rad/s, positive to the left")
+    circle: bool = Field(default=False, description="move along the heading, not along +x")
+    jumps: int = Field(default=0, ge=0, le=50, description="number of evenly spaced jumps")
     height_m: float = Field(default=0.0, ge=0, le=5, description="height of each jump")
     pitch_turns: float = Field(
-        default=0.0, description="pitch turns, negative backward; in the air if it jumps"
+        default=0.0, description="pitch in turns, negative for backward, airborne if it jumps"
     )
     roll_turns: float = Field(default=0.0, description="roll in turns, positive to the right")
     stride_hz: float = Field(default=0.0, ge=0, description="stride frequency of the legs")
     feet: tuple[tuple[float, ...], ...] = Field(
         default=(),
-        description="gait: landing phases in a stride for each foot, 0 to 1; a trot of four "
-        "feet is ((0,), (0.5,), (0.5,), (0,)). Empty: feet hover and legs only swing",
+        description="touchdown phases (0 to 1) of each foot in a stride. A trot on four "
+        "feet is ((0,), (0.5,), (0.5,), (0,)). If empty, the legs swing without contact.",
     )
     told: tuple[float, float, float] | None = Field(
         default=None,
-        description="commands: velocity forward and to the left, yaw rate; by default those of the "
+        description="commanded velocity forward and to the left, and yaw rate, by default from the "
         "environment",
     )
     duty: float = Field(
@@ -102,10 +102,10 @@ class Motion(Record):
 
 
 class JointCourse(Record):
-    """Periodic joint motion, as the mean and the Fourier coefficients of each harmonic."""
+    """Periodic motion of a joint, as its mean and the Fourier coefficients of each harmonic."""
 
     joint: str
-    terms: tuple[FiniteFloat, ...] = Field(min_length=1, description="radians or metres")
+    terms: tuple[FiniteFloat, ...] = Field(min_length=1, description="coefficients in rad or m")
 
 
 class PrescribedMotion(Record):
@@ -113,7 +113,7 @@ class PrescribedMotion(Record):
 
     name: str
     motion: Motion
-    joints: tuple[JointCourse, ...] = Field(description="in phase with the motion's stride_hz")
+    joints: tuple[JointCourse, ...] = Field(description="joint motions in phase with the stride")
     is_good: bool = False
 
 
@@ -121,11 +121,11 @@ _GATE = 0.5
 
 
 class Covered(Record):
-    """Words of an intent, and the criteria that cover them."""
+    """Words of an intent with the criteria that cover them."""
 
     words: str
     criteria: tuple[str, ...] = Field(
-        default=(), description="titles; empty if any motion of this robot satisfies it"
+        default=(), description="titles of criteria, or empty if any motion satisfies the words"
     )
 
 
@@ -137,13 +137,13 @@ def scope_words(covered: Sequence[str], left_out: Sequence[str]) -> str:
 
 
 class Objection(Record):
-    """Objection of a reviewer to a reward or a judge, which is open until withdrawn."""
+    """Objection of a reviewer to a reward or a judge, which remains open until withdrawn."""
 
     number: int
     about: Literal["reward", "judge"]
     text: str
     file: str = Field(description="hash of the criticized program")
-    withdrawn: str | None = Field(default=None, description="reason; None while it is open")
+    withdrawn: str | None = Field(default=None, description="reason, or None while it is open")
 
 
 class Composition(Record):
@@ -153,25 +153,25 @@ class Composition(Record):
     env: str
     criteria: tuple[Criterion, ...]
     phases: tuple[EpisodePhase, ...] = ()
-    """phases of a sequence, which criteria refer to"""
+    """phases of a sequence that criteria refer to"""
     reward: str
     judge: str
     env_args: dict[str, Any]
-    settings: dict[str, Any] = Field(default={}, description="changed trainer settings")
+    settings: dict[str, Any] = Field(default={}, description="non-default trainer settings")
     steps: int
-    """environment steps per policy"""
+    """number of environment steps to train each policy"""
     doubts: tuple[str, ...]
     not_understood: tuple[str, ...]
     dropped: tuple[str, ...] = ()
     """numbers, units and modifiers that no criterion covers"""
     covered: tuple[Covered, ...] = ()
-    """words covered by each criterion; empty if the author gives none"""
+    """words covered by each criterion, or empty if the author provides none"""
     motions: tuple[Motion, ...] = ()
-    """scripted demonstration for validating reward and judge; empty if there is none"""
+    """scripted demonstration for validating reward and judge, or empty"""
     shown: tuple[PrescribedMotion, ...] = ()
-    """reference motion and look-alikes, demonstrated instead of `motions`"""
+    """reference motion and look-alikes to demonstrate instead of `motions`"""
     fine: tuple[str, ...] = ()
-    """failure modes that are acceptable for this intent, such as standing still"""
+    """failure modes that satisfy this intent, such as standing still"""
     objections: tuple[Objection, ...] = ()
     """objections of reviewers, including withdrawn ones"""
 
@@ -182,18 +182,18 @@ class CriterionScore(Record):
     __offered__: ClassVar[str] = "a score"
     title: str = Field(max_length=500)
     value: FiniteFloat | None
-    """measured value; None if it could not be measured in this episode"""
+    """measured value, or None if it could not be measured in this episode"""
     unit: str = Field(default="", max_length=100)
     zero: FiniteFloat
     goal: FiniteFloat
     weight: FiniteFloat = Field(default=1.0, ge=0.0)
     credit: float = Field(ge=0.0, le=1.0)
-    """credit earned, 0 to 1, before gates"""
+    """credit earned, from 0 to 1, before gates are applied"""
     counted: float = Field(ge=0.0, le=1.0)
-    """credit that counts: 0 behind a closed gate"""
+    """credit that counts, which is 0 behind a closed gate"""
     passed: bool
     tag: str | None = Field(default=None, max_length=100)
-    """failure tag if it is not passed"""
+    """failure tag if the criterion is not passed"""
     is_guard: bool = False
     is_stated: bool = False
 
@@ -242,9 +242,9 @@ def require(
     after: CriterionScore | None = None,
     **options: Any,
 ) -> CriterionScore:
-    """Score a constraint, by which the total score is multiplied. `options` are as in `score`.
+    """Score a constraint, whose credit multiplies the total score. `options` are as in `score`.
 
-    Behind a closed gate there is nothing to constrain, and the score is unchanged.
+    Behind a closed gate, the constraint has no effect.
     """
     made = score(title, value, zero=zero, goal=goal, weight=0.0, **options)
     changes: dict[str, Any] = {"is_guard": True}
@@ -262,9 +262,9 @@ def score_near(
     unit: str = "",
     **options: Any,
 ) -> CriterionScore:
-    """Score closeness to a target, with full credit within the tolerance and none at four times.
+    """Score the distance to a target: full credit within the tolerance, none beyond four times it.
 
-    The measured value is the distance to the target, with the unit "m/s off".
+    The measured value is the distance, with the unit "m/s off" for "m/s".
     """
     return score(
         f"{title} (within {tolerance:g} of {target:g})",
@@ -277,14 +277,14 @@ def score_near(
 
 
 leaf, near, guard = score, score_near, require
-"""names in judge files of earlier versions"""
+"""aliases for judge files of earlier versions"""
 
 
 def total_score(scores: Sequence[CriterionScore]) -> float:
-    """Return the score of an episode from 0 to 1, as defined in the module docstring."""
+    """Return the score of an episode, from 0 to 1, as defined in the module docstring."""
     weights = sum(each.weight for each in scores)
     if weights <= 0.0:
-        raise UsageError("A judge must return at least one score with a weight.")
+        raise UsageError("A judge must return at least one score with a positive weight.")
     if not math.isfinite(weights):
         raise UsageError("The sum of the judge's score weights is too large.")
     mean = sum(each.weight * each.counted for each in scores) / weights
@@ -294,7 +294,7 @@ def total_score(scores: Sequence[CriterionScore]) -> float:
 
 
 def is_consistent(made: CriterionScore) -> bool:
-    """Check that a score matches its measured value, as it may come from untrusted code."""
+    """Return whether a score from untrusted code matches its measured value."""
     if made.value is None:  # earns nothing, except a constraint behind a closed gate
         earned = float(made.is_guard and made.credit == 1.0)
         return not made.passed and made.credit == made.counted == earned
@@ -306,7 +306,7 @@ def is_consistent(made: CriterionScore) -> bool:
 def _credit(value: float, zero: float, goal: float) -> float:
     if zero == goal:
         raise UsageError(
-            f"zero and goal of a score are both {zero:g}: partial credit needs a range."
+            f"zero and goal of a score are both {zero:g}, but partial credit requires a range."
         )
     if not math.isfinite(value):
         return 0.0

@@ -1,9 +1,9 @@
 """Check criteria before rewards and judges are written for them.
 
-Names of quantities, the order of zero and goal, duplicate titles, failure modes and terrain are
-checked statically. Measures are then evaluated on recordings of a robot at rest, with random
-actions and with untrained networks: each must be measurable, differ between recordings, and have
-a goal within the robot's reach. All problems are reported together.
+The names of quantities, the order of zero and goal, titles, failure modes and terrain are checked
+statically. Then the measures are evaluated on recordings of a robot at rest, with random actions
+and with untrained networks: each measure must be defined, differ between recordings, and have
+a goal that the robot can reach. All problems are reported together.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from telic.rewards.confined import run_confined
 _ROWS, _CHECK_S = 12, 120.0
 _GRAVITY = 9.81
 _BEYOND = 3.0
-"""factor over the recorded values, or the robot's scale, beyond which a goal is unreachable"""
+"""factor beyond the recorded values, or the robot's scale, from which a goal is unreachable"""
 _CONSTANT = 1e-9
 
 
 def with_measures(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
-    """Add a measure to criteria whose quantity is an expression in known quantities."""
+    """Add a measure to criteria whose quantity is an expression of known quantities."""
     return tuple(
         each.model_copy(update={"measure": each.quantity})
         if not each.measure and is_expression(each.quantity)
@@ -64,7 +64,7 @@ def criteria_problems(
     """Yield the problems of criteria that can be found without recordings."""
     for title, count in Counter(each.title.strip().casefold() for each in criteria).items():
         if count > 1:
-            yield f'{count} criteria are called "{title}": every title must be unique.'
+            yield f'{count} criteria have the title "{title}". Titles must be unique.'
     if not any(each.weight > 0.0 and not each.is_guard for each in criteria):
         yield "No criterion has a weight, so all episodes would have the same score."
     for each in criteria:
@@ -75,11 +75,11 @@ def criteria_problems(
         if phase.until and (problem := problem_of_measure(condition, spec)):
             yield f"The end of phase {number} cannot be measured: {problem}"
         elif not phase.until and number < len(phases):
-            yield f"Phase {number} has no end: define its end condition as `until`."
+            yield f"Phase {number} has no end. Define its end condition in `until`."
     if terrain != "flat" and "terrain" not in spec.arguments:
         yield f"{spec.id} supports flat terrain only, not {terrain}."
     for name in set(fine).difference(HABITS):
-        yield f'"{name}" is not a failure mode; available: {", ".join(HABITS)}.'
+        yield f'"{name}" is not a failure mode. Available: {", ".join(HABITS)}.'
 
 
 def _problems(criterion: Criterion, phases: int, spec: EnvSpec) -> Iterator[str]:
@@ -87,7 +87,7 @@ def _problems(criterion: Criterion, phases: int, spec: EnvSpec) -> Iterator[str]
     if zero is None or goal is None or not math.isfinite(zero) or not math.isfinite(goal):
         yield "zero and goal must be finite numbers."
     elif zero == goal:
-        yield f"zero and goal are both {goal:g}: partial credit needs a range."
+        yield f"zero and goal are both {goal:g}, but partial credit requires a range."
     elif (way == "at_least" and goal < zero) or (way == "at_most" and goal > zero):
         yield f"{way} requires the goal on the other side of zero: zero {zero:g}, goal {goal:g}."
     if criterion.phase > phases:
@@ -99,13 +99,13 @@ def _problems(criterion: Criterion, phases: int, spec: EnvSpec) -> Iterator[str]
     named = set(re.findall(r"\w+", criterion.quantity))
     if known := sorted(named & QUANTITIES.keys()):
         yield (
-            f"it mentions {', '.join(known)}, which can be measured: define `measure` as an "
+            f"it mentions {', '.join(known)}, which can be measured. Define `measure` as an "
             f"expression, for example mean({known[0]})."
         )
     for name in sorted(each for each in named if "_" in each and each not in QUANTITIES):
         if name not in METRICS:
             near = ", ".join(closest(name, [*QUANTITIES])) or "see the list"
-            yield f"{name} is not a quantity; closest: {near}."
+            yield f"{name} is not a quantity. Closest: {near}."
 
 
 def has_problem(criterion: Criterion, spec: EnvSpec) -> bool:
@@ -122,7 +122,7 @@ def measured_problems(
     criteria: Sequence[Criterion],
     folder: Path,
 ) -> tuple[str, ...]:
-    """Return measures that fail, never vary or have unreachable goals on recordings."""
+    """Return the measures that fail, never vary or have unreachable goals on recordings."""
     payload = {
         "env": env,
         "env_args": env_args,
@@ -136,7 +136,7 @@ def measured_problems(
 
 
 def check_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Evaluate measures on recordings in the confined worker, without foreign code."""
+    """Evaluate measures on recordings in a confined worker, without any untrusted code."""
     use_one_thread()
     channel.heartbeat(_CHECK_S, "evaluating criteria on recordings")
     criteria = [Criterion.model_validate(row) for row in payload["criteria"]]
@@ -148,7 +148,7 @@ def problems_here(
     env_args: dict[str, Any],
     criteria: Sequence[Criterion],
 ) -> Iterator[str]:
-    """Yield problems with measures, found on episodes recorded in this process."""
+    """Yield problems with measures, based on episodes recorded in this process."""
     env = make(env_id, num_envs=_ROWS, seed=0, **env_args)
     spec = env.spec  # the first mode does nothing
     episodes = recorded_episodes(untrained_policy(env, 0), env, (env_id, env_args), 0)
@@ -165,7 +165,7 @@ def problems_here(
             continue
         values = [value for value in rows if math.isfinite(value)]
         if not values:
-            yield f'"{criterion.title}" has no numeric value in any recording.'
+            yield f'"{criterion.title}" is not a number in any recording.'
             continue
         low, high, goal = min(values), max(values), criterion.goal or 0.0
         credit = score_criterion(criterion, low).credit
@@ -183,7 +183,7 @@ def problems_here(
         if abs(goal) > most:
             rest = rows[0]
             yield (
-                f'"{criterion.title}": the goal {goal:g} {criterion.unit} is unreachable; '
+                f'"{criterion.title}": the goal {goal:g} {criterion.unit} is unreachable. It is '
                 f"{few_digits(rest)} at rest, {few_digits(low)} to {few_digits(high)} with "
                 f"random actions and networks, at most about {few_digits(most)}."
             )
@@ -196,7 +196,7 @@ def _varies(criterion: Criterion, value: float, changed: Sequence[RecordedEpisod
 
 
 def _scale(criterion: Criterion, spec: EnvSpec, seconds: float) -> float:
-    """Return a value in the criterion's unit that is large for a robot of this size."""
+    """Return a value in the criterion's unit that would be large for a robot of this size."""
     robot = spec.robot
     legs = [leg.length_m for leg in robot.legs] if robot is not None else []
     size = max([*legs, (robot.rest_height or 0.0) if robot is not None else 0.0, 0.3])

@@ -1,9 +1,9 @@
 """Scripted demonstrations, in which a robot follows a kinematic reference.
 
-The torso follows a path with the feet kept on the ground. From every pose along the path, the
-environment makes one real step. Demonstrations show the intended behavior without a policy, so
-judges and rewards are validated on them before training. `telic.judges.failure_modes` makes the
-negative examples.
+The torso follows a path while the feet stay on the ground. From every pose along the path, the
+environment simulates one step. Demonstrations show the intended behavior without a policy, so
+judges and rewards are validated on them before training. `telic.judges.failure_modes` provides
+the negative examples.
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ from telic.storage.trajectories import COMMANDS, RECORDED, Trajectory
 
 MOST_STEPS = 3000
 _UNLIMITED = 1000
-"""episode length without a time limit, equal to the recorder's"""
+"""episode length without a time limit, which equals the recorder's"""
 _AT_ONCE = 64
 _COLUMNS = ("obs", "action", "next_obs", "env_reward")
 _SETTLE_S, _SLOW, _UP = 2.0, 0.1, 0.9
 _GRAVITY = 9.81
 _HOVER_M, _MOVING = 0.012, 0.1
-"""feet that would slide faster than this, m/s or rad/s, are raised slightly instead"""
+"""height in m to which feet are raised if they would slide faster than this, in m/s or rad/s"""
 _FLY_M = 0.03
-"""height of the lowest foot during the flight phase of a gait"""
+"""height of the lowest foot during the flight phase of a gait, in m"""
 _STRIDE_RAD = 0.25
 _WAVER_RAD, _WAVER_HZ, _WAVER_S = 0.04, (0.3, 1.5), 0.4
-"""joint noise of perturbed demonstrations: amplitude, frequency; decay time of the start offset"""
+"""perturbation of joints: amplitude and frequency of the noise, decay time of the initial offset"""
 _PLANE, _SPHERE, _CAPSULE = (
     int(getattr(mujoco.mjtGeom, f"mjGEOM_{name}")) for name in ("PLANE", "SPHERE", "CAPSULE")
 )
 _LOOK_S = 0.3
-"""look-ahead time on uneven ground, by which the torso rises early"""
+"""look-ahead time on uneven ground, in which the torso starts to rise"""
 _POSES = 13
-"""poses per stance and per swing, including both ends"""
+"""number of poses per stance and per swing, including both ends"""
 _ITERATIONS, _DAMPING = 12, 1e-4
 _ROTATION_M = 0.05
 """weight of keeping the sole level, in meters per radian"""
 _LIFT, _SWEEP = 0.15, 0.6
-"""relative to leg length: swing height of a foot, and maximum sweep"""
+"""swing height and maximum sweep of a foot, relative to leg length"""
 
 _Below = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""maps places, x and y, to the height of the ground"""
+"""function that maps positions, x and y, to the height of the ground"""
 _Solved = dict[tuple[int, tuple[float, ...]], tuple[np.ndarray, np.ndarray]]
-"""joint angles of a stance and of a swing, by foot and sweep"""
+"""joint angles during a stance and a swing, by foot and sweep"""
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class Examples:
     names: tuple[str, ...]
     recording: TransitionRecording
     lengths: tuple[int, ...]
-    """steps until each episode ends"""
+    """number of steps until each episode ends"""
 
     @cached_property
     def columns(self) -> dict[str, np.ndarray]:
-        """Return the recorded columns of all episodes, (T, K, ...) each."""
+        """Return the recorded columns of all episodes, each of shape (T, K, ...)."""
         moments = self.recording.transitions
         fields = [field for field in RECORDED if field in self.spec.info_keys]
         columns = {
@@ -134,12 +134,12 @@ def _open_mujoco(env_id: str, env_args: dict[str, Any], num_envs: int) -> Mujoco
 
 
 def length_of(env: VecEnv) -> int:
-    """Return the number of steps of an example."""
+    """Return the number of steps in a demonstration."""
     return min(env.max_episode_steps or _UNLIMITED, MOST_STEPS)
 
 
 def ground_below(env: MujocoEnv) -> _Below | None:
-    """Return the ground height function of an environment, or None if its ground is flat."""
+    """Return a function for the ground height of an environment, or None on flat ground."""
     board = env.task.board if isinstance(env.task, RobotTask) else None
     if board is None:
         return None
@@ -147,7 +147,7 @@ def ground_below(env: MujocoEnv) -> _Below | None:
 
 
 def set_down(env: MujocoEnv, pose: np.ndarray | None) -> np.ndarray | None:
-    """Return a pose moved to the start of an episode, if the ground is not flat."""
+    """Return a pose moved to the starting position of an episode on uneven ground."""
     below = ground_below(env)
     if below is None:
         return pose
@@ -167,10 +167,10 @@ def demonstrate(
     joints: Mapping[str, Sequence[JointCourse]] | None = None,
     seed: int | None = None,
 ) -> Examples:
-    """Return demonstrations, in which each reference pose is followed by one simulated step.
+    """Return demonstrations in which every reference pose is followed by one simulated step.
 
-    `joints` prescribes the joints of motions by name. With a seed, demonstrations are perturbed:
-    they start in random initial states, like judged episodes, and all joints have smooth noise.
+    `joints` prescribes the joint motions by name. With a seed, demonstrations are perturbed: they
+    start in random initial states, like judged episodes, and all joints have smooth noise.
     """
     look = _open_mujoco(env_id, env_args, 1)
     steps, below = length_of(look), ground_below(look)
@@ -202,7 +202,7 @@ def demonstrate(
 
 
 def _standing(env_id: str, env_args: dict[str, Any]) -> np.ndarray | None:
-    """Return the pose in which the robot comes to rest by itself, or None if it falls over."""
+    """Return the pose in which the robot comes to rest by itself, or None if it falls."""
     env = _open_mujoco(env_id, {**env_args, "max_episode_steps": MOST_STEPS}, 1)
     env.place(torch.tensor(env.robot.rest_qpos)[None], torch.zeros(1, env.model.nv))
     for _ in range(round(_SETTLE_S / (env.dt or 1.0))):
@@ -220,9 +220,9 @@ def _step_from(
 ) -> Transition:
     """Simulate one step from each of several poses, padded to the number of environments.
 
-    Foot contacts of a gait are prescribed too: feet bear weight exactly when they should. The same
-    holds for the commands and the episode time. Where feet and commands are NaN, the values of the
-    environment are used.
+    Foot contacts of a gait are prescribed, so that feet support the robot exactly when they
+    should. Commands and episode time are prescribed too. Where feet or commands are NaN, the
+    values of the environment apply.
     """
     count, robot, spec = len(qpos), env.robot, env.spec
     rows = torch.arange(env.num_envs).clamp(max=count - 1)
@@ -270,13 +270,13 @@ class Poses(NamedTuple):
     qpos: np.ndarray
     qvel: np.ndarray
     feet: np.ndarray
-    """contact after each state: 1 on the ground, 0 in the air, NaN: from the simulation"""
+    """contact after each state: 1 on the ground, 0 in the air, NaN to use the simulated one"""
     commands: np.ndarray
-    """(T, 3); NaN: from the environment"""
+    """commands of shape (T, 3), or NaN to use those of the environment"""
 
 
 class _Path(NamedTuple):
-    """Torso motion relative to the resting pose, each (T,)."""
+    """Torso motion relative to the resting pose, as arrays of shape (T,)."""
 
     x: np.ndarray
     y: np.ndarray
@@ -285,9 +285,9 @@ class _Path(NamedTuple):
     pitch: np.ndarray
     roll: np.ndarray
     stride: np.ndarray
-    """phase of the legs, radians; NaN while they rest"""
+    """phase of the legs in radians, or NaN while they rest"""
     motion: np.ndarray
-    """index of the motion"""
+    """index of the current motion"""
 
 
 def lead(
@@ -302,11 +302,11 @@ def lead(
     joints: Sequence[JointCourse] = (),
     drawn: np.ndarray | None = None,
 ) -> Poses:
-    """Return one pose per control step of a robot that follows motions.
+    """Return one pose per control step of a robot that performs motions.
 
-    Motions that the robot's root cannot make (moving left in a plane) are ignored. The last motion
-    continues to the end. `rest` is the initial pose, `solved` a cache of leg solutions for that
-    pose, `below` the ground where it is not flat, and `joints` the prescribed joint courses.
+    Motions that the robot's root does not allow (such as moving left in a plane) are ignored. The
+    last motion continues to the end. `rest` is the initial pose, `solved` caches leg solutions for
+    that pose, `below` is the ground if uneven, and `joints` prescribes motions of joints.
     """
     path, root = _path(motions, dt, steps + 1), robot.root
     start = np.asarray(robot.rest_qpos) if rest is None else rest
@@ -433,8 +433,8 @@ def _put_on_ground(
 ) -> None:
     """Shift every pose vertically until its lowest point is `lift` above the ground.
 
-    On uneven ground the pose clears everything within `look` steps and changes height gradually.
-    Lowest points are exact for spheres and capsules, and conservative for other shapes.
+    On uneven ground, the pose clears everything within `look` steps and changes height gradually.
+    The lowest points are exact for spheres and capsules, and conservative for other shapes.
     """
     slide = robot.root.slide("z")
     if slide is None or _PLANE not in model.geom_type:
@@ -472,11 +472,11 @@ class _FootTimes(NamedTuple):
 
     is_down: np.ndarray
     part: np.ndarray
-    """completed share of the stance or of the swing"""
+    """completed fraction of the stance or the swing"""
 
 
 def foot_times(motion: Motion, phase: np.ndarray) -> _FootTimes:
-    """Return stance and swing of the feet for stride phases (T,) in turns."""
+    """Return the stance and swing phases of the feet for stride phases (T,) in turns."""
     down, part = (np.zeros((len(phase), len(motion.feet))) for _ in range(2))
     for foot, landings in enumerate(motion.feet):
         since = (phase[:, None] - np.asarray(landings)) % 1.0
@@ -496,7 +496,7 @@ def _step(
     phase: np.ndarray,
     solved: _Solved,
 ) -> None:
-    """Set the leg joints of resting poses (T, nq) to those of the gait at each phase."""
+    """Replace the leg joints of resting poses (T, nq) by those of the gait at each phase."""
     times, grid = foot_times(motion, phase), np.linspace(0.0, 1.0, _POSES)
     seconds = motion.duty / max(motion.stride_hz, 1e-3)
     # When stepping in place or turning, feet are only lifted.
@@ -521,7 +521,7 @@ def _step(
 def _angles(
     model: mujoco.MjModel, robot: Robot, rest: np.ndarray, foot: int, leg: Leg, sweep: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the joint angles of a leg during stance and during swing, (P, joints) each."""
+    """Return the joint angles of a leg during stance and swing, each of shape (P, joints)."""
     limbs = {limb.qpos: limb for limb in robot.limbs}
     columns, dofs = list(leg.qpos), [limbs[column].dof for column in leg.qpos]
     data = mujoco.MjData(model)

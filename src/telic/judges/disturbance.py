@@ -1,8 +1,8 @@
-"""Test conditions unseen in training: changed physics, pushes, noise and delayed actions.
+"""Test conditions that do not occur in training: other physics, pushes, noise and delayed actions.
 
-A `Disturbance` holds the magnitudes. `Disturbed` applies it around the steps of an environment.
+A `Disturbance` defines the magnitudes, and `Disturbed` applies them to the steps of an environment.
 Friction and mass are changed in the model before simulation. A push is a sudden change of the
-root's velocity. Noise is added to the policy's observations and not to the recording. A delayed
+root's velocity. Noise affects the observations of the policy but not the recording. A delayed
 action is applied one control step after it was chosen.
 """
 
@@ -25,23 +25,23 @@ from telic.sim.simulation import altering
 
 _GRAVITY = 9.81
 _LOWEST = 0.1
-"""minimum height in meters for scaling pushes, so that a root on the ground is pushed too"""
+"""minimum height for scaling pushes, in m, so that a robot lying on the ground is also pushed"""
 _PUSH_EVERY_S = 1.0
 
 
 class Disturbance(Record):
-    """Differences from the training conditions, by default none."""
+    """Differences from the training conditions. By default, nothing differs."""
 
     friction: float = 1.0
-    """scale of the friction of every contact"""
+    """factor on the friction of every contact"""
     mass: float = 1.0
-    """scale of the mass and inertia of every body"""
+    """factor on the mass and inertia of every body"""
     push: float = 0.0
     """horizontal velocity change once per second, as a fraction of sqrt(gravity * height)"""
     noise: float = 0.0
-    """standard deviation of observation noise, as a fraction of the variation seen so far"""
+    """standard deviation of observation noise, relative to the observed variation so far"""
     delay: int = 0
-    """control steps between choosing an action and applying it"""
+    """number of control steps between choosing and applying an action"""
 
     @property
     def needs_physics(self) -> bool:
@@ -57,7 +57,7 @@ class Disturbance(Record):
 
 @contextmanager
 def other_physics(disturbance: Disturbance | None) -> Generator[None]:
-    """Apply a disturbance's friction and mass to environments created in this context."""
+    """Apply the friction and mass of a disturbance to environments created in this context."""
 
     def change(model: mujoco.MjModel) -> None:
         if disturbance is None:
@@ -74,7 +74,7 @@ def other_physics(disturbance: Disturbance | None) -> Generator[None]:
 
 
 class Disturbed:
-    """Applies a disturbance to one environment, deterministically for a given seed."""
+    """Apply a disturbance to one environment. The result is deterministic for a given seed."""
 
     def __init__(self, env: VecEnv, disturbance: Disturbance | None, seed: int) -> None:
         self._env = env
@@ -85,7 +85,7 @@ class Disturbed:
         self._moments = (0.0, torch.zeros(()), torch.zeros(()))
 
     def seen(self, obs: Tensor) -> Tensor:
-        """Return the noisy observation that the policy receives, (N, D)."""
+        """Return the noisy observation that the policy receives, shape (N, D)."""
         if not self._how.noise:
             return obs
         count, total, squares = self._moments
@@ -97,7 +97,7 @@ class Disturbed:
         return obs + self._how.noise * spread * drawn
 
     def applied(self, action: Tensor) -> Tensor:
-        """Return the action that is applied when the policy chooses this action."""
+        """Return the action to apply when the policy chooses this action."""
         if not self._how.delay:
             return action
         self._late.append(action)
@@ -106,7 +106,7 @@ class Disturbed:
         return self._late.pop(0)
 
     def push(self) -> None:
-        """Push the robot if a push is due. Call this after every step."""
+        """Push the robot if a push is due. Called after every step."""
         self._steps += 1
         env = self._env
         if not self._how.push or not isinstance(env, MujocoEnv):
@@ -123,7 +123,7 @@ class Disturbed:
         env.sim.field("qvel")[:, axes] += speed * direction
 
     def _at_rest(self, action: Tensor) -> Tensor:
-        """Return the action used until the first one arrives, i.e. the middle of the range."""
+        """Return the action used before the first one is applied: the middle of the range."""
         env = self._env
         if env.num_actions is not None:
             return action

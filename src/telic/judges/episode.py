@@ -35,10 +35,10 @@ def _fields(trajectory: Trajectory) -> dict[str, Tensor]:
 
 
 class RecordedEpisode:
-    """One episode of T steps. `episode["forward_velocity"]` is an array (T,).
+    """One episode of T steps. `episode["forward_velocity"]` is an array of shape (T,).
 
-    Supports any quantity of `telic envs ENV`, and the raw columns `qpos qvel xpos xquat action`
-    (after each step). Use `episode.quantity("body_height", "ffoot")` for quantities with arguments.
+    Supports all quantities of `telic envs ENV`, and the raw columns `qpos qvel xpos xquat action`
+    after each step. Use `episode.quantity("body_height", "ffoot")` to pass arguments.
     """
 
     __offered__: ClassVar[str] = "an episode"
@@ -89,31 +89,31 @@ class RecordedEpisode:
 
     @property
     def seconds(self) -> float:
-        """Duration of the episode."""
+        """Duration of the episode in seconds."""
         return len(self) * self.dt
 
     @property
     def full_seconds(self) -> float:
-        """Duration without early termination."""
+        """Duration that the episode would have without early termination, in seconds."""
         if self._full_seconds is not None:
             return self._full_seconds
         limit = self._spec.max_episode_steps
         return self.seconds if limit is None else limit * self.dt
 
     def mean(self, name: str, *arguments: Any) -> float:
-        """Return the mean over the episode."""
+        """Return the mean of a quantity over the episode."""
         return float(np.mean(self.quantity(name, *arguments)))
 
     def highest(self, name: str, *arguments: Any) -> float:
-        """Return the maximum over the episode."""
+        """Return the maximum of a quantity over the episode."""
         return float(np.max(self.quantity(name, *arguments)))
 
     def lowest(self, name: str, *arguments: Any) -> float:
-        """Return the minimum over the episode."""
+        """Return the minimum of a quantity over the episode."""
         return float(np.min(self.quantity(name, *arguments)))
 
     def last(self, name: str, *arguments: Any) -> float:
-        """Return the value at the last step."""
+        """Return the value of a quantity at the last step."""
         return float(self.quantity(name, *arguments)[-1])
 
     def share(self, mask: np.ndarray) -> float:
@@ -121,7 +121,7 @@ class RecordedEpisode:
         return float(np.sum(mask)) * self.dt / self.full_seconds
 
     def longest(self, mask: np.ndarray) -> float:
-        """Return the longest continuous time for which a mask is true, in seconds."""
+        """Return the longest time in seconds for which a mask is true without interruption."""
         best = run = 0
         for holds in np.asarray(mask, dtype=bool).tolist():
             run = run + 1 if holds else 0
@@ -129,16 +129,16 @@ class RecordedEpisode:
         return best * self.dt
 
     def pace(self, values: np.ndarray, seconds: float = 0.5) -> np.ndarray:
-        """Return the rate of change per second in a window of `seconds` around each step.
+        """Return the rate of change per second over a window of `seconds` around each step.
 
-        Unlike a velocity, it cancels oscillation shorter than the window.
+        Unlike a velocity, it averages out oscillations that are shorter than the window.
         """
         half, steps = max(1, round(0.5 * seconds / self.dt)), np.arange(len(self))
         first, last = np.maximum(steps - half, 0), np.minimum(steps + half, len(self) - 1)
         return (values[last] - values[first]) / (np.maximum(last - first, 1) * self.dt)
 
     def count(self, high: np.ndarray, low: np.ndarray) -> np.ndarray:
-        """Return a running count of transitions from `high` to `low`, e.g. jumps or steps."""
+        """Return a running count of transitions from `high` to `low`, e.g. of jumps or steps."""
         counts = np.zeros(len(self))
         is_up, total = False, 0
         for step, (up, down) in enumerate(zip(high.tolist(), low.tolist(), strict=True)):
@@ -149,7 +149,7 @@ class RecordedEpisode:
         return counts
 
     def since(self, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        """Return the change in values since a mask was last true, or 0 before that."""
+        """Return the change in values since a mask was last true, or 0 if it never was."""
         steps = np.where(np.asarray(mask, dtype=bool), np.arange(len(self)), -1)
         last = np.maximum.accumulate(steps)
         return np.where(last >= 0, values - values[np.maximum(last, 0)], 0.0)
@@ -167,15 +167,15 @@ class RecordedEpisode:
         return self._part(0, step + 1, (step + 1) * self.dt)
 
     def after(self, step: int | None) -> RecordedEpisode:
-        """Return the episode after a step, or only its last step if that is None or the last.
+        """Return the episode after a step, or only its last step if nothing follows.
 
-        Accumulated quantities (turns, air time) restart from zero.
+        Accumulated quantities such as turns and air time restart from zero.
         """
         start = len(self) - 1 if step is None else min(step + 1, len(self) - 1)
         return self._part(start, len(self), self.full_seconds - start * self.dt)
 
     def left(self, step: int | None) -> float:
-        """Return the recorded seconds after a step, or 0 if the step is None."""
+        """Return the recorded time after a step in seconds, or 0 if the step is None."""
         return 0.0 if step is None else (len(self) - 1 - step) * self.dt
 
     def _part(self, start: int, end: int, full_seconds: float) -> RecordedEpisode:
@@ -196,9 +196,9 @@ def recorded_together(
     spec: EnvSpec,
     full_seconds: Sequence[float | None] | None = None,
 ) -> list[RecordedEpisode]:
-    """Return episodes of one environment, computing accumulated quantities in one batch.
+    """Return episodes of one environment, with accumulated quantities computed in one batch.
 
-    Folding a quantity over a hundred episodes takes as long as over one. Shorter episodes are
+    Accumulating over a hundred episodes at once takes as long as over one. Shorter episodes are
     padded with their last step, which does not change earlier values.
     """
     limits = full_seconds or [None] * len(trajectories)
@@ -231,7 +231,7 @@ def recorded_together(
 
 
 def measurable(spec: EnvSpec) -> list[Quantity]:
-    """Return the quantities of an environment that are scalars and take no arguments."""
+    """Return the scalar quantities of an environment that take no arguments."""
     return [
         quantity
         for quantity in QUANTITIES.values()
@@ -242,7 +242,7 @@ def measurable(spec: EnvSpec) -> list[Quantity]:
 def measure_between(
     trajectory: Trajectory, spec: EnvSpec, quantity: str, between_s: tuple[float, float] | None
 ) -> EpisodeMeasure | None:
-    """Measure a quantity over a part of an episode, by default over the whole episode.
+    """Measure a quantity over a part of an episode, or by default over all of it.
 
     Return None if the time is unknown, a required column is missing, or the value is not a number
     because the simulation diverged.

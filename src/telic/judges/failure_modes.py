@@ -1,9 +1,9 @@
-"""Failure modes, which are degenerate behaviors that optimizers tend to converge to.
+"""Failure modes: degenerate behaviors to which optimizers tend to converge.
 
-Doing nothing, shaking, maximum force, flailing, immediate termination; for robots also falling
-over, lying on the back, spinning in place, and stopping soon after a good start. With discrete
-actions: holding single actions, random actions and cycling. A judge that passes a failure mode is
-wrong, and a reward that pays one more than a demonstration is open to reward hacking.
+These are doing nothing, shaking, maximum force, flailing and immediate termination; for robots also
+falling over, lying on the back, spinning in place, and stopping after a good start; with discrete
+actions, single actions, random actions and cycling. A judge must not pass a failure mode, and a
+reward must not pay one more than a demonstration, because that invites reward hacking.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ HABITS = (
     "lies on its back",
     "topples over",
 )
-"""failure modes of continuous actions; the last two only for robots that can fall over"""
+"""failure modes with continuous actions, the last two only for robots that can fall over"""
 OTHER_WAY = "goes the other way"
 MIRRORED = "does it mirrored"
 _SOON_S, _SOON_SHARE = 0.3, 0.03
-"""duration of an episode that ends early; as a fraction of its length if time is not known"""
+"""duration of an episode that ends early, or its fraction of the length if time is not known"""
 _SPIN_RPS = 4.0
 _STOPS_AFTER = 0.1
-"""fraction of the episode"""
+"""fraction of the episode after which the robot stops"""
 _VIBRATION = 0.3
 _AT_MOST = 10.0
-"""bound for unbounded actions"""
+"""bound of the range used for unbounded actions"""
 _SAME_RAD = 0.02
-"""mean difference below which two poses count as equal"""
+"""mean difference of joint angles, in rad, below which two poses count as equal"""
 
 _Act = Callable[[int], Tensor]
-"""maps the step to an action: (act_dim,) in [-1, 1], NaN for the resting action, or a choice, ()"""
+"""maps a step to an action: (act_dim,) in [-1, 1] with NaN for rest, or a discrete choice, ()"""
 _Pose = tuple[Tensor, Tensor]
 
 
 def failure_modes(env_id: str, env_args: dict[str, Any]) -> Examples:
-    """Simulate the failure modes of an environment, one per row."""
+    """Simulate the failure modes of an environment, one per parallel environment."""
     look = open_env(env_id, env_args, 1)
     acting, starts = _acting(look), list[_Pose]()
     if look.num_actions is None and isinstance(look, MujocoEnv):
@@ -129,7 +129,7 @@ def _acting(env: VecEnv) -> dict[str, _Act]:
 # so that a judge cannot identify them by their start, length, seed or smoothness.
 
 HALF_TRAINED = "half-trained network"
-"""trained briefly by evolution for a high return: moves, but not as requested"""
+"""failure mode of a network that was trained briefly for a high return"""
 _ROUNDS, _SEARCH_STEPS, _PARENTS, _SEARCH_STD = 4, 100, 4, 0.3
 
 _NETWORKS = {
@@ -138,7 +138,7 @@ _NETWORKS = {
     "untrained network, saturated": 8.0,
     HALF_TRAINED: 1.0,
 }
-"""gain of the last layer"""
+"""gain of the last layer by failure mode"""
 _SMOOTH, _UNITS = 0.95, 32
 
 
@@ -154,7 +154,7 @@ def untrained_modes(env: VecEnv) -> dict[str, str]:
 def untrained_policy(env: VecEnv, seed: int) -> Callable[[Tensor], Tensor]:
     """Return a policy that assigns the untrained modes to the environments in turn.
 
-    The search for a half-trained network steps the environments; reset them before use.
+    The search for a half-trained network steps the environments, so they must be reset afterward.
     """
     chance = torch.Generator().manual_seed(derive("untrained", seed) % 2**63)
     acting, modes, count = _acting(env), list(untrained_modes(env)), env.num_envs
@@ -196,7 +196,7 @@ def _outputs(obs: Tensor, networks: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _half_trained(env: VecEnv, chance: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return the best network after a short evolutionary search for a high return."""
+    """Return the best network found by a short evolutionary search for a high return."""
     networks, count = _networks(env, chance), env.num_envs
     networks[1].mul_(torch.linspace(0.1, 2.0, count)[:, None, None])  # a range of gains
     for _ in range(_ROUNDS):
@@ -218,7 +218,7 @@ def _half_trained(env: VecEnv, chance: torch.Generator) -> tuple[Tensor, Tensor]
 
 
 def _scaled(env: VecEnv, action: Tensor) -> Tensor:
-    """Scale continuous actions from [-1, 1] to their range, with NaN as the resting action."""
+    """Scale continuous actions from [-1, 1] to their range, with NaN for the resting action."""
     if env.num_actions is not None:
         return action
     low, high = env.action_low.clamp(min=-_AT_MOST), env.action_high.clamp(max=_AT_MOST)
@@ -227,7 +227,7 @@ def _scaled(env: VecEnv, action: Tensor) -> Tensor:
 
 
 def _fallen(env: MujocoEnv) -> dict[str, _Pose]:
-    """Return initial states in which the robot falls or lies, if it can turn over."""
+    """Return motions in which the robot falls or lies, if it can turn over."""
     turns = env.robot.root.turns
     if env.robot.root.slide("z") is None or not ("y" in turns or "x" in turns):
         return {}
@@ -250,9 +250,9 @@ def _fallen(env: MujocoEnv) -> dict[str, _Pose]:
 
 
 def no_different(examples: Examples, fine: Sequence[str]) -> list[str]:
-    """Return the failure modes whose episodes hardly differ from an acceptable failure mode.
+    """Return the failure modes whose episodes hardly differ from those of an acceptable one.
 
-    For example, vibrating too weakly to move is standing still.
+    For example, a robot that vibrates too weakly to move is standing still.
     """
     if "qpos" not in examples.spec.info_keys:
         return []
@@ -274,7 +274,7 @@ def no_different(examples: Examples, fine: Sequence[str]) -> list[str]:
 
 
 def look_alikes(env: VecEnv, motions: Sequence[Motion]) -> dict[str, tuple[Motion, ...]]:
-    """Return motions that resemble a demonstration only briefly."""
+    """Return motions that resemble a demonstration only at first or only partially."""
     if not isinstance(env, MujocoEnv) or not motions:
         return {}
     if any(motion.told is not None for motion in motions):
@@ -362,7 +362,7 @@ def _reversed(motions: Sequence[Motion]) -> tuple[Motion, ...]:
 
 
 def _disobedient(motions: Sequence[Motion]) -> dict[str, tuple[Motion, ...]]:
-    """Return motions that do not follow the commands of the demonstration."""
+    """Return motions that ignore or oppose the commands of the demonstration."""
     keeps_going = [*motions]
     for place in range(1, len(motions)):
         own = motions[place]

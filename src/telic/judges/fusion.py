@@ -1,23 +1,23 @@
 """Combine the verdicts of two judges of the same episode.
 
-The code judge measures precisely but only what its criteria cover. The vision judge sees the whole
-episode but is imprecise. So code has the larger weight where they agree. Where they disagree, the
-higher score counts only up to the margin above the lower one:
+The code judge is precise but measures only its criteria. The vision judge sees the whole
+episode but is imprecise. Therefore code has the larger weight where both agree. Where they
+disagree, the higher score counts only up to a margin above the lower one:
 
     code above vision     vision + 0.7 min(code - vision, margin)
     vision above code     code + 0.3 min(vision - code, margin)
     one of them unknown   the other score
     both unknown          unknown
 
-Within the margin both formulas are 0.7 code + 0.3 vision. The rule is continuous: 0.1 more from
-one judge raises the score by at most 0.1 and never lowers it. The margin is 0.25, or the spread of
-vision's repeated answers if that is larger, because a difference within vision's own noise is not
-evidence against the code.
+Within the margin, both formulas are 0.7 code + 0.3 vision. The result is continuous: 0.1 more from
+one judge raises the score by at most 0.1 and never lowers it. The margin is 0.25, or the range of
+repeated vision scores if that is larger, because a difference within the noise of the vision judge
+is not evidence against the code.
 
-Criteria are combined first: a criterion that vision doubts counts at most vision's score plus the
-margin, and the code score is recomputed from the criteria. The rule is then applied to the overall
-score. If vision could see all criteria, its overall score is raised to at least the margin below
-its lowest criterion, so that it cannot override criteria that agree.
+Criteria are combined first. A criterion that vision doubts counts at most vision's score plus the
+margin, and the code score is recomputed from the criteria. Then the same rule is applied to the
+overall score. If vision could see all criteria, its overall score is raised to at least the margin
+below its lowest criterion, so that it cannot override criteria on which both agree.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ MARGIN = 0.25
 _ROUNDING = 1e-9
 _LONGEST = 300
 _PERSISTENT = 0.5
-"""fraction of watched episodes that must contradict the code judge for it to be doubted"""
+"""fraction of watched episodes that must contradict the code judge before it is doubted"""
 
 
 def _fused_score(code: float, vision: float, margin: float) -> float:
-    """Return the combined score, which lies between both scores and is monotonic in each."""
+    """Return the combined score, which lies between both scores and increases with each."""
     if code >= vision:
         return vision + CODE_WEIGHT * min(code - vision, margin)
     return code + (1 - CODE_WEIGHT) * min(vision - code, margin)
 
 
 def fuse(code: Verdict, vision: Verdict) -> Verdict:
-    """Combine the verdicts of two judges of an episode, keeping the code judge's recording hash.
+    """Combine the verdicts of two judges on an episode, and keep the code judge's recording hash.
 
-    If one of them is unknown, the other one counts.
+    If one verdict is unknown, the other counts.
     """
     by_judge: dict[Source, float | None] = {"code": code.score, "vision": vision.score}
     if code.score is None and vision.score is None:
@@ -138,8 +138,8 @@ def resolve(
 ) -> Verdict:
     """Return the verdict after the vision model has reviewed the disputed criteria (`again`).
 
-    The new answers replace the first ones, unless the criterion could not be seen. Disputes stay on
-    record, resolved or not.
+    The new answers replace the first ones where the criterion was visible. Disputes stay on
+    record, whether resolved or not.
     """
     newer = {sight.criterion: sight for sight in again.seen if sight.score is not None}
     update: dict[str, object] = {
@@ -165,11 +165,11 @@ def resolve(
 
 
 def extend(code: Sequence[Verdict], fused: Mapping[int, Verdict]) -> list[Verdict]:
-    """Return a verdict for every episode of a policy if only some were watched.
+    """Return a verdict for every episode of a policy of which only some were watched.
 
-    The score of an unwatched episode is reduced by the loss from fusing, interpolated between the
-    watched episodes nearest in code score, and never increased. A policy that only satisfies the
-    code therefore cannot pass through its unwatched episodes.
+    The score of an unwatched episode is reduced by the loss that fusion caused in the watched
+    episodes nearest in code score, and is never increased. A policy that only satisfies the code
+    therefore cannot pass through its unwatched episodes.
     """
     lost = sorted(
         (score, score - verdict.score)
@@ -203,7 +203,7 @@ def extend(code: Sequence[Verdict], fused: Mapping[int, Verdict]) -> list[Verdic
 
 
 def unjudged(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    """Return the distinct reasons for missing scores, with the most frequent one first."""
+    """Return the distinct reasons for missing scores, most frequent first."""
     reasons = Counter(
         (verdict.reason or "the judge gave no reason").strip()
         for verdict in verdicts
@@ -218,9 +218,9 @@ def unjudged(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
 def judge_doubted(verdicts: Sequence[Verdict], *, only_less: bool = False) -> str | None:
     """Return the criterion on which vision and code judge disagree in most watched episodes.
 
-    Only disagreements that a second look did not resolve count. With `only_less`, only those where
-    vision scored lower count, and the overall score alone does not if every criterion was seen and
-    agrees. Return None if nothing was watched or the judges agree.
+    Only disagreements that remain after a second look count. With `only_less`, only those in which
+    vision scored lower count, and a lower overall score does not count on its own if vision saw
+    every criterion and agreed. Return None if nothing was watched or the judges agree.
     """
     watched = [
         verdict for verdict in verdicts if verdict.seen and verdict.by_judge.get("code") is not None

@@ -1,12 +1,12 @@
-"""Criteria as data, which the host measures on recordings by expressions in quantities.
+"""Criteria as data that the host measures on recordings with expressions of quantities.
 
     mean(forward_velocity)                          highest(-pitch_turns)
     share(uprightness > 0.85)                       body_height("ffoot") - height
     longest(landed(-pitch_turns, 0.85))             foot_height[1]
 
-Expressions are parsed and never executed as code. They consist of names of quantities, metrics of
-`telic.judges.metrics`, numbers, arithmetic and comparisons. A judge file lists criteria and the
-phases of a sequence as literals, and has code only for criteria that no expression measures.
+Expressions are parsed and never executed as code. They consist of quantities, metrics from
+`telic.judges.metrics`, numbers, arithmetic and comparisons. A judge file lists the criteria and the
+phases of a sequence as literals, and contains code only for criteria without an expression.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from telic.judges.metrics import METRICS
 from telic.quantities import QUANTITIES
 
 TIME_LEFT = "time_left()"
-"""measure of the end of a phase: seconds left when it is complete"""
+"""measure of the end of a phase, in seconds left when the phase is complete"""
 _ON_WAY = "on_way"
 _CRITERIA, _PHASES, _JUDGE = "CRITERIA", "PHASES", "judge"
 _FOR_PEOPLE = {"source", "is_open", "best", "best_source"}
@@ -75,10 +75,10 @@ class JudgeFile(NamedTuple):
     """A parsed judge file."""
 
     criteria: tuple[Criterion, ...]
-    """agreed criteria; the judge's code measures those without a measure"""
+    """agreed criteria, where those without a measure are measured by the judge's code"""
     phases: tuple[EpisodePhase, ...]
     code: str
-    """the text without these lists; empty if the host measures everything"""
+    """text without these lists, which is empty if the host measures everything"""
 
 
 def judge_text(
@@ -104,7 +104,7 @@ def judge_text(
 
 @lru_cache(maxsize=16)
 def read_judge(text: str) -> JudgeFile:
-    """Parse the text of a judge. Without a list of criteria, it is only code.
+    """Parse the text of a judge. A text without a list of criteria consists only of code.
 
     Raises RewardError for malformed lists.
     """
@@ -136,7 +136,7 @@ def read_judge(text: str) -> JudgeFile:
 def measured_by_host(written: Composition) -> Composition:
     """Return a composition whose judge has the agreed criteria and the original code.
 
-    Code is kept only if a criterion has no measure.
+    The code is kept only if some criterion has no measure.
     """
     if not written.criteria:
         return written
@@ -174,7 +174,7 @@ def is_expression(text: str) -> bool:
 
 
 def measured_names(text: str) -> tuple[str, ...]:
-    """Return the quantities in an expression, with "" for a metric. Raises UsageError."""
+    """Return the quantities in an expression, with "" for each metric. Raises UsageError."""
     found: list[str] = []
     for node in ast.walk(_parsed(text)):
         called = node.func if isinstance(node, ast.Call) else None
@@ -208,7 +208,7 @@ def quantities_behind(text: str) -> tuple[str, ...]:
 
 
 class _Measuring(ast.NodeVisitor):
-    """Evaluates the nodes of an expression on one episode."""
+    """Evaluate the nodes of an expression on one episode."""
 
     def __init__(self, episode: RecordedEpisode, left: float | None) -> None:
         self._episode, self._left = episode, left
@@ -283,14 +283,14 @@ class _Measuring(ast.NodeVisitor):
 def _evaluate(
     text: str, episode: RecordedEpisode, left: float | None = None
 ) -> np.ndarray[Any, Any] | float:
-    """Evaluate an expression on an episode, and return a number or an array over time.
+    """Evaluate an expression on an episode to a number or an array over time.
 
     `left` is the time remaining after a phase, in seconds. Raises UsageError or UnknownName.
     """
     try:
         value = np.asarray(_Measuring(episode, left).visit(_parsed(text)))
         if value.dtype.kind not in "fib" or value.ndim > 1:
-            raise UsageError(f"{text} must be a single number, or one per step.")
+            raise UsageError(f"{text} must evaluate to one number, or to one per step.")
     except TelicError:
         raise
     except Exception as error:  # wrong number or types of arguments
@@ -303,8 +303,8 @@ def single_value(
 ) -> float:
     """Return the value of a criterion in an episode.
 
-    A value per step is reduced to one number: a condition to the fraction of time it holds, a
-    sustained criterion to the mean, an accumulated quantity to its last value, others to the best.
+    A value per step is reduced to one number: for a condition the fraction of time it holds, for a
+    sustained criterion the mean, for an accumulated quantity the last value, otherwise the best.
     """
     value = _evaluate(criterion.measure, episode, left)
     if isinstance(value, float):
@@ -336,7 +336,7 @@ def problem_of_measure(criterion: Criterion, spec: EnvSpec) -> str | None:
 def score_criterion(
     criterion: Criterion, value: float, after: CriterionScore | None = None
 ) -> CriterionScore:
-    """Score a measured value with the agreed range."""
+    """Score a measured value with the zero and goal of its criterion."""
     zero, goal = criterion.zero, criterion.goal
     if zero is None or goal is None:
         raise UsageError(f'The criterion "{criterion.title}" lacks zero or goal.')
@@ -352,7 +352,7 @@ def score_criterion(
 
 
 def measure_criteria(judge: JudgeFile, episode: RecordedEpisode) -> list[CriterionScore]:
-    """Return the scores of the criteria that have a measure, in order.
+    """Return the scores of the criteria with a measure, in order.
 
     Each phase is measured on its part of the episode, and counts only if the previous phase was
     completed.
@@ -384,8 +384,8 @@ def joined(
 ) -> list[CriterionScore]:
     """Merge the scores measured by the host with those from the judge's code.
 
-    Only the measured values of code are used, with the agreed numbers. Scores that were not agreed
-    on count as constraints, which can only lower the score, or are ignored.
+    From code, only the measured values are used, with the agreed zero and goal. A score for which
+    no criterion was agreed is ignored, unless it is a constraint, which can only lower the total.
     """
     if not judge.criteria:
         return list(coded)
@@ -411,6 +411,6 @@ def joined(
 
 
 def is_score_of(made: CriterionScore, criterion: str) -> bool:
-    """Return whether a score belongs to a criterion. `score_near` adds a tolerance to titles."""
+    """Return whether a score belongs to a criterion. Titles of `score_near` include a tolerance."""
     own, title = made.title.strip().casefold(), criterion.strip().casefold()
     return own == title or own.startswith(f"{title} (within ")

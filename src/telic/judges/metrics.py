@@ -1,9 +1,9 @@
-"""Episode metrics: functions with a unit that judges apply to a recorded episode.
+"""Episode metrics: functions with a unit that judges apply to recorded episodes.
 
     score("averages 3 m/s forward", metrics.net_speed(episode, "forward"), zero=0.3, goal=3.0)
     score("is upright", metrics.share_above(episode, "uprightness", 0.85), zero=0.3, goal=0.8)
 
-Judge files access these and the metrics of `telic.judges.tracks` through one name, `metrics`.
+Judge files import these and the metrics of `telic.judges.tracks` under one name, `metrics`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from telic.storage.trajectories import COMMANDS
 
 Feet = Sequence[int]
 Way = str | float
-"""a direction by name, or in degrees to the left of the robot's initial heading; "ahead" is the
+"""a direction by name or in degrees to the left of the robot's initial heading; "ahead" means the
 heading at the start of the judged part"""
 _AXES = {
     "forward": ("x_position", 1.0),
@@ -32,12 +32,12 @@ _AXES = {
 DEGREES = {"forward": 0.0, "left": 90.0, "sideways": 90.0, "backward": 180.0, "right": -90.0}
 _DIAGONAL = 0.7071
 _NEW_COMMAND, _ANSWER_S, _AHEAD_S = 0.05, 0.75, 0.25
-"""minimum change of a new command; time to respond and margin before the next command, s"""
+"""minimum change of a new command, time to respond, and margin before the next command in s"""
 _PLACES = ("x_position", "y_position")
 
 
 def every_metric() -> dict[str, Callable[..., Any]]:
-    """Return all metrics for judge files by name, from this module and `tracks`."""
+    """Return all metrics for judge files, from this module and `tracks`, by name."""
     return {name: each.function for name, each in METRICS.items()}
 
 
@@ -442,9 +442,9 @@ def block_in_hand(episode: Episode) -> float:
 
 
 def _commanded_and_done(episode: Episode) -> tuple[Array, Array]:
-    """Return the commands of each step, (T, 3), and the rates over half seconds, (T, 3).
+    """Return the commands of each step and the measured rates over half seconds, both (T, 3).
 
-    The rates are the speed ahead, the speed to the left and the turning rate.
+    The rates are the speed ahead, the speed to the left and the yaw rate.
     """
     facing = np.unwrap(episode["heading"])
     x, y = (episode.pace(episode[axis]) for axis in _PLACES)
@@ -455,7 +455,7 @@ def _commanded_and_done(episode: Episode) -> tuple[Array, Array]:
 
 
 def settled(commands: Array, dt: float) -> Array:
-    """Return where the response time to a command is over and the next is not near, (T,)."""
+    """Return the steps, (T,), after the response time to a command and well before the next one."""
     steps = np.arange(len(commands))
     new = np.concatenate(([True], np.abs(np.diff(commands, axis=0)).max(-1) > _NEW_COMMAND))
     since = steps - np.maximum.accumulate(np.where(new, steps, 0))

@@ -1,9 +1,9 @@
-"""Mutants: recorded episodes with a known modification.
+"""Mutants: copies of recorded episodes with a known modification.
 
-The robot is frozen, tilted, lowered, pushed aside or lifts a foot. The episode is cut, delayed,
-held before its end, slowed down, reversed, shuffled or mirrored. Positions, velocities and forces
-are changed consistently. A frozen or cut episode must not pass, and a criterion that only code
-measures must detect mutants: lose credit, even if that credit does not count behind a gate.
+In a mutant, the robot is frozen, tilted, lowered, displaced or lifts a foot, or the episode is cut,
+delayed, held before its end, slowed down, reversed, shuffled or mirrored. Positions, velocities and
+forces are changed consistently. A frozen or cut episode must not pass, and a criterion that only
+code measures must detect mutants by losing credit, even if that credit is behind a closed gate.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class MutantCount(Record):
 
     criterion: str
     caught: int
-    """mutants that lost credit, whether or not it counts"""
+    """mutants in which it lost credit, whether or not the credit counts"""
     changed: int | None
-    """mutants whose measured value differs; None if not known"""
+    """mutants in which its measured value differs, or None if not known"""
     total: int
-    """mutants of episodes that had earned credit"""
+    """mutants of episodes in which it had earned credit"""
 
 
 def mutants_of(trajectory: Trajectory, spec: EnvSpec) -> dict[str, Trajectory]:
@@ -49,7 +49,7 @@ def mutants_of(trajectory: Trajectory, spec: EnvSpec) -> dict[str, Trajectory]:
     steps = np.arange(count)
 
     def made(rows: np.ndarray, velocity: float | np.ndarray = 1.0, **more: np.ndarray) -> Columns:
-        """Return other rows of the robot's state, but keep the commands of each time step."""
+        """Return other rows of the robot's state with unchanged commands at each time step."""
         out = {
             name: np.ascontiguousarray(column[: len(rows)] if name in COMMANDS else column[rows])
             for name, column in columns.items()
@@ -164,7 +164,7 @@ def _lifted(columns: Columns, robot: Robot) -> Columns:
 
 
 def _mirrored(columns: Columns, robot: Robot, axis: int) -> Columns:
-    """Return the mirrored episode. `axis` is 0 for front to back, 1 for left to right."""
+    """Return the mirrored episode. `axis` is 0 for front to back and 1 for left to right."""
     root, out = robot.root, {name: column.copy() for name, column in columns.items()}
     along = np.ones(3)
     along[axis] = -1.0
@@ -198,7 +198,7 @@ def counts(
 ) -> tuple[MutantCount, ...]:
     """Count the mutants that each criterion detected, given verdicts on originals and mutants.
 
-    A closed gate is not detection: a criterion's credit is compared before gating.
+    Credit is compared before gates, because a closed gate does not count as detection.
     """
     out: list[MutantCount] = []
     for place, first in enumerate(originals[0].leaves if originals else ()):

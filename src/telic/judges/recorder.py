@@ -1,14 +1,14 @@
-"""Record fresh episodes as evidence in a process that never runs a candidate's code.
+"""Record new episodes as evidence in a process that never runs a candidate's code.
 
 The recorder is a confined process that runs the simulation and plays policies from their weights.
-A policy that observes its reward's memory needs the reward's values. Rewards are foreign code, so
-the reward runs in another confined process, on a separate simulation that takes the same actions.
-Only its memory is passed on, as plain bounded numbers:
+A policy that observes its reward's memory requires the reward's values. Rewards are untrusted code,
+so the reward runs in another confined process, on a separate simulation with the same actions.
+Only its memory is passed on, as bounded numbers:
 
     recorder  --actions-->  this process  --actions-->  reward
     recorder  <--memory---  this process  <--memory---  reward
 
-Foreign code can change only its own process. The recording shows what the policy did.
+Untrusted code can affect only its own process, so the recording shows the policy's actual behavior.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ _ENTRY = "telic.judges.recorder:record_confined"
 UNTRAINED = "untrained"
 _PLAYING_S = 300.0
 _UNLIMITED = 1000
-"""step limit of episodes without a time limit"""
+"""maximum number of steps in episodes without a time limit"""
 _WRITERS = 4
 _LARGEST = 1e6
-"""bound for memory values, which no legitimate reward exceeds"""
+"""bound on memory values, which legitimate rewards do not exceed"""
 
 
 class PlayOrder(Record):
-    """Episodes to record. Created by the caller, never read from files of confined processes."""
+    """Request to record episodes. Never read from files of confined processes."""
 
     policy: str
-    """the policy's file; with `UNTRAINED`, untrained policies are assigned to rows in rotation"""
+    """policy file, or `UNTRAINED` to assign untrained policies to the episodes in turn"""
     env: str
     env_args: dict[str, Any]
     seed: int
     paths: tuple[str, ...]
     """output paths, one per episode"""
     reward: str | None = None
-    """text of the reward of its training; run only if the policy observes its memory"""
+    """text of the reward used in training, which runs only if the policy observes its memory"""
     disturbance: Disturbance | None = None
     """difference from the training conditions, if any"""
     is_kept: bool = True
@@ -87,15 +87,15 @@ class Recordings(NamedTuple):
 
 
 def is_unchanged(file: RecordedFile) -> bool:
-    """Return whether an episode on disk is unchanged since the recorder wrote it."""
+    """Return whether an episode on disk is unchanged since it was recorded."""
     return file.path.is_file() and file_hash(file.path) == file.sha256
 
 
 def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
     """Record all requests together, or one by one if that fails, to isolate failures.
 
-    A policy's file and a reward's memory come from confined processes. One that is damaged or keeps
-    crashing must not prevent recording the others. A lack of disk or memory is raised.
+    A policy's file and a reward's memory come from confined processes. If one is damaged or keeps
+    crashing, the others must still be recorded. A lack of disk space or memory is raised.
     """
     files: dict[str, list[RecordedFile]] = {}
     why: dict[str, str] = {}
@@ -118,10 +118,10 @@ def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
 
 
 def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]]:
-    """Run several policies on fresh episodes in a confined process, and return their files.
+    """Record several policies in new episodes in a confined process, and return their files.
 
     Raises WorkerDied for a crash or a protocol violation, and UsageError or RewardError if the
-    reward memory observed by a policy cannot be computed.
+    reward memory that a policy observes cannot be computed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     # Simulations use all CPU cores; the code between their steps is single-threaded.
@@ -134,7 +134,7 @@ def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]
 
 
 def _record_here(orders: Sequence[PlayOrder], folder: Path, log: Path) -> list[list[RecordedFile]]:
-    """Process requests sequentially in one confined process."""
+    """Process requests one after another in a confined process."""
     rewards = Rewards(orders)
     try:
         result = run_confined(
@@ -168,10 +168,10 @@ def _files(orders: Sequence[PlayOrder], hashes: object) -> list[list[RecordedFil
 
 
 class Rewards:
-    """Computes a reward's internal state for the actions of the recorder.
+    """Compute the memory of rewards for the actions of the recorder.
 
-    Orders of one policy share a confined process, sequentially. Different policies never share one:
-    they start from the same states, so a reward could pass information from one to the next.
+    The requests of one policy share a confined process. Different policies never share one, because
+    they start from the same states and a reward could pass information from one to the next.
     """
 
     def __init__(self, orders: Sequence[PlayOrder]) -> None:
@@ -180,11 +180,11 @@ class Rewards:
         self._running: tuple[str, str | None] | None = None
         self._following: int | None = None
         self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
-        """an action, the number of the next order, or neither to stop"""
+        """messages to the reward: an action, the number of the next request, or neither to stop"""
         self._memories: queue.Queue[Any] = queue.Queue()
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return the reward's state after the next action, or the initial state if it is None."""
+        """Return the reward's memory after an action, or the initial memory if there is none."""
         number, action = message.get("order"), message.get("action")
         if not isinstance(number, int) or not 0 <= number < len(self._orders):
             raise WorkerDied("The recorder sent an invalid message.")
@@ -242,7 +242,7 @@ class Rewards:
 
 
 def bounded(memory: object, rows: int) -> list[list[float]]:
-    """Validate and clip numbers that came from foreign code. Raises WorkerDied."""
+    """Validate and clip numbers from untrusted code. Raises WorkerDied."""
     if not is_row(memory) or len(memory) != rows or not all(map(is_row, memory)):
         raise WorkerDied("The reward's memory is not a row of numbers for each episode.")
     table: list[list[float]] = []
@@ -261,7 +261,7 @@ def bounded(memory: object, rows: int) -> list[list[float]]:
 
 
 def record_confined(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
-    """Record episodes, or run a reward on the actions of a recording process."""
+    """Record episodes, or compute a reward's memory for the actions of a recorder."""
     channel.heartbeat(_PLAYING_S, "playing episodes")
     use_one_thread()
     if "follow" in payload:
@@ -284,7 +284,7 @@ def record_confined(state: None, payload: dict[str, Any], channel: HostChannel) 
 
 
 def _follow(order: PlayOrder, channel: HostChannel) -> int | None:
-    """Run the reward on the actions of one request, and return the number of the next one."""
+    """Run the reward on the actions of a request, and return the number of the next request."""
     # Loaded for each order, so that a reward cannot carry state over to the next one.
     reward = load_reward(order.reward, label="reward_fn.py")
     sample = make(order.env, num_envs=8, seed=0, **order.env_args)
@@ -305,18 +305,18 @@ def _follow(order: PlayOrder, channel: HostChannel) -> int | None:
 
 
 class _RemoteMemory:
-    """Internal state of a reward that runs concurrently in another process."""
+    """Memory of a reward that runs concurrently in another process."""
 
     def __init__(self, channel: HostChannel, order: int) -> None:
         self._channel, self._order = channel, order
 
     def follow(self, action: Tensor | None) -> None:
-        """Send the next action of every episode, or None before the first."""
+        """Send the next action of every episode, or None at the start."""
         sent = None if action is None else _plain(action)
         self._channel.send({"order": self._order, "action": sent})
 
     def after(self) -> Tensor:
-        """Wait for the reward's state that results from the last action sent."""
+        """Wait for the reward's memory after the last action that was sent."""
         return torch.tensor(self._channel.reply()["memory"])
 
 

@@ -1,8 +1,8 @@
-"""Metrics, which are functions of a recorded episode. This module contains general ones.
+"""General metrics, and the decorator that defines metrics of recorded episodes.
 
-A *track* is an array with one value per step; a *mask* is a track of conditions. Quantity names
-are accepted in place of tracks. A metric's docstring is its description, with the call's arguments
-substituted for placeholders in braces.
+A *track* is an array with one value per step, and a *mask* is a track of conditions. Names of
+quantities are accepted in place of tracks. The docstring of a metric is its description, in which
+the arguments of the call replace placeholders in braces.
 
     highest(episode, "height")       # measures an episode
     highest("height")                # a `Measure`: the same call, deferred
@@ -29,7 +29,7 @@ from telic.rewards.node import bind, parameters_of, written
 Array = np.ndarray[Any, np.dtype[Any]]
 Track = Array | str
 METRICS: dict[str, Metric] = {}
-"""every metric by name"""
+"""all metrics by name"""
 _OF_TRACK = "as the track"
 
 
@@ -41,16 +41,16 @@ class Metric:
     unit: str
     uses: tuple[str, ...]
     is_total: bool
-    """whether it summarizes the whole episode, not a state held over time"""
+    """whether it summarizes the whole episode rather than a state held over time"""
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Measure an episode, or return the deferred `Measure` of a call without an episode."""
+        """Measure an episode, or return a deferred `Measure` if called without an episode."""
         if args and isinstance(args[0], Episode):
             return self.function(*args, **named)
         return self.later(args, named)
 
     def exactly(self, *args: Any) -> Any:
-        """Return the `Measure` of a call with unrounded numbers."""
+        """Return the `Measure` of a call without rounding its numbers."""
         return self.later(args, {}, digits=None)
 
     def later(self, args: Sequence[Any], named: Mapping[str, Any], digits: int | None = 4) -> Any:
@@ -60,7 +60,7 @@ class Metric:
 
     @functools.cached_property
     def defaults(self) -> dict[str, Any]:
-        """Names and defaults of the arguments, except the episode."""
+        """Names and defaults of the arguments, except for the episode."""
         return parameters_of(self.function, "episode")
 
     @functools.cached_property
@@ -76,10 +76,10 @@ class Measure:
     metric: Metric
     arguments: tuple[tuple[str, Any], ...]
     part: str = ""
-    """direction and distance that end the measured part, if it is not the whole episode"""
+    """direction and distance that end the measured part, or empty for the whole episode"""
 
     def until(self, direction: str | float, metres: float) -> Measure:
-        """Return the same measure, limited to the part before a distance was covered."""
+        """Return the same measure, limited to the time until a distance is covered."""
         return replace(self, part=f"{written(direction)}, {metres:.4g}")
 
     @property
@@ -105,7 +105,7 @@ class Measure:
 
     @property
     def words(self) -> str:
-        """Description in words and names of quantities."""
+        """Description of the call in words and names of quantities."""
         args = dict(self.arguments)
         if self.name == "less":
             track = _said(args["track"]) + (f" less {args['minus']:g}" if args.get("minus") else "")
@@ -119,7 +119,7 @@ class Measure:
 
     @property
     def quantities(self) -> tuple[str, ...]:
-        """Names of all quantities that it uses, including those of inner calls."""
+        """Names of all quantities that the measure uses, including those of inner calls."""
         found = [*self.metric.uses]
         for _, value in self.arguments:
             if isinstance(value, Measure):
@@ -129,7 +129,7 @@ class Measure:
 
     @property
     def unit(self) -> str:
-        """The unit, or "" for a dimensionless value."""
+        """Unit of the value, or "" if it is dimensionless."""
         unit = self.metric.unit
         if unit == _OF_TRACK:
             track = self.arguments[0][1]
@@ -171,7 +171,7 @@ def metric(
 
 
 def values_of(episode: Episode, track: Track) -> Array:
-    """Return a track, given as an array or as the name of a quantity."""
+    """Return a track that is given as an array or as the name of a quantity."""
     return episode[track] if isinstance(track, str) else track
 
 
@@ -184,7 +184,7 @@ _of_track = functools.partial(metric, _OF_TRACK)
 def _reduction(
     name: str, about: str, reduce: Callable[[Array], Any], *, is_total: bool = True
 ) -> Metric:
-    """Register a metric that reduces a track to one number."""
+    """Register a metric that reduces a track to a single number."""
 
     def measure(episode: Episode, track: Track) -> float:
         return float(reduce(values_of(episode, track)))

@@ -2,9 +2,9 @@
 
 A judge is wrong if it passes a failure mode or does not recognize a scripted demonstration. It is
 not trusted if it passes untrained policies, whose episodes are recorded like judged ones, or if a
-criterion that only its code measures does not detect mutants. Both prevent training. A reward is
-open to reward hacking if it pays a failure mode more than a demonstration that the judge clearly
-prefers.
+criterion that only its code measures does not detect mutants. In both cases, training is refused.
+A reward is open to reward hacking if it pays a failure mode more than a demonstration that the
+judge clearly prefers.
 """
 
 from __future__ import annotations
@@ -60,24 +60,24 @@ from telic.rewards.reward import Reward, load_reward
 from telic.storage.trajectories import Trajectory
 
 _RECOGNISED = 0.6
-"""minimum score of a demonstration, which need not be perfect"""
+"""minimum score of a demonstration, which does not have to be perfect"""
 _CLEARLY = 0.25
 """margin by which the judge must prefer the demonstration before the reward is blamed"""
 _FEWEST = 2
-"""minimum number of failure modes to distinguish a judge from one that passes everything"""
+"""minimum number of failure modes, to tell a judge from one that passes everything"""
 _WAYS = re.compile(r"forward|backward|\b(?:back|front)|ahead|left|right|sideways|clockwise")
 _NEVER_FINE = "ends at once"
-"""failure mode that no author may accept: an ended episode shows nothing"""
+"""failure mode that no author may accept, because an ended episode shows nothing"""
 _TRIAL_S = 120.0
 GOOD = "good example"
 INDEPENDENT = "independent demonstration"
-"""demonstration from an independent second reading of the words"""
+"""name of the demonstration based on an independent second reading of the intent"""
 ASKED = "does what was asked"
-"""reason of an untrained policy that satisfies an independent reading of the words"""
+"""reason for accepting an untrained policy that satisfies a second reading of the intent"""
 _HIDDEN_ROWS, _PERTURBED = 24, 2
 """numbers of episodes of untrained policies and of perturbed look-alikes"""
 _DECIDED_ON = 32
-"""number of steps for choosing a reward's execution mode"""
+"""number of steps for choosing the execution mode of a reward"""
 
 
 class ExampleResult(Record):
@@ -89,7 +89,7 @@ class ExampleResult(Record):
     reason: str | None = None
     """why the score is missing, or which criteria earned little"""
     pay: float | None = None
-    """sum of the reward over the episode; None if it is not finite"""
+    """sum of the reward over the episode, or None if it is not finite"""
     terms: dict[str, float] = Field(default={})
     """sum of each reward term over the episode"""
     own_return: float | None = None
@@ -110,20 +110,20 @@ class Trial(Event):
     judge_problems: tuple[str, ...] = ()
     reward_problems: tuple[str, ...] = ()
     judge_hash: str | None = None
-    """SHA-256 of the judge's text; None in validations before there were certificates"""
+    """SHA-256 of the judge's text, or None in early versions without certificates"""
     reward_hash: str | None = None
     env_args: dict[str, Any] = Field(default={})
-    """arguments of the environment used for validation"""
+    """arguments of the environment in which validation was run"""
     fine: tuple[str, ...] = ()
     """acceptable failure modes, as declared and as measured"""
     good: str | None = None
     """name of the demonstration that the judge recognized, if any"""
     hidden: tuple[ExampleResult, ...] = ()
-    """untrained policies, recorded like judged episodes"""
+    """results for untrained policies, recorded like judged episodes"""
     noticed: tuple[MutantCount, ...] = ()
-    """mutants of the demonstration that each criterion detected"""
+    """numbers of mutants of the demonstration that each criterion detected"""
     untrusted: tuple[str, ...] = ()
-    """problems of the judge that prevent training"""
+    """problems of the judge because of which training is refused"""
 
     @property
     def was_run(self) -> bool:
@@ -137,7 +137,7 @@ class Trial(Event):
 
 
 def text_hash(text: str) -> str:
-    """Return the SHA-256 of a judge's or a reward's text."""
+    """Return the SHA-256 of the text of a judge or a reward."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -159,21 +159,21 @@ def bad_examples(examples: Sequence[ExampleResult], fine: Sequence[str]) -> Iter
 
 
 def undirected(words: str) -> tuple[str, ...]:
-    """Return the failure modes that are acceptable if the intent specifies no direction."""
+    """Return the failure modes that are acceptable because the intent specifies no direction."""
     return (OTHER_WAY, MIRRORED) if words and not _WAYS.search(words.lower()) else ()
 
 
 def judge_problems(
     examples: Sequence[ExampleResult], fine: Sequence[str], threshold: float
 ) -> tuple[str, ...]:
-    """Return the problems of a judge."""
+    """Return the problems found in a judge."""
     problems: list[str] = []
     for example in examples:
         if example.score is None:
             problems.append(f'The judge cannot judge "{example.name}": {example.reason}')
         elif example.name == GOOD and example.score < _RECOGNISED:
             problems.append(
-                f"The judge gives a {example.name}, a scripted demonstration of the intent, only "
+                f"The judge gives the {example.name}, a scripted demonstration, a score of only "
                 f"{example.score:.2f}. {example.reason}"
             )
     bad = list(bad_examples(examples, fine))
@@ -183,12 +183,10 @@ def judge_problems(
         if example.score is not None and example.score >= threshold
     ]
     if passing:
-        problems.append(
-            f"The judge gives a robot that only {', '.join(passing)}; {threshold:g} passes."
-        )
+        problems.append(f"The judge passes failure modes at {threshold:g}: {', '.join(passing)}.")
     if examples and len(bad) < _FEWEST:
         problems.append(
-            f"All failure modes except {len(bad)} are declared correct, so it is unknown whether "
+            f"All failure modes except {len(bad)} are declared acceptable, so it is unclear if "
             "the judge rejects anything."
         )
     sticks = [example.leaves for example in examples if example.leaves]
@@ -211,8 +209,8 @@ def trust_problems(
     """Yield reasons not to trust a judge, which may pass untrained policies or miss mutants."""
     for mode, mean in passing_modes(judge.criteria, hidden, fine, threshold):
         yield (
-            f'The judge gives a hidden bad example ("{mode}") {mean:.2f} in recorded '
-            f"episodes; {threshold:g} passes."
+            f'The judge gives the hidden negative example "{mode}" a score of '
+            f"{mean:.2f} in recorded episodes, where {threshold:g} is a pass."
         )
     everything = [each.leaves for each in (*examples, *hidden) if each.leaves]
     counts = {each.criterion: each for each in noticed}
@@ -227,7 +225,7 @@ def trust_problems(
         title = f'The criterion "{criterion.title}", which only code measures,'
         count = next((counts[made.title] for made in own if made.title in counts), None)
         if not own or max(credits) - min(credits) < LOSES:
-            yield f"{title} earns the same in all validation episodes."
+            yield f"{title} has the same credit in all validation episodes."
         elif has_good and (count is None or count.total == 0):
             yield f"{title} gives the demonstration no credit."
         elif count is not None and not count.caught:
@@ -240,7 +238,7 @@ def passing_modes(
     fine: Sequence[str],
     threshold: float,
 ) -> Iterator[tuple[str, float]]:
-    """Yield the untrained policies that pass, with their mean score."""
+    """Yield the untrained policies that pass, each with its mean score."""
     is_measured = bool(criteria) and all(each.measure for each in criteria)
     for mode in dict.fromkeys(each.name for each in hidden):
         own = [each for each in hidden if each.name == mode]
@@ -252,7 +250,7 @@ def passing_modes(
 
 
 def same_stick(first: Sequence[CriterionScore], second: Sequence[CriterionScore]) -> bool:
-    """Return whether two episodes have the same criteria. Measured values may differ."""
+    """Return whether two episodes have the same criteria, regardless of the measured values."""
     fields = ("title", "zero", "goal", "weight", "is_guard")
     return [[getattr(each, name) for name in fields] for each in first] == [
         [getattr(each, name) for name in fields] for each in second
@@ -298,8 +296,8 @@ def try_out(
 ) -> Trial:
     """Validate reward and judge in a confined worker. Raises TelicError if one of them fails.
 
-    `second` is another reading of the words. `is_probed` includes untrained policies and mutants in
-    the validation.
+    `second` is another reading of the intent. With `is_probed`, the validation includes untrained
+    policies and mutants.
     """
     dumped = [None if each is None else each.model_dump(mode="json") for each in (written, second)]
     result = run_confined(
@@ -339,7 +337,7 @@ def try_out(
 
 
 def _checked(given: ExampleResult) -> ExampleResult:
-    """Return an example with its score computed from the confined judge's measurements."""
+    """Return an example with its score computed from the measurements of the confined judge."""
     if given.score is None:
         return given
     is_sound = given.leaves and all(map(is_consistent, given.leaves))
@@ -349,7 +347,7 @@ def _checked(given: ExampleResult) -> ExampleResult:
 
 
 def failure(error: TelicError) -> Trial:
-    """Return the validation of a reward or judge that could not be run."""
+    """Return the validation result of a reward or judge that could not be run."""
     problem = (str(error),)
     is_unclear = isinstance(error, WorkerDied | ResourceError)  # the cause is not known
     is_judge = "judge_fn.py" in str(error)
@@ -361,7 +359,7 @@ def failure(error: TelicError) -> Trial:
 
 
 def validate_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Score and judge the example episodes. Entry point for the confined worker."""
+    """Score and judge the example episodes in the confined worker."""
     use_one_thread()
 
     def alive() -> None:
@@ -430,10 +428,10 @@ def try_here(
 
 
 def hidden_episodes(env_id: str, written: Composition) -> list[tuple[str, Trajectory]]:
-    """Return negative examples from random initial states, by mode.
+    """Return negative examples that start in random initial states, by failure mode.
 
-    These are untrained and half-trained policies, and perturbed look-alikes of a demonstration. The
-    seed depends on the judge's text, so that its author cannot predict it.
+    They are untrained and half-trained policies, and perturbed look-alikes of a demonstration. The
+    seed depends on the judge's text, so its author cannot predict it.
     """
     seed = derive("hidden", text_hash(written.judge))
     env = make(env_id, num_envs=_HIDDEN_ROWS, seed=seed, **written.env_args)
@@ -457,7 +455,7 @@ def _hidden_results(
 ) -> Iterator[ExampleResult]:
     """Yield the scores of untrained policies, each with the failure mode that it resembles.
 
-    If a second reading of the words also passes one, it satisfies the intent.
+    A policy that is also passed by a second reading of the intent counts as satisfying the intent.
     """
     episodes = recorded_together([episode for _, episode in hidden], spec)
     for (mode, _), episode in zip(hidden, episodes, strict=True):

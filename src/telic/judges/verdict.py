@@ -15,21 +15,21 @@ from telic.core.text import count
 from telic.judges.criteria import CriterionScore
 
 WHOLE = "the whole intent"
-"""placeholder for the whole episode where a criterion is named"""
+"""name used in place of a criterion for the episode as a whole"""
 Source = Literal["code", "vision", "fused", "human"]
 
 
 class Seen(Record):
-    """The vision judge's score of one criterion in one episode."""
+    """Score of one criterion in one episode by the vision judge."""
 
     criterion: str
     score: float | None
-    """median of the answers, 0 to 1 in steps of 0.1; None if the criterion cannot be seen"""
+    """median of the answers, from 0 to 1 in steps of 0.1, or None if it is not visible"""
     answers: tuple[float | None, ...]
-    """all answers, if the query was repeated"""
+    """all answers if the query was repeated"""
     start_s: float | None
     end_s: float | None
-    """time range of the evidence in the episode; None if not specific, or if time is not known"""
+    """end of the evidence in the episode, or None if it is not specific or time is not known"""
     evidence: str
 
 
@@ -48,7 +48,7 @@ class EpisodeMeasure(Record):
 
 
 class Disagreement(Record):
-    """A criterion on which code and vision differ by more than the margin."""
+    """Criterion on which code and vision differ by more than the margin."""
 
     criterion: str
     code: float
@@ -56,21 +56,21 @@ class Disagreement(Record):
     margin: float
     start_s: float | None
     end_s: float | None
-    """disputed part of the episode, as given by the vision judge"""
+    """end of the disputed part of the episode according to the vision judge"""
     measured: str
     """evidence from the code judge"""
     seen: str
     """evidence from the vision judge"""
     check: EpisodeMeasure | None = None
-    """a quantity over the disputed part"""
+    """quantity measured over the disputed part"""
     asked_again: float | None = None
-    """vision's score after a closer second look; None if not repeated or not visible"""
+    """vision's score after a second look, or None if not repeated or not visible"""
     resolved: bool = False
     """whether the judges agree after the second look"""
 
     @property
     def last_seen(self) -> float:
-        """The vision judge's latest score."""
+        """Latest score of the vision judge."""
         return self.vision if self.asked_again is None else self.asked_again
 
 
@@ -83,19 +83,19 @@ class Verdict(Record):
     leaves: tuple[CriterionScore, ...] = ()
     """scores by criterion"""
     tags: tuple[str, ...] = ()
-    """failure tags, worst first"""
+    """failure tags, most serious first"""
     reason: str | None = None
-    """why the score, or that of one of two judges, is missing"""
+    """why the score, or the score of one of two judges, is missing"""
     recording: str | None = None
-    """SHA-256 of the episode's file when recorded; None if not known"""
+    """SHA-256 of the episode's file when it was recorded, or None if not known"""
     seen: tuple[Seen, ...] = ()
     """scores of the vision judge by criterion, with the overall score last"""
     spread: float | None = None
-    """range of the vision judge's repeated scores; None if not repeated"""
+    """range of repeated scores of the vision judge, or None if not repeated"""
     by_judge: dict[Source, float | None] = Field(default={})
     """scores of the judges that were combined"""
     disagreements: tuple[Disagreement, ...] = ()
-    """differences between the judges of a combined score, resolved or not"""
+    """differences between the combined judges, whether resolved or not"""
 
 
 class Judgement(Record):
@@ -103,19 +103,19 @@ class Judgement(Record):
 
     schema_version: Literal[1] = 1
     score: float | None
-    """mean over the episodes; None if no episode could be judged"""
+    """mean score over the episodes, or None if no episode could be judged"""
     low: float | None
     """lower confidence bound of the mean, with unknown episodes counted as 0"""
     alpha: float | None = None
-    """error probability of `low`, its share of the session's error rate; None if not known"""
+    """error probability of `low`, a share of the session's error rate, or None if not known"""
     passing: int | None = None
-    """number of episodes that reach the threshold; None if not counted"""
+    """number of episodes that reach the threshold, or None if not counted"""
     episodes: int
     unknown: int
     """number of episodes without a score"""
     tags: tuple[str, ...]
     leaves: dict[str, tuple[float, float | None]]
-    """mean credit and median measured value, by criterion"""
+    """mean credit and median measured value of each criterion"""
     verdicts: tuple[Verdict, ...]
 
 
@@ -139,8 +139,8 @@ def together(
 ) -> Judgement:
     """Summarize the verdicts on a policy's episodes.
 
-    Unknown scores are excluded from the mean and count as 0 in the lower bound: a judge that
-    fails only on bad episodes could otherwise prove any score.
+    Unknown scores are excluded from the mean but count as 0 in the lower bound, because a judge
+    that fails only on bad episodes could otherwise prove any score.
     """
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
     missing = len(verdicts) - len(scores)
@@ -181,7 +181,7 @@ def at_quantiles(ranked: Sequence[int]) -> dict[str, int]:
 HANDFUL = 6
 """minimum number of labels for calibration"""
 _CLEARLY = 2
-"""number of additional labels that a higher cut must agree with"""
+"""number of additional labels with which a higher threshold must agree"""
 _ABOVE_ALL = 0.01
 
 
@@ -189,14 +189,14 @@ class PersonCalibration(Record):
     """Effect of human labels on the scores of one judge."""
 
     labels: int
-    """labelled episodes that the judge could score"""
+    """number of labeled episodes that the judge could score"""
     agreeing: int
-    """episodes on which judge and label agree"""
+    """number of episodes on which judge and label agree"""
     threshold: float
     shift: float = 0.0
     """amount by which scores are lowered"""
     agreeing_after: int | None = None
-    """number of agreeing labels after the shift; None if there is none"""
+    """number of labels that agree after the shift, or None without a shift"""
 
     @property
     def words(self) -> str:
@@ -204,12 +204,12 @@ class PersonCalibration(Record):
         if not self.labels:
             return "No labeled episode was scored by this judge."
         text = (
-            f"People and judge agree on {self.agreeing} of {count(self.labels, 'labelled episode')}"
+            f"People and judge agree on {self.agreeing} of {count(self.labels, 'labeled episode')}"
         )
         if self.labels < HANDFUL:
             return f"{text}; fewer than {HANDFUL} labels do not change scores."
         if not self.shift:
-            return f"{text}; no higher threshold agrees much better: scores are unchanged."
+            return f"{text}; no higher threshold agrees much better, so scores are unchanged."
         return (
             f"{text}. Scores are now lowered by {self.shift:.2f}, with which "
             f"{self.agreeing_after} would have agreed."
@@ -217,7 +217,7 @@ class PersonCalibration(Record):
 
 
 def calibrate(labelled: Sequence[tuple[float, bool]], threshold: float) -> PersonCalibration:
-    """Return the shift that maximizes agreement between scores and labels (score, is_wanted)."""
+    """Return the shift that makes scores agree best with labels, given pairs (score, is_wanted)."""
 
     def agreeing(cut: float) -> int:
         return sum((score >= cut) == is_wanted for score, is_wanted in labelled)
@@ -235,7 +235,7 @@ def calibrate(labelled: Sequence[tuple[float, bool]], threshold: float) -> Perso
 
 
 def lowered(verdicts: Sequence[Verdict], calibration: PersonCalibration) -> list[Verdict]:
-    """Return verdicts with scores lowered by the calibration. Unknown scores stay unknown."""
+    """Return verdicts with scores lowered by the calibration. Unknown scores remain unknown."""
     if not calibration.shift:
         return list(verdicts)
     why = (

@@ -1,8 +1,8 @@
 """Forms for the vision judge, and verdicts based on completed forms.
 
-A model completes two forms. Before seeing anything, it describes how each criterion should look;
-then it rates how far pictures of one episode show each. Every criterion is a separate field, so an
-answer that omits one is invalid. `telic.judges.fusion` combines the verdict with the code judge's.
+A model completes two forms. Before seeing anything, it describes how each criterion should look.
+Then it rates how clearly pictures of one episode show each. Every criterion is a separate field,
+so an incomplete answer is invalid. `telic.judges.fusion` combines both judges' verdicts.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def sighting_form(criteria: Sequence[str]) -> type[Record]:
 
 
 def filled(form: Record, criteria: Sequence[str]) -> dict[str, Any]:
-    """Return the parts of a completed form by criterion, with the whole intent last, if any."""
+    """Return the parts of a completed form by criterion, with the whole intent last if present."""
     names = _names(criteria)
     return {title: getattr(form, name) for title, name in names.items() if hasattr(form, name)}
 
@@ -117,8 +117,8 @@ def filled(form: Record, criteria: Sequence[str]) -> dict[str, Any]:
 def seen_verdict(forms: Sequence[Record], criteria: Sequence[str]) -> Verdict:
     """Return the verdict on an episode based on one or more completed forms.
 
-    Each score is the median of the available answers (the lower of two), with the evidence from an
-    answer with that score. The spread is the range of the overall scores.
+    Each score is the median of the available answers (the lower one of two), with the evidence from
+    an answer with that score. The spread is the range of the overall scores.
     """
     answers = [filled(form, criteria) for form in forms]
     seen: list[Seen] = []

@@ -29,14 +29,14 @@ from telic.quantities.quantity import (
     spec_in,
 )
 
-MOTORS = robot_need("motors with torque from action and joint state", lambda robot: robot.motors)
+MOTORS = robot_need("motors with known torque", lambda robot: robot.motors)
 LIMITS = robot_need("joints with limits", lambda robot: any(each.range for each in robot.limbs))
 LIMBS = robot_need("joints other than those of the base", lambda robot: robot.limbs)
 UPPER = robot_need(
     "legs, and joints that are not part of a leg", lambda robot: robot.legs and _upper(robot)
 )
 SPLAY = robot_need("legs with abduction or rotation joints", lambda robot: _splay(robot))
-TARGET = robot_need("a target in the environment", lambda robot: robot.target is not None)
+TARGET = robot_need("an environment with a target", lambda robot: robot.target is not None)
 
 
 def body_row(spec: EnvSpec, body: str) -> int:
@@ -68,12 +68,12 @@ def constant(values: tuple[Any, ...], device: torch.device, dtype: torch.dtype) 
 
 
 def places(columns: Iterable[int], device: torch.device) -> Tensor:
-    """Return a cached index."""
+    """Return a cached index tensor."""
     return constant(tuple(columns), device, torch.long)
 
 
 class _Motors(NamedTuple):
-    """The motors of a robot as tensors, (A,) each."""
+    """Properties of a robot's motors as tensors of shape (A,)."""
 
     qpos: Tensor
     dof: Tensor
@@ -115,7 +115,7 @@ def _action_range(
 
 
 def scaled_action(info: Fields) -> Tensor:
-    """Return the action with each column scaled to [-1, 1] by its range, (..., A)."""
+    """Return the action with each column scaled to [-1, 1] by its range, shape (..., A)."""
     spec, action = spec_in(info), info["action"]
     middle, half = _action_range(spec.action_low, spec.action_high, action.device, action.dtype)
     return (action - middle) / half
@@ -158,7 +158,7 @@ def body_position(info: Fields, body: str) -> Tensor:
 
 @quantity(unit="m", latex=r"z_b", need=ROBOT)
 def body_height(info: Fields, body: str) -> Tensor:
-    """Height of a body's origin above the world's zero level."""
+    """Height of a body's origin above the zero level of the world."""
     return info["xpos"][..., body_row(spec_in(info), body), 2]
 
 
@@ -180,19 +180,19 @@ def contact_force(info: Fields, body: str) -> Tensor:
 
 @quantity(unit="rad or m", latex=r"q_j", need=ROBOT)
 def joint_position(info: Fields, joint: str) -> Tensor:
-    """Position of a joint of the robot, in the model's own sign."""
+    """Position of a joint of the robot, with the model's sign convention."""
     return info["qpos"][..., limb(spec_in(info), joint).qpos]
 
 
 @quantity(unit="rad/s or m/s", latex=r"\dot q_j", need=ROBOT)
 def joint_velocity(info: Fields, joint: str) -> Tensor:
-    """Velocity of a joint of the robot, in the model's own sign."""
+    """Velocity of a joint of the robot, with the model's sign convention."""
     return info["qvel"][..., limb(spec_in(info), joint).dof]
 
 
 @quantity(unit="rad/s or m/s", latex=r"\sqrt{\frac{1}{J}\sum_j \dot q_j^2}", need=LIMBS)
 def joint_speed(info: Fields) -> Tensor:
-    """Root mean square velocity of the robot's joints; 0 for a robot that holds its pose."""
+    """Root mean square velocity of the robot's joints. A robot that holds its pose has 0."""
     qvel = info["qvel"]
     own = places((each.dof for each in robot_in(info).limbs), qvel.device)
     return qvel[..., own].square().mean(-1).sqrt()
@@ -206,13 +206,13 @@ def upper_pose_error(info: Fields) -> Tensor:
 
 @quantity(unit="rad or m", latex=r"\sqrt{\frac{1}{S}\sum_j (q_j - q_j^0)^2}", need=SPLAY)
 def leg_splay(info: Fields) -> Tensor:
-    """Root mean square deviation of abduction and rotation joints of the legs from rest."""
+    """Root mean square deviation of the legs' abduction and rotation joints from rest."""
     return _off_rest(info, _splay(robot_in(info)))
 
 
 @quantity(unit="1", latex=r"\max_j |2 q_j - u_j - l_j| / (u_j - l_j)", need=LIMITS)
 def joint_limit_closeness(info: Fields) -> Tensor:
-    """Closeness of joints to their limits: 0 if all are centered, 1 if one is at its limit."""
+    """Closeness of joints to their limits, from 0 (all centered) to 1 (at least one at a limit)."""
     qpos = info["qpos"]
     limited = [each for each in robot_in(info).limbs if each.range]
     ranges = tuple(each.range for each in limited)
@@ -230,7 +230,7 @@ def centre_of_mass(info: Fields) -> Tensor:
 
 @quantity(unit="m", latex=r"c_z", need=TRAVELS)
 def centre_of_mass_height(info: Fields) -> Tensor:
-    """Height of the robot's center of mass above the world's zero level."""
+    """Height of the robot's center of mass above the zero level of the world."""
     return info["subtree_com"][..., robot_in(info).torso, 2]
 
 
@@ -256,13 +256,13 @@ def foot_contact(info: Fields) -> Tensor:
 
 @quantity(unit="1", latex=r"\sum_i \text{contact}_i", need=FEET)
 def feet_in_contact(info: Fields) -> Tensor:
-    """Number of feet in contact with anything."""
+    """Number of feet that are in contact with the ground or an object."""
     return foot_contact.function(info).sum(-1)
 
 
 @quantity(unit="W", latex=r"\sum_j |\tau_j \dot q_j|", need=MOTORS)
 def power(info: Fields) -> Tensor:
-    """Mechanical power of all motors at the end of the step; braking counts as positive work."""
+    """Mechanical power of all motors at the end of the step. Braking counts as positive work."""
     qvel = info["qvel"]
     motors = _motors(robot_in(info), qvel.device, qvel.dtype)
     moving = qvel[..., motors.dof]
@@ -278,7 +278,7 @@ def power(info: Fields) -> Tensor:
 
 @quantity(unit="1", latex=r"\overline{a_i^2}", need=CONTINUOUS)
 def effort(info: Fields) -> Tensor:
-    """Mean of squared actions, each scaled to [-1, 1] by its range; 1 is full force."""
+    """Mean of the squared actions, each scaled to [-1, 1] by its range. 1 is full force."""
     return scaled_action(info).square().mean(-1)
 
 
@@ -299,16 +299,16 @@ def distance_to_target(info: Fields) -> Tensor:
 def distance_to_point(
     info: Fields, point: Sequence[float] | Tensor, body: str | None = None
 ) -> Tensor:
-    """Distance of a body (by default the torso) to a point.
+    """Distance from a body (by default the torso) to a point.
 
-    A point (x, y) gives the horizontal distance, a point (x, y, z) the distance in space.
+    For a point (x, y) the distance is horizontal, for a point (x, y, z) it is three-dimensional.
     """
     spec, robot = spec_in(info), robot_in(info)
     row = body_row(spec, body) if body is not None else robot.torso
     if row is None:
         raise UsageError(
             f"{spec.id} has no torso to measure the distance from.",
-            hint=f"Specify a body: {', '.join(spec.body_names)}.",
+            hint=f"Pass one of the bodies: {', '.join(spec.body_names)}.",
         )
     goal = torch.as_tensor(point, dtype=info["xpos"].dtype, device=info["xpos"].device)
     if goal.shape[-1] not in (2, 3):

@@ -1,4 +1,4 @@
-"""Quantities accumulated over the episode, each with a small state (N, width).
+"""Quantities accumulated over the episode, each with a small state of shape (N, width).
 
 The first step of an episode sets the reference, so the change within that step is not included.
 """
@@ -38,7 +38,7 @@ SIDES = robot_need("feet on two sides", lambda robot: robot.sides)
 
 
 def _turned(state: Tensor, info: Fields, axis: int, *, world: bool = False) -> Update:
-    """Accumulate the rotation of each step. Memory: seen, total, last angle or orientation (4)."""
+    """Accumulate rotation. The memory holds a flag, the total, and the last angle or direction."""
     hinge = robot_in(info).root.hinge
     if hinge is not None:
         angle = coordinate(info, hinge)
@@ -54,10 +54,10 @@ def _turned(state: Tensor, info: Fields, axis: int, *, world: bool = False) -> U
 
 
 _AXES = (
-    ("roll", 0, "the robot's own forward axis", "tipping over to the right is positive"),
-    ("pitch", 1, "the robot's own left axis", "a front flip is +1 turn, a backflip -1"),
-    ("yaw", 2, "the robot's own up axis", "to the left is positive"),
-    ("heading", 2, "the world's vertical", "to the left is positive"),
+    ("roll", 0, "the robot's own forward axis", "tipping to the right is positive"),
+    ("pitch", 1, "the robot's own left axis", "a front flip is +1 turn and a backflip is -1"),
+    ("yaw", 2, "the robot's own up axis", "turning left is positive"),
+    ("heading", 2, "the world's vertical", "turning left is positive"),
 )
 
 
@@ -85,7 +85,7 @@ for _unit in ("rad", "turns"):
 
 @quantity(unit="m", latex=r"x_t - x_1", need=moves_along("x"), width=2)
 def displacement(state: Tensor, info: Fields) -> Update:
-    """Displacement along x since the start; backward is negative."""
+    """Displacement along x since the start of the episode. Backward is negative."""
     # memory: seen, initial x
     x = position(info, "x")
     start = torch.where(state[..., 0] > 0, state[..., 1], x)
@@ -94,7 +94,7 @@ def displacement(state: Tensor, info: Fields) -> Update:
 
 @quantity(unit="m", latex=r"\sum_t \|p_t - p_{t-1}\|_{xy}", need=moves_along("x"), width=4)
 def distance_travelled(state: Tensor, info: Fields) -> Update:
-    """Length of the horizontal path since the start, including detours."""
+    """Length of the horizontal path since the start of the episode, including detours."""
     # memory: seen, total, last x, last y
     x = position(info, "x")
     y = position(info, "y")
@@ -120,7 +120,7 @@ def foot_duty_factor(state: Tensor, info: Fields) -> Update:
 
 @quantity(unit="s", latex=r"t - t_\text{last contact}", need=FEET, width=1)
 def air_time(state: Tensor, info: Fields) -> Update:
-    """Time since the last foot left the ground; 0 while any foot is in contact."""
+    """Time since the last foot left the ground, or 0 while any foot is in contact."""
     airborne = (foot_contact.function(info).amax(-1) == 0).to(state.dtype)
     clock = (state[..., 0] + time_step(info)) * airborne
     return clock.unsqueeze(-1), clock
@@ -133,10 +133,10 @@ def air_time(state: Tensor, info: Fields) -> Update:
     width=5,
 )
 def stride_alternation(state: Tensor, info: Fields) -> Update:
-    """Share of touchdowns that follow one of the opposite side: 1 for walking, 0 for hopping.
+    """Share of touchdowns that follow one of the opposite side: 1 for walking and 0 for hopping.
 
-    Sides are left and right, or back and front where a robot in the vertical plane has no others.
-    Both sides landing in the same step is a touchdown that alternates with nothing. 0 before the
+    The sides are left and right, or back and front for a planar robot without left and right feet.
+    If both sides land in the same step, the touchdown does not alternate. The share is 0 before the
     second touchdown.
     """
     # memory: each side's contact, last side (-1, 0, 1), touchdowns, alternations
@@ -157,7 +157,7 @@ def stride_alternation(state: Tensor, info: Fields) -> Update:
 
 @quantity(unit="J", latex=r"\sum_t \sum_j |\tau_j \dot q_j|\,\Delta t", need=MOTORS, width=1)
 def energy(state: Tensor, info: Fields) -> Update:
-    """Mechanical work of all motors since the start; braking counts as positive work."""
+    """Mechanical work of all motors since the episode began. Braking counts as positive work."""
     total = state[..., 0] + power.function(info) * time_step(info)
     return total.unsqueeze(-1), total
 
@@ -169,7 +169,7 @@ def energy(state: Tensor, info: Fields) -> Update:
     width=lambda spec: 1 + spec.act_dim,
 )
 def action_change(state: Tensor, info: Fields) -> Update:
-    """Mean squared change of the action, scaled to [-1, 1], since the last step; initially 0."""
+    """Mean squared change of the scaled action since the previous step, or 0 in the first step."""
     # memory: seen, last action
     action = scaled_action(info)
     change = state[..., 0] * (action - state[..., 1:]).square().mean(-1)

@@ -1,14 +1,14 @@
 """Gait quantities, based on foot contacts and the order of touchdowns.
 
-The *duty factor* of a foot is the fraction of time in contact with the ground, and a *flight* is
-time without any contact. The *phase* of a foot is its touchdown time in the cycle of the first
-foot: 0 if simultaneous, 0.5 if half a cycle later. Phases are angles, so they are averaged as
-directions; the length of the mean direction is the regularity of the gait.
+The *duty factor* of a foot is the fraction of time that it is on the ground, and a *flight* is a
+period without any contact. The *phase* of a foot is its touchdown time in the cycle of the first
+foot: 0 if both land together, 0.5 if it lands half a cycle later. Phases are angles, so they are
+averaged as directions, and the length of the mean direction is the regularity of the gait.
 
-Touchdowns are debounced. A foot that loses contact briefly, or for longer without rising, only
-vibrates or bounces, and one that touches briefly only scuffs: neither lands. The debounce time is
-sqrt(L / g) / 4 for leg length L. A foot swings if it rises by 3 % of L, or is in the air for more
-than twice that time. Touchdowns are registered with that delay, which leaves phases unchanged.
+Touchdowns are debounced. Losing contact briefly, or for longer without rising, is vibration or
+bouncing, and touching the ground briefly is scuffing. Neither counts. The debounce time is
+sqrt(L / g) / 4 for leg length L. A foot swings if it rises by 3 % of L, or stays in the air for
+more than twice that time. Touchdowns are detected with that delay, which does not change phases.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from telic.quantities.quantity import (
 
 _MOMENT = 0.25
 _LONG = 0.6
-"""air time, relative to sqrt(L / g), from which a foot counts as swinging at any height"""
+"""air time, relative to sqrt(L / g), above which a foot counts as swinging at any height"""
 _RISE = 0.03
-"""rise above the stance height, relative to L, from which a foot counts as swinging"""
+"""rise above the stance height, relative to L, above which a foot counts as swinging"""
 _TURN = 2.0 * math.pi
 TWO_FEET = robot_need("at least two feet", lambda robot: len(robot.feet) > 1)
 LEGS = robot_need("legs with feet", lambda robot: robot.legs)
@@ -48,9 +48,9 @@ LEGS = robot_need("legs with feet", lambda robot: robot.legs)
     unit="1", latex=r"\frac{1}{t}\sum_{s \le t} [\max_b \|f_b\| \le 0.01\, m g]", need=FEET, width=2
 )
 def flight_share(state: Tensor, info: Fields) -> Update:
-    """Fraction of the episode so far in which nothing of the robot touched anything.
+    """Fraction of the episode so far in which no part of the robot was in contact with anything.
 
-    A robot that slides on its shins has no foot on the ground, but is not in flight.
+    A robot that slides on its shins is not in flight, although none of its feet is on the ground.
     """
     robot, force = robot_in(info), touch(info)
     bodies = (body for body, root in enumerate(robot.body_root) if root == robot.torso)
@@ -62,7 +62,7 @@ def flight_share(state: Tensor, info: Fields) -> Update:
 
 
 def _ends(info: Fields) -> Tensor:
-    """Return the position of the end of each foot, (..., F, 3)."""
+    """Return the position of the end of each foot, shape (..., F, 3)."""
     robot, xpos = robot_in(info), info["xpos"]
     rows = places(robot.feet, xpos.device)
     tips = constant(tuple(leg.tip for leg in robot.legs), xpos.device, xpos.dtype)
@@ -71,13 +71,13 @@ def _ends(info: Fields) -> Tensor:
 
 @quantity(unit="m", latex=r"z_{\text{end of foot } i}", need=LEGS, per="foot")
 def foot_height(info: Fields) -> Tensor:
-    """Height of the end of each foot above the world's zero level."""
+    """Height of the end of each foot above the zero level of the world."""
     return _ends(info)[..., 2]
 
 
 @quantity(unit="m/s", latex=r"c_i\,\|v_{\text{end of foot } i}^{xy}\|", need=LEGS, per="foot")
 def foot_slip(info: Fields) -> Tensor:
-    """Horizontal speed of the end of each foot while in contact; 0 without contact."""
+    """Horizontal speed of the end of each foot in contact, or 0 without contact."""
     robot, com = robot_in(info), info["subtree_com"]
     motion = info["cvel"].index_select(-2, places(robot.feet, com.device))
     roots = (robot.body_root[foot] for foot in robot.feet)
@@ -94,7 +94,7 @@ def foot_slip(info: Fields) -> Tensor:
     per="foot",
 )
 def foot_air_time(state: Tensor, info: Fields) -> Update:
-    """Time since each foot left the ground; 0 while in contact."""
+    """Time since each foot left the ground, or 0 while it is in contact."""
     off = (foot_contact.function(info) == 0).to(state.dtype)
     clock = (state + time_step(info)) * off
     return clock, clock
@@ -107,9 +107,9 @@ def foot_air_time(state: Tensor, info: Fields) -> Update:
     width=lambda spec: 5 + 3 * num_feet(spec),
 )
 def slide_share(state: Tensor, info: Fields) -> Update:
-    """Fraction of the path during which every foot on the ground slid along with the body.
+    """Fraction of the path along which every foot on the ground slid along with the body.
 
-    A walking robot stands on a stationary foot, a sliding one on none. Flight counts as 0.
+    A walking robot always has a stationary foot on the ground. Flight counts as 0.
     """
     feet = _ends(info)[..., :2].to(state.dtype)
     body = info["xpos"][..., robot_in(info).torso or 0, :2].to(state.dtype)
@@ -135,7 +135,7 @@ _PER_FOOT = 4
 
 @lru_cache(maxsize=64)
 def _leg_of(robot: Robot) -> tuple[float, float]:
-    """Return the leg length and the pendulum time constant sqrt(L / g)."""
+    """Return the leg length L and the pendulum time constant sqrt(L / g)."""
     gravity = 100.0 * robot.contact_threshold / robot.mass
     length = max((leg.length_m for leg in robot.legs), default=0.0)
     return length, math.sqrt(length / gravity)
@@ -144,8 +144,8 @@ def _leg_of(robot: Robot) -> tuple[float, float]:
 def _landing(memory: Tensor, info: Fields) -> tuple[Tensor, Tensor]:
     """Return the feet that land in this step, (..., F), and the updated memory, (..., 4 F).
 
-    Memory per foot: whether it swings, its time in contact and in the air, and its height
-    at the last contact. Initially all feet are in contact.
+    The memory of a foot holds whether it swings, its contact time, its air time, and its height
+    at the last contact. Initially, all feet are in contact.
     """
     robot, dt = robot_in(info), time_step(info)
     length, time = _leg_of(robot)
@@ -173,7 +173,7 @@ def _landing(memory: Tensor, info: Fields) -> tuple[Tensor, Tensor]:
 def stance_share(state: Tensor, info: Fields) -> Update:
     """Fraction of the episode so far in which a foot did not swing, averaged over the feet.
 
-    `duty_factor` counts contacts; here, a foot that bounces slightly on the ground also stands.
+    Unlike `duty_factor`, which counts contacts, this includes feet that bounce slightly.
     """
     dt = time_step(info)
     before = state[..., 2:].chunk(_PER_FOOT, -1)[0]
@@ -192,7 +192,7 @@ def stance_share(state: Tensor, info: Fields) -> Update:
     width=lambda spec: 2 + _PER_FOOT * num_feet(spec),
 )
 def stride_frequency(state: Tensor, info: Fields) -> Update:
-    """Touchdowns of a foot per second over the episode so far, averaged over the feet."""
+    """Touchdowns per foot and second over the episode so far."""
     # memory: seconds, touchdowns, and the memory of `_landing`
     dt = time_step(info)
     lands, feet = _landing(state[..., 2:], info)
@@ -206,10 +206,10 @@ def _phase_width(spec: EnvSpec) -> int:
 
 
 def _cycles(state: Tensor, info: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Accumulate the phase of every foot that lands, as memory, direction sums and counts.
+    """Accumulate the phase of every foot that lands. Returns the memory, direction sums and counts.
 
-    Memory of the first foot: whether it ever landed, the time since, and its last period; then the
-    memory of `_landing`; per foot sums of cosine and sine, and the number of landings.
+    The memory holds, for the first foot, whether it ever landed, the time since then and the last
+    period; then the memory of `_landing`; then the sums of cosine and sine and the count per foot.
     """
     dt = time_step(info)
     known, since, period = state[..., :1], state[..., 1:2] + dt, state[..., 2:3]
@@ -236,9 +236,9 @@ def _cycles(state: Tensor, info: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor
     per="foot",
 )
 def foot_phase(state: Tensor, info: Fields) -> Update:
-    """Phase of each foot in the cycle of the first foot: 0 in phase, 0.5 half a cycle later.
+    """Phase of each foot in the cycle of the first foot: 0 if in phase, 0.5 if half a cycle later.
 
-    Circular mean over all completed cycles, in [0, 1); 0 before the first.
+    This is the circular mean over all completed cycles, in [0, 1), or 0 before the first one.
     """
     memory, cosine, sine, _ = _cycles(state, info)
     return memory, (torch.atan2(sine, cosine) / _TURN).remainder(1.0)
@@ -252,9 +252,9 @@ def foot_phase(state: Tensor, info: Fields) -> Update:
     per="foot",
 )
 def foot_phase_lock(state: Tensor, info: Fields) -> Update:
-    """Regularity of each foot's phase in the cycle of the first foot; 1 if it is constant.
+    """Regularity of each foot's phase in the cycle of the first foot, which is 1 if it is constant.
 
-    Length of the mean direction of its phases; 0 before the first completed cycle.
+    This is the length of the mean direction of the phases, or 0 before the first completed cycle.
     """
     memory, cosine, sine, count = _cycles(state, info)
     return memory, torch.hypot(cosine, sine) / count.clamp_min(1.0)

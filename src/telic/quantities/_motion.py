@@ -1,8 +1,8 @@
 """Instantaneous quantities of the torso: position, velocity and orientation.
 
-World axes: x forward, y left, z up. The robot frame has the same axes when the robot is in its
-resting pose. Angles follow the right-hand rule: positive pitch is nose down (leaning forward),
-positive roll is the left side up, positive yaw is turning left.
+The world axes are x forward, y left and z up. The robot frame has the same axes when the robot is
+in its resting pose. Angles follow the right-hand rule: pitch is positive with the nose down
+(leaning forward), roll with the left side up, and yaw when turning left.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TURNS = robot_need("a robot that can turn", lambda robot: robot.root.turns)
 
 
 def position(info: Fields, axis: str) -> Tensor:
-    """Return the torso's position along a world axis in which it can move, (...)."""
+    """Return the torso's position along a world axis in which it can move, shape (...)."""
     return coordinate(info, robot_in(info).root.slide(axis))
 
 
@@ -42,7 +42,7 @@ def velocity(info: Fields, axis: str) -> Tensor:
 
 
 def coordinate(info: Fields, which: Coordinate | None) -> Tensor:
-    """Return a coordinate of the model, or zeros if it does not exist."""
+    """Return a coordinate of the model, or zeros if the model does not have it."""
     qpos = info["qpos"]
     if which is None:
         return torch.zeros_like(qpos[..., 0])
@@ -50,7 +50,7 @@ def coordinate(info: Fields, which: Coordinate | None) -> Tensor:
 
 
 def rate(info: Fields, which: Coordinate | None) -> Tensor:
-    """Return the rate of a coordinate of the model, or zeros if it does not exist."""
+    """Return the rate of a coordinate of the model, or zeros if the model does not have it."""
     qvel = info["qvel"]
     return torch.zeros_like(qvel[..., 0]) if which is None else which.sign * qvel[..., which.dof]
 
@@ -93,7 +93,7 @@ def orientation(info: Fields) -> Tensor:
 
 
 def spin(info: Fields) -> Tensor:
-    """Return the angular velocity in the robot frame, as a gyroscope measures it, (..., 3)."""
+    """Return the angular velocity in the robot frame as measured by a gyroscope, shape (..., 3)."""
     return torch.stack([spin_about(info, axis) for axis in range(3)], -1)
 
 
@@ -112,37 +112,37 @@ def spin_about(info: Fields, axis: int) -> Tensor:
 
 @quantity(unit="m", latex=r"x", need=moves_along("x"))
 def x_position(info: Fields) -> Tensor:
-    """Position of the torso along x, the forward direction."""
+    """Position of the torso along x, which is forward."""
     return position(info, "x")
 
 
 @quantity(unit="m", latex=r"y", need=moves_along("y"))
 def y_position(info: Fields) -> Tensor:
-    """Position of the torso along y, to the left."""
+    """Position of the torso along y, which is to the left."""
     return position(info, "y")
 
 
 @quantity(unit="m/s", latex=r"v_x = \dot x", need=moves_along("x"))
 def forward_velocity(info: Fields) -> Tensor:
-    """Velocity of the torso along world x at the end of the step; backward is negative."""
+    """Velocity of the torso along world x at the end of the step. Backward is negative."""
     return velocity(info, "x")
 
 
 @quantity(unit="m/s", latex=r"v_y = \dot y", need=moves_along("y"))
 def lateral_velocity(info: Fields) -> Tensor:
-    """Velocity of the torso along world y; to the left is positive."""
+    """Velocity of the torso along world y. Left is positive."""
     return velocity(info, "y")
 
 
 @quantity(unit="m/s", latex=r"v_z = \dot z", need=moves_along("z"))
 def vertical_velocity(info: Fields) -> Tensor:
-    """Velocity of the torso along world z; upward is positive."""
+    """Velocity of the torso along world z. Upward is positive."""
     return velocity(info, "z")
 
 
 @quantity(unit="m/s", latex=r"\sqrt{v_x^2 + v_y^2 + v_z^2}", need=TRAVELS)
 def speed(info: Fields) -> Tensor:
-    """Magnitude of the torso's velocity in any direction."""
+    """Magnitude of the torso's velocity."""
     squares = [velocity(info, axis).square() for axis in robot_in(info).root.moves]
     return sum(squares[1:], squares[0]).sqrt()
 
@@ -159,7 +159,7 @@ def horizontal_speed(info: Fields) -> Tensor:
     need=moves_along("x", "y") & turns_about("z"),
 )
 def heading_velocity(info: Fields) -> Tensor:
-    """Horizontal velocity in the direction the robot faces."""
+    """Horizontal velocity in the direction that the robot faces."""
     x, y = direction(info, 0, 0), direction(info, 0, 1)
     along = velocity(info, "x") * x + velocity(info, "y") * y
     return along / torch.hypot(x, y).clamp_min(1e-9)
@@ -173,19 +173,19 @@ GROUND = Need(
 
 @quantity(unit="m", latex=r"z_\text{ground}", need=GROUND)
 def ground_height(info: Fields) -> Tensor:
-    """Height of the ground below the torso relative to the lowest level of its field.
+    """Height of the ground below the torso, relative to the lowest level of the terrain.
 
-    Its change is the height that the robot has climbed.
+    Its change during an episode is the height that the robot has climbed.
     """
     return info["ground_height"]
 
 
 @quantity(unit="m", latex=r"h_\text{step}", need=GROUND)
 def ground_step(info: Fields) -> Tensor:
-    """Obstacle size of the terrain field below the torso; 0 on flat ground.
+    """Size of the obstacles in the terrain below the torso, or 0 on flat ground.
 
-    For stairs it is the step height, for slopes the rise per meter, for rough ground the highest
-    lump.
+    The size is the step height of stairs, the rise per meter of slopes, or the height of the
+    highest bump of rough ground.
     """
     return info["ground_step"]
 
@@ -197,14 +197,14 @@ def height(info: Fields) -> Tensor:
 
 
 def _ground(info: Fields) -> Tensor | float:
-    """Return the height of the ground below the torso; 0 on flat ground."""
+    """Return the height of the ground below the torso, or 0 on flat ground."""
     is_flat = spec_in(info).arguments.get("terrain", "flat") == "flat"
     return 0.0 if is_flat or "ground_height" not in info else info["ground_height"]
 
 
 @quantity(unit="m", latex=r"z - z_\text{rest}", need=moves_along("z"))
 def height_above_start(info: Fields) -> Tensor:
-    """Height of the torso relative to the resting pose, in which episodes start."""
+    """Height of the torso relative to the resting pose in which episodes start."""
     rest = robot_in(info).rest_height
     return position(info, "z") - (0.0 if rest is None else rest)
 
@@ -213,20 +213,20 @@ def height_above_start(info: Fields) -> Tensor:
 def uprightness(info: Fields) -> Tensor:
     """Cosine of the angle between the robot's up direction and the world's.
 
-    1 is upright, 0 is lying, -1 is upside down.
+    The value is 1 if upright, 0 if lying and -1 if upside down.
     """
     return direction(info, 2, 2)
 
 
 @quantity(unit="rad", latex=r"\psi = \operatorname{atan2}(f_y, f_x)", need=turns_about("z"))
 def heading(info: Fields) -> Tensor:
-    """Direction the robot faces seen from above, from +x towards +y (left), in (-pi, pi]."""
+    """Direction the robot faces, seen from above, from +x toward +y (left), in (-pi, pi]."""
     return torch.atan2(direction(info, 0, 1), direction(info, 0, 0))
 
 
 @quantity(unit="rad/s", latex=r"\omega_z^\text{world}", need=turns_about("z"))
 def heading_rate(info: Fields) -> Tensor:
-    """Yaw rate about the world's vertical; turning left is positive."""
+    """Yaw rate about the vertical axis of the world. Turning left is positive."""
     if robot_in(info).root.hinge is not None:
         return spin_about(info, 2)
     parts = [spin_about(info, axis) * direction(info, axis, 2) for axis in range(3)]
@@ -239,9 +239,9 @@ def heading_rate(info: Fields) -> Tensor:
     need=turns_about("y"),
 )
 def pitch(info: Fields) -> Tensor:
-    """Angle about the left axis; nose down (leaning forward) is positive.
+    """Angle about the left axis. Nose down (leaning forward) is positive.
 
-    In (-pi, pi] for robots in the vertical plane, in [-pi/2, pi/2] for free ones.
+    The range is (-pi, pi] for planar robots and [-pi/2, pi/2] for free-floating ones.
     """
     hinge = robot_in(info).root.hinge
     if hinge is not None:
@@ -252,34 +252,34 @@ def pitch(info: Fields) -> Tensor:
 
 @quantity(unit="rad", latex=r"\phi = \operatorname{atan2}(l_z, u_z)", need=turns_about("x"))
 def roll(info: Fields) -> Tensor:
-    """Angle about the forward axis; left side up (tipping to the right) is positive."""
+    """Angle about the forward axis. Left side up (tipping to the right) is positive."""
     return torch.atan2(direction(info, 1, 2), direction(info, 2, 2))
 
 
 @quantity(unit="rad", latex=r"\psi = \operatorname{atan2}(f_y, f_x)", need=turns_about("z"))
 def yaw(info: Fields) -> Tensor:
-    """Angle about the vertical; same as heading."""
+    """Angle about the vertical axis, equal to the heading."""
     return heading.function(info)
 
 
 @quantity(unit="rad/s", latex=r"\omega_x^\text{robot}", need=turns_about("x"))
 def roll_rate(info: Fields) -> Tensor:
-    """Angular velocity about the robot's own forward axis."""
+    """Angular velocity about the robot's forward axis."""
     return spin_about(info, 0)
 
 
 @quantity(unit="rad/s", latex=r"\omega_y^\text{robot}", need=turns_about("y"))
 def pitch_rate(info: Fields) -> Tensor:
-    """Angular velocity about the robot's own left axis.
+    """Angular velocity about the robot's left axis.
 
-    Forward rotation (nose down, as in a front flip) is positive, a backflip is negative.
+    Forward rotation (nose down, as in a front flip) is positive, and a backflip is negative.
     """
     return spin_about(info, 1)
 
 
 @quantity(unit="rad/s", latex=r"\omega_z^\text{robot}", need=turns_about("z"))
 def yaw_rate(info: Fields) -> Tensor:
-    """Angular velocity about the robot's own up axis; to the left is positive."""
+    """Angular velocity about the robot's up axis. Turning left is positive."""
     return spin_about(info, 2)
 
 
@@ -295,7 +295,7 @@ TIP = robot_need("a pole on a cart", lambda robot: robot.tip is not None)
 
 @quantity(unit="rad", latex=r"\theta_k = \sum_{i \le k} q_i", need=POLES, per="pole")
 def pole_angles(info: Fields) -> Tensor:
-    """Angle of each pole from upright, in (-pi, pi]; on a cart, leaning towards +x is positive."""
+    """Angle of each pole from upright, in (-pi, pi]. On a cart, leaning toward +x is positive."""
     relative = torch.stack([coordinate(info, each) for each in robot_in(info).poles], -1)
     return wrap(relative.cumsum(-1))
 
@@ -308,14 +308,14 @@ def pole_angle(info: Fields) -> Tensor:
 
 @quantity(unit="rad/s", latex=r"\dot\theta_k = \sum_{i \le k} \dot q_i", need=POLES, per="pole")
 def pole_rates(info: Fields) -> Tensor:
-    """Angular velocity of each pole in the world."""
+    """Angular velocity of each pole in the world frame."""
     relative = torch.stack([rate(info, each) for each in robot_in(info).poles], -1)
     return relative.cumsum(-1)
 
 
 @quantity(unit="m", latex=r"z_\text{tip}", need=TIP)
 def tip_height(info: Fields) -> Tensor:
-    """Height of the end of the last pole above the world's zero level."""
+    """Height of the end of the last pole above the zero level of the world."""
     tip = robot_in(info).tip
     assert tip is not None  # guaranteed by the quantity's precondition
     body, point = tip
@@ -330,7 +330,7 @@ _ON_GROUND = moves_along("x", "y") & turns_about("z")
 
 @quantity(unit="m/s", latex=r"v_y \cos\psi - v_x \sin\psi", need=_ON_GROUND)
 def sideways_velocity(info: Fields) -> Tensor:
-    """Horizontal velocity to the robot's left; to its right is negative."""
+    """Horizontal velocity to the robot's left. Motion to the right is negative."""
     x, y = direction(info, 0, 0), direction(info, 0, 1)
     aside = velocity(info, "y") * x - velocity(info, "x") * y
     return aside / torch.hypot(x, y).clamp_min(1e-9)
@@ -342,7 +342,7 @@ def sideways_velocity(info: Fields) -> Tensor:
     need=_ON_GROUND & TOLD,
 )
 def command_error(info: Fields) -> Tensor:
-    """Difference between the horizontal velocity in the robot's frame and the command."""
+    """Magnitude of the difference between the commanded and the actual horizontal velocity."""
     ahead = heading_velocity.function(info) - info["command_forward"]
     return torch.hypot(ahead, sideways_velocity.function(info) - info["command_sideways"])
 

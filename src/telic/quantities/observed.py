@@ -14,14 +14,14 @@ ObservedKind = Literal["column", "angle", "distance", "car energy", "tip height"
 
 
 def observed_value(obs: Tensor, kind: str, columns: Sequence[int]) -> Tensor:
-    """Return a value of observations (..., n) by kind.
+    """Return a value of the given kind computed from observations (..., n).
 
     Args:
-        obs: the observations.
-        kind: "column"; "angle" from a cosine and a sine; "distance" between the points given by the
-            first and the second half of the columns; "car energy" from position and velocity in
-            the valley of MountainCar; "tip height" from Acrobot's cosines and sines.
-        columns: columns of the observation.
+        obs: batch of observations.
+        kind: "column", "angle" (from a cosine and a sine), "distance" (between the points in the
+            first and the second half of the columns), "car energy" (from position and velocity in
+            the valley of MountainCar) or "tip height" (from Acrobot's cosines and sines).
+        columns: observation columns to use.
     """
     of = [obs[..., column] for column in columns]
     match kind:

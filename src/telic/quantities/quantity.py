@@ -1,9 +1,9 @@
-"""Measured quantities, which are named and documented functions of an environment's info.
+"""Measured quantities: named, documented functions of an environment's info.
 
 An *instantaneous* quantity is a pure function of the current step and supports any leading
-dimensions: a step's info (N, ...), or a recording (T, ...) or (T, N, ...). An *accumulated*
-quantity is defined once, as an update of a memory; a reward evaluates it step by step (`start`,
-`update`), and `over` evaluates it on a whole recording.
+dimensions: (N, ...) for the info of a step, (T, ...) or (T, N, ...) for a recording. An
+*accumulated* quantity is defined as an update of a memory. A reward evaluates it step by step with
+`start` and `update`, and `over` evaluates it on a whole recording.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from telic.errors import UnknownName, UsageError
 Fields = Mapping[str, Tensor]
 Width = int | Callable[[EnvSpec], int]
 Update = tuple[Tensor, Tensor]
-"""memory and value after the next step"""
+"""function that returns the memory and the value after the next step"""
 
 _registry: dict[str, Quantity] = {}
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType(_registry)
-"""every quantity by name; filled on import of the package, read-only for others"""
+"""all quantities by name, which are registered when the package is imported"""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Precondition of an environment for a quantity."""
+    """Precondition that an environment must satisfy to provide a quantity."""
 
     words: str
     test: Callable[[EnvSpec], bool]
@@ -44,7 +44,7 @@ class Need:
 
 
 class NotRecorded(UnknownName, KeyError):
-    """Raised if a recording lacks a field that a quantity needs. Also a KeyError."""
+    """Raised if a recording lacks a field that a quantity needs. Subclasses KeyError."""
 
     def __init__(self, name: str, known: list[str]) -> None:
         super().__init__("recorded column", name, known)
@@ -75,7 +75,7 @@ class Recording(Fields):
 
 
 class _Moment(Recording):
-    """Time step of a recording. `columns` are split into time steps once for all steps."""
+    """One time step of a recording. `columns` are split into time steps once for all steps."""
 
     def __init__(
         self, fields: Fields, spec: EnvSpec, time: int, columns: dict[str, tuple[Tensor, ...]]
@@ -92,10 +92,10 @@ class _Moment(Recording):
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Measured quantity, which is called with an info or a recording.
+    """Measured quantity, called with the info of a step or a recording.
 
-    The memory of an accumulated quantity is a float tensor (N, width), all zeros at the start of an
-    episode, so a reward can declare it as `memory = {"turned": pitch_turns.memory()}` and use it:
+    The memory of an accumulated quantity is a float tensor (N, width) that is zero when an episode
+    starts. A reward declares it as `memory = {"turned": pitch_turns.memory()}` and updates it:
 
         self.turned, turns = pitch_turns.update(self.turned, info)
 
@@ -106,21 +106,21 @@ class Quantity:
     name: str
     unit: str
     formula: str
-    """description: the function's docstring"""
+    """description, which is the docstring of the function"""
     latex: str
     need: Need
     function: Callable[..., Any]
     per: str | None = None
-    """meaning of the value's last axis ("foot"); None for one number per environment"""
+    """meaning of the last axis of the value, e.g. "foot", or None for one number per environment"""
     width: Width | None = None
-    """size of the memory per environment; None for an instantaneous quantity"""
+    """size of the memory per environment, or None for an instantaneous quantity"""
 
     def __repr__(self) -> str:
         return f"quantities.{self.name}"
 
     @property
     def kind(self) -> Literal["instant", "accumulated"]:
-        """Return whether the quantity is instantaneous or accumulated."""
+        """Return "instantaneous" or "accumulated"."""
         return "instant" if self.width is None else "accumulated"
 
     @property
@@ -134,12 +134,12 @@ class Quantity:
         return self.need.test(spec)
 
     def require(self, info: Fields) -> EnvSpec:
-        """Return the environment of an info. Raises UsageError if it lacks this quantity."""
+        """Return the environment of an info, or raise UsageError if it lacks this quantity."""
         spec = getattr(info, "spec", None)
         if spec is None:
             raise UsageError(
-                f'Cannot measure "{self.name}": the environment of the values is not known.',
-                hint="Pass a step's info, or Recording(fields, env.spec).",
+                f'Cannot measure "{self.name}": the values do not name their environment.',
+                hint="Pass the info of a step, or Recording(fields, env.spec).",
             )
         if not self.need.test(spec):
             names = [each.name for each in QUANTITIES.values() if each.available(spec)]
@@ -150,7 +150,7 @@ class Quantity:
         return spec
 
     def __call__(self, info: Fields, *args: Any, **kwargs: Any) -> Tensor:
-        """Return the value: (N,) for a step's info, or with the leading axes of a recording."""
+        """Return the value, (N,) for the info of a step or with the leading axes of a recording."""
         if self.width is not None:
             raise UsageError(
                 f'"{self.name}" accumulates over the episode, not over a single step.',
@@ -190,7 +190,7 @@ class Quantity:
         return self.function(state, info)
 
     def over(self, recording: Fields) -> Tensor:
-        """Return the value at every step of a recording, (T, ...), by folding `update` over it."""
+        """Return the value at every step of a recording, (T, ...), by calling `update` for each."""
         spec = self.require(recording)
         any_field = recording["qpos" if "qpos" in recording else "action"]
         state = any_field.new_zeros((*any_field.shape[1:-1], len(self.memory(spec))))
@@ -207,7 +207,7 @@ def quantity(
 ) -> Callable[[Callable[..., Any]], Quantity]:
     """Register a function as a quantity, with its docstring as the description.
 
-    Without `width` the function is instantaneous, info -> value; with it, it updates a memory of
+    A function without `width` is instantaneous, info -> value. With `width`, it updates a memory of
     that size, (memory, info) -> (memory, value).
     """
 
@@ -220,38 +220,38 @@ def quantity(
 
 
 def spec_in(info: Fields) -> EnvSpec:
-    """Return the environment of an info that is known to have one."""
+    """Return the environment of an info that must have one."""
     return info.spec  # type: ignore[attr-defined]
 
 
 def robot_in(info: Fields) -> Robot:
-    """Return the robot of an info that is known to have one."""
+    """Return the robot of an info that must have one."""
     return info.spec.robot  # type: ignore[attr-defined]
 
 
 def time_step(info: Fields) -> float:
-    """Return the simulated seconds per step of an info that is known to have a time step."""
+    """Return the simulated seconds per step of an info that must have a time step."""
     return info.spec.dt_s  # type: ignore[attr-defined]
 
 
 def num_feet(spec: EnvSpec) -> int:
-    """Return the number of feet."""
+    """Return the number of feet of the robot."""
     return len(spec.robot.feet) if spec.robot else 0
 
 
 def robot_need(words: str, test: Callable[[Robot], object]) -> Need:
-    """Create the precondition that the robot satisfies a test."""
+    """Return the precondition that the robot satisfies a test."""
     return Need(words, lambda spec: spec.robot is not None and bool(test(spec.robot)))
 
 
 def moves_along(*axes: str) -> Need:
-    """Create the precondition that the torso can move along these world axes."""
+    """Return the precondition that the torso can move along the given world axes."""
     words = f"a robot that moves along {' and '.join(axes)}"
     return robot_need(words, lambda robot: set(axes) <= set(robot.root.moves))
 
 
 def turns_about(axis: str) -> Need:
-    """Create the precondition that the torso can rotate about this axis."""
+    """Return the precondition that the torso can rotate about the given axis."""
     return robot_need(f"a robot that turns about {axis}", lambda robot: axis in robot.root.turns)
 
 

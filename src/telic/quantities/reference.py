@@ -17,7 +17,7 @@ class QuantityDescription(Record):
     """Description of one quantity for a person or a language model."""
 
     name: str
-    usage: str = Field(description="expression that computes it")
+    usage: str = Field(description="Python expression that computes the quantity")
     unit: str
     kind: Literal["instant", "accumulated"]
     shape: str = Field(description="shape of the value for N environments")
@@ -25,7 +25,7 @@ class QuantityDescription(Record):
     latex: str
     memory: int | None = Field(
         default=None,
-        description="memory size of an accumulated one; None if it depends on the robot",
+        description="memory size of an accumulated quantity, or None if it depends on the robot",
     )
 
 
@@ -55,7 +55,7 @@ def describe_one(quantity: Quantity, spec: EnvSpec | None = None) -> QuantityDes
 
 
 def ordered_quantities() -> list[Quantity]:
-    """Return all quantities in the order torso, bodies, episode, gait."""
+    """Return all quantities in order of torso, bodies, episode and gait."""
     return sorted(
         QUANTITIES.values(),
         key=lambda each: _ORDER.index(each.function.__module__.rpartition(".")[2]),
@@ -63,7 +63,7 @@ def ordered_quantities() -> list[Quantity]:
 
 
 def describe_quantities(spec: EnvSpec | None = None) -> list[QuantityDescription]:
-    """Describe all quantities, or those of one environment, in the order of the docs page."""
+    """Describe all quantities, or those of one environment, in the order of the documentation."""
     return [
         describe_one(each, spec)
         for each in ordered_quantities()
@@ -72,7 +72,7 @@ def describe_quantities(spec: EnvSpec | None = None) -> list[QuantityDescription
 
 
 def environment_page(env: str | EnvSpec) -> str:
-    """Return a Markdown page of an environment and its quantities, as used by reward authors."""
+    """Return a Markdown page that describes an environment and its quantities to reward authors."""
     spec = describe_environment(env) if isinstance(env, str) else env
     lines = ["## Quantities", "", "| use | unit | value | in words |", "|---|---|---|---|"]
     lines += [

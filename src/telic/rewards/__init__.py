@@ -1,1 +1,1 @@
-"""Reward interface, with loading, execution, probing and a library of reward terms."""
+"""Reward functions: interface, loading, execution, probing, and a library of reward terms."""

@@ -1,8 +1,8 @@
 """Run a reward on N environments with a batched call, `torch.vmap`, or a loop.
 
 The execution mode is chosen on recorded transitions. A single batched call is used if its results
-equal those of a separate call per environment. Otherwise the reward is assumed to be written for
-one environment: it runs under `torch.vmap` if the results are the same, else in a loop with one
+equal those of separate calls per environment. Otherwise the reward is assumed to be written for a
+single environment: it runs under `torch.vmap` if the results are equal, or else in a loop with one
 instance per environment, which is recreated at the start of every episode.
 """
 
@@ -35,7 +35,7 @@ from telic.rewards.recording import TransitionRecording
 
 Mode = Literal["batched", "vmap", "looped", "environment"]
 _ROUNDING = 1e-4
-"""tolerance for float32 sums computed in a different order"""
+"""tolerance for sums of float32 values in a different order"""
 _EQUAL = 1e-5
 _MEASURED_ENVS, _MEASURED_STEPS, _PASSES = 64, 8, 4
 # Typed as Any so that their elements are not of unknown type; used at every step.
@@ -48,7 +48,7 @@ _vmap: Any = torch.vmap
 
 
 def _unpack(result: Any, code: RewardCode) -> tuple[Any, dict[str, Any]]:
-    """Unpack a result into total and terms. Raises RewardError for anything else."""
+    """Split a result into the total and the terms, or raise RewardError if it is malformed."""
     if isinstance(result, _ROW) and len(result) == 2 and isinstance(result[1], _DICT):
         return result[0], result[1]
     got = type(result).__name__
@@ -62,11 +62,11 @@ def _unpack(result: Any, code: RewardCode) -> tuple[Any, dict[str, Any]]:
 
 def _sizes(obs: Tensor, action: Tensor) -> str:
     width = action.shape[-1] if action.ndim > 1 else 1
-    return f"obs has {obs.shape[-1]} entries and action {width}."
+    return f"obs has {obs.shape[-1]} columns and action has {width}."
 
 
 def private_schema(schema: InfoSchema) -> InfoSchema:
-    """Return a copy of a schema that foreign code can safely modify."""
+    """Return a copy of a schema that untrusted code can safely modify."""
     return dataclasses.replace(
         schema,
         meanings=dict(schema.meanings),
@@ -76,14 +76,14 @@ def private_schema(schema: InfoSchema) -> InfoSchema:
 
 
 def lend(info: Info, schema: InfoSchema) -> Info:
-    """Return an info with copied values, so that writes by foreign code have no effect."""
+    """Return an info with copied values, so that changes by untrusted code have no effect."""
     lent = info.slice(slice(None))
     lent.schema = schema
     return lent
 
 
 class BatchedRunner:
-    """Runner that calls the reward once per step on all environments and holds its memory."""
+    """Call the reward once per step on all environments, and keep its memory."""
 
     def __init__(
         self, code: RewardCode, weights: Mapping[str, float], num_envs: int, device: Device
@@ -104,7 +104,7 @@ class BatchedRunner:
 
     @property
     def memory(self) -> dict[str, Tensor]:
-        """The declared memory by name, as live tensors instead of copies."""
+        """The declared memory by name, as the tensors in use rather than copies."""
         return self._owner.memory if self._initial else {}
 
     @memory.setter
@@ -183,7 +183,7 @@ class BatchedRunner:
 
 
 class VmapRunner:
-    """Runner that maps a stateless reward over all environments, in float64 like the loop."""
+    """Map a stateless reward over all environments, in float64 like the loop."""
 
     def __init__(self, code: RewardCode, weights: Mapping[str, float]) -> None:
         self._code, self._call = code, code.create(weights).call
@@ -208,9 +208,9 @@ class VmapRunner:
 
 
 class LoopedRunner:
-    """Runner that calls one instance per environment with NumPy rows and Python numbers.
+    """Call one instance per environment with NumPy rows and Python numbers.
 
-    Instances are recreated at every episode, as if each environment ran in a separate process.
+    Instances are recreated in every episode, as if each environment ran in a separate process.
     """
 
     def __init__(
@@ -268,18 +268,18 @@ class LoopedRunner:
 
 
 def _rows(batch: Tensor) -> np.ndarray:
-    """Return a float64 copy of a batch, (N, ...), that foreign code may modify."""
+    """Return a float64 copy of a batch, (N, ...), that untrusted code may modify."""
     return batch.detach().to("cpu", torch.float64, copy=True).numpy()
 
 
 class RowInfo(Mapping[str, Any]):
-    """Info of one environment, with copied numbers and arrays."""
+    """Info of a single environment, with copied numbers and arrays."""
 
     __offered__: ClassVar[str] = "info"
     __slots__ = ("_columns", "_info", "_row")
 
     def __init__(self, info: Info, columns: dict[str, Any], row: int) -> None:
-        """Create a view of one row. `columns` are converted lazily and shared by all rows."""
+        """Create a view of one row. `columns` are converted on first use and shared by all rows."""
         self._info, self._columns, self._row = info, columns, row
 
     def __getitem__(self, name: str) -> Any:
@@ -305,14 +305,14 @@ Runner = BatchedRunner | VmapRunner | LoopedRunner
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """Rewards for a recording of T steps in N environments."""
+    """Rewards of a recording of T steps in N environments."""
 
     total: Tensor  # (T, N) float32
     terms: dict[str, Tensor]  # each (T, N) float32, zero in steps that did not return the term
     returned: dict[str, int]  # number of steps in which each term was returned
 
     def term(self, name: str) -> Tensor:
-        """Return the values of a term, or the total for ""."""
+        """Return the values of a term, or the total if `name` is empty."""
         return self.terms.get(name, torch.zeros_like(self.total)) if name else self.total
 
 
@@ -346,15 +346,15 @@ def side_by_side(parts: list[ReplayResult]) -> ReplayResult:
     )
 
 
-class Difference(NamedTuple):
-    """First position at which two results differ."""
+class Mismatch(NamedTuple):
+    """First position at which two reward results differ."""
 
     term: str  # "" for the total
     first: float
     second: float
 
 
-def difference(first: ReplayResult, second: ReplayResult, tolerance: float) -> Difference | None:
+def difference(first: ReplayResult, second: ReplayResult, tolerance: float) -> Mismatch | None:
     """Return the first difference between two results beyond rounding, or None if equal."""
     for name in (*first.terms, *(second.terms.keys() - first.terms.keys()), ""):
         one, other = first.term(name), second.term(name)
@@ -364,12 +364,12 @@ def difference(first: ReplayResult, second: ReplayResult, tolerance: float) -> D
         )
         if not close.all():
             step, row = integers((~close).nonzero()[0])
-            return Difference(name, one[step, row].item(), other[step, row].item())
+            return Mismatch(name, one[step, row].item(), other[step, row].item())
     return None
 
 
 def microseconds(create: Callable[[int], Runner], recording: TransitionRecording) -> float:
-    """Measure the cost per environment step with 64 environments running together."""
+    """Measure the cost per environment step in microseconds, with 64 environments."""
     index = torch.arange(_MEASURED_ENVS, device=recording.device) % recording.num_envs
     wide = [each.map(lambda x: x[index]) for each in recording.transitions[:_MEASURED_STEPS]]
     runner, best = create(_MEASURED_ENVS), float("inf")
@@ -388,26 +388,26 @@ def microseconds(create: Callable[[int], Runner], recording: TransitionRecording
 
 @dataclass(frozen=True, slots=True)
 class RunnerChoice:
-    """Execution mode of a reward, with the measurements that determined it."""
+    """Execution mode of a reward, with the measurements on which the choice is based."""
 
     mode: Mode
     term_names: tuple[str, ...]
     is_stateful: bool = False
-    """whether it keeps state outside its memory, which checkpoints do not include"""
+    """whether the reward keeps state outside its memory, which checkpoints do not include"""
     findings: tuple[RewardFinding, ...] = ()
     microseconds: float | None = None
-    """per environment step with 64 environments; None if nothing is computed"""
+    """cost per environment step with 64 environments, or None for the environment's reward"""
     result: ReplayResult | None = None
 
 
 class BrokenRule(RewardError):
-    """Raised if a batched reward violates a batching rule, which other modes would hide."""
+    """Raised if a batched reward breaks a rule of batching, which other modes would hide."""
 
 
 def choose_runner(
     code: RewardCode, weights: Mapping[str, float], recording: TransitionRecording
 ) -> RunnerChoice:
-    """Return the execution mode of a reward. Raises RewardError if it cannot run."""
+    """Return the execution mode of a reward, or raise RewardError if the reward cannot run."""
     try:
         return _try_batched(code, weights, recording)
     except RewardError as error:
@@ -425,7 +425,7 @@ def choose_runner(
 def _try_batched(
     code: RewardCode, weights: Mapping[str, float], recording: TransitionRecording
 ) -> RunnerChoice:
-    """Run the reward once per step. Raises BrokenRule for mixed environments or hidden state."""
+    """Try a single call per step. Raises BrokenRule if it mixes environments or hides state."""
     count, device = recording.num_envs, recording.device
 
     def batched(num_envs: int = count) -> BatchedRunner:
@@ -473,7 +473,7 @@ def _try_batched(
 def _try_single(
     code: RewardCode, weights: Mapping[str, float], recording: TransitionRecording
 ) -> RunnerChoice:
-    """Run the reward once per environment, or with `torch.vmap` if the results are equal."""
+    """Choose between `torch.vmap`, if its results are equal, and one call per environment."""
     count, device = recording.num_envs, recording.device
     result = replay(LoopedRunner(code, weights, count, device), recording)
     again = replay(LoopedRunner(code, weights, count, device), recording)

@@ -31,27 +31,27 @@ _STAGES = [
     {"name": STAGE, "description": "paid at every step for each completed phase", "latex": "k"},
     {"name": FINISH, "description": "paid once per completed phase", "latex": r"[\text{done}]"},
 ]
-"""the two terms shared by all sequences"""
+"""terms that all sequences have in common"""
 
 
 class Phase(NamedTuple):
-    """Phase of a sequence, whose terms count while it is active."""
+    """Phase of a sequence, whose terms are paid while it is active."""
 
     name: str
     terms: Mapping[str, Term]
     until: tuple[Tensor, ...] = ()
-    """conditions that must hold simultaneously before the next phase begins; empty for the last"""
+    """conditions that must hold together before the next phase begins, empty for the last phase"""
     seconds: float = 0.0
-    """total time for which they must have held"""
+    """total time for which the conditions must have held"""
 
 
 class ComposedReward(RewardFunction):
-    """Base class for rewards that consist of terms, which subclasses list.
+    """Base class for rewards that consist of terms, which subclasses define.
 
-        weights     one number per term
-        terms       {name: term}; terms of `telic.rewards.terms`
-        phases      of a sequence; a phase's terms pay while it is active, later phases pay more
-        memory      state of the terms, by name; names of phase 2 end with "_2"
+        weights     dict with one number per term
+        terms       dict of terms from `telic.rewards.terms`
+        phases      phases of a sequence, whose terms are paid while a phase is active
+        memory      state of the terms by name, where names of phase 2 end with "_2"
 
     The reward's formula is the weighted sum of the terms' formulas.
     """
@@ -81,7 +81,7 @@ class ComposedReward(RewardFunction):
 
     @cached_property
     def _programs(self) -> tuple[Program, ...]:
-        """Programs for the phases and, last, for the terms, compiled at the first step."""
+        """Compiled programs for each phase, followed by the one for the terms outside of phases."""
         ends = [cast("tuple[Term, ...]", each.until) for each in self.phases[:-1]] + [()]
         own = [(*each.terms.values(), *end) for each, end in zip(self.phases, ends, strict=False)]
         return tuple(map(Program, [*own, self.terms.values()]))
@@ -89,7 +89,7 @@ class ComposedReward(RewardFunction):
     def compute(
         self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the weighted sum of the terms, and each weighted term."""
+        """Return the weighted sum of the terms, and the weighted terms by name."""
         phase = self.memory["phase"] if self.phases else None
         step = StepView(action, next_obs, info, self.memory, phase=phase)
         paid = self._sequence(step) if self.phases else {}
@@ -98,7 +98,7 @@ class ComposedReward(RewardFunction):
         return cast("Tensor", sum(paid.values())), paid
 
     def _sequence(self, step: StepView) -> dict[str, Tensor]:
-        """Return the terms of the phases, and advance to the next phase where one is complete."""
+        """Return the terms of the phases, and advance where a phase is complete."""
         memory, dt = self.memory, step.dt
         phase: Tensor = memory["phase"]
         paid: dict[str, Tensor] = {}
@@ -139,7 +139,7 @@ def _about(name: str, term: Term) -> dict[str, str]:
 
 
 def _factor(latex: str) -> str:
-    """Return a formula as a factor, in parentheses if it is negative or a sum."""
+    """Return a formula as a factor, with parentheses if it is negative or a sum."""
     if latex.startswith("("):
         return latex
     is_sum = latex.startswith(("-", r"\pm")) or " - " in latex or " + " in latex

@@ -1,4 +1,4 @@
-"""Run foreign judges and rewards in confined workers."""
+"""Run untrusted judges and rewards in confined worker processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run_confined(
 ) -> dict[str, Any]:
     """Return the result of a module's `run` in a worker that may write only to `folder`.
 
-    The worker may read `readable` and the models of the environments.
+    The worker may also read `readable` and the model files of the environments.
     """
     folder.mkdir(parents=True, exist_ok=True)
     access = [env_access(*each) for each in environments]

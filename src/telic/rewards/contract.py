@@ -1,4 +1,4 @@
-"""Reward interface: the base class with its episode memory, and description records."""
+"""Reward interface: the base class with its episode memory, and records that describe a reward."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Device = torch.device | str
 
 
 class RewardFunction:
-    """Base class for rewards, which compute the rewards of N environments in `compute`.
+    """Base class for rewards. `compute` returns the rewards of N environments.
 
-    Optional class attributes:
+    Class attributes, all optional:
 
-        weights      named tunable numbers; read them as self.weights["speed"]
-        memory       named values that persist for one episode, read and replaced by compute as
+        weights      tunable numbers by name, available as self.weights["speed"]
+        memory       values by name that persist for an episode; compute reads and replaces them as
                      self.memory["turns"]. A number is the initial value of a tensor (N,), a
-                     tuple of floats that of (N, k); ints such as (3,) are a shape: zeros (N, 3)
-        memory_to    networks that observe the memory besides the observation: "critic", "actor"
-                     (both), or names such as ("turns",) for the policy; the critic sees all
-        phase_hz     frequency of a phase variable that the policy observes, for gaits
-        terms        {name: description}
-        latex        the formula
+                     tuple of floats that of (N, k). A tuple of ints is a shape of zeros.
+        memory_to    networks that observe the memory in addition to the observation: "critic",
+                     "actor" (both), or the names that the policy observes, such as ("turns",)
+        phase_hz     frequency of a phase variable that the policy observes, e.g. for gaits
+        terms        dict of descriptions by term
+        latex        formula in LaTeX
         description  one or two sentences
     """
 
@@ -43,7 +43,7 @@ class RewardFunction:
     latex: str = ""
     description: str = ""
     _initial_memory: dict[str, Tensor] = cast("dict[str, Tensor]", MappingProxyType({}))
-    """set by the trainer together with `memory`"""
+    """buffer that the trainer sets together with `memory`"""
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
         """Copy the weights to each instance, even if a subclass does not call super().__init__."""
@@ -54,7 +54,7 @@ class RewardFunction:
     def compute(
         self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info
     ) -> tuple[Any, dict[str, Any]]:
-        """Return the total (N,) and its terms, each (N,), which sum to the total.
+        """Return the total, shape (N,), and its terms, which sum to the total.
 
         Args:
             obs: (N, obs_dim) float32, the policy's observation.

@@ -1,7 +1,7 @@
 """Load rewards from a file, text or example name, and explain errors in their code.
 
-`RewardCode` holds the source text of a reward. It creates instances, provides the facts that
-messages need, and converts exceptions inside it to errors with a line, a cause and a hint.
+`RewardCode` holds the source text of a reward. It creates instances, provides information for
+messages, and converts exceptions raised by the code to errors with a line, a cause and a hint.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from telic.storage.reading import read_text
 _LONGEST = 200_000
 Call = Callable[[Any, Any, Any, Any], Any]
 """(obs, action, next_obs, info) -> (total, terms)"""
-_NO_FLOAT = "Values have one number per environment, shape (N,): remove float(...) and .item()."
+_NO_FLOAT = "Values have shape (N,), one number per environment: remove float(...) and .item()."
 _MISTAKES = {
     "only one element tensors can be converted": _NO_FLOAT,
     "cannot be converted to Scalar": _NO_FLOAT,
@@ -43,20 +43,20 @@ _MISTAKES = {
     "torch.where(condition, a, b) instead "
     "of if, & instead of and, torch.maximum "
     "for max.",
-    "must match the size of tensor": "Shapes (N,) and (N, k) are combined: reduce one with "
+    "must match the size of tensor": "Shapes (N,) and (N, k) do not match: reduce one with "
     ".sum(-1), or add a dimension with [:, None].",
     "truth value of an array": "Compare single numbers: use np.any(...) or np.all(...).",
     "division by zero": "Guard the division, e.g. x / max(y, 1e-6).",
 }
-"""hints by a substring of Python's or torch's message"""
+"""hints by part of the message of Python or torch"""
 _BATCHED = re.compile(
     r"\btorch\b|\[:,|\[\.\.\.,|\b(?:dim|keepdim)=|^\s+(?:memory|weights)\s*[=:]", re.MULTILINE
 )
-"""patterns that indicate code for a batch of environments"""
+"""patterns that indicate code written for a batch of environments"""
 
 
 class Instance(NamedTuple):
-    """Reward instance, with the function to call and the object that holds its state."""
+    """Instance of a reward, with the function to call and the object that holds its state."""
 
     call: Call
     owner: Any
@@ -66,7 +66,7 @@ class RewardCode:
     """Source of a reward module, which is executed once to find its class or function."""
 
     def __init__(self, text: str, label: str, *, trusted: bool = False) -> None:
-        """Check and execute a text. `trusted` runs it as ordinary Python without the check."""
+        """Check and execute a text. With `trusted`, run it as ordinary Python without the check."""
         text = without_own_imports(text)
         self.text, self.label, self.filename = text, label, f"<{label}>"
         self.notes: list[RewardFinding] = []
@@ -92,7 +92,7 @@ class RewardCode:
         return scope
 
     def _choose(self) -> str:
-        """Return the name of the reward, which is the last class in the text or else reward_fn."""
+        """Return the name of the reward: the last class in the text, or else `reward_fn`."""
         own = {k: v for k, v in self._execute().items() if self._names.get(k) is not v}
         imported = {
             alias.asname or alias.name.partition(".")[0]
@@ -121,7 +121,7 @@ class RewardCode:
         return found[-1]
 
     def create(self, weights: Mapping[str, float]) -> Instance:
-        """Execute the text again, so that closures, globals and classes are not shared."""
+        """Execute the text again, so that instances do not share closures, globals or classes."""
         owner = self._execute()[self.name]
         if isinstance(owner, type):
             owner = _construct(owner, weights)
@@ -152,7 +152,7 @@ class RewardCode:
         return lines[number - 1].strip() if number and number <= len(lines) else ""
 
     def place(self, line: int | None) -> str:
-        """Return a location as shown in messages, e.g. reward.py line 12."""
+        """Return a location as shown in messages, e.g. "reward.py line 12"."""
         return self.label if line is None else f"{self.label} line {line}"
 
     def wrong_term(
@@ -165,13 +165,13 @@ class RewardCode:
 
     @cached_property
     def strings(self) -> frozenset[str]:
-        """All string constants, which include the names of info values."""
+        """All string constants in the code, including the names of info values."""
         constants = (node for node in ast.walk(self.tree) if isinstance(node, ast.Constant))
         return frozenset(each.value for each in constants if isinstance(each.value, str))
 
     @cached_property
     def is_batched(self) -> bool:
-        """True if the code shows signs of being written for a batch of environments."""
+        """True if the code appears to be written for a batch of environments."""
         return _BATCHED.search(self.text) is not None
 
     def term_line(self, name: str) -> int | None:
@@ -184,7 +184,7 @@ class RewardCode:
 
     @cached_property
     def kept_names(self) -> dict[str, int]:
-        """Return the names assigned at run time that are not memory, each with a line."""
+        """Return attributes outside of memory that are assigned at run time, each with a line."""
         kept: dict[str, int] = {}
         for function in ast.walk(self.tree):
             if not isinstance(function, ast.FunctionDef) or function.name == "__init__":
@@ -201,7 +201,7 @@ class RewardCode:
         return kept
 
     def describe(self, owner: object) -> RewardSpec:
-        """Return a reward's specification as declared or from its docstring."""
+        """Return a reward's specification, as declared or derived from its docstring."""
         weights: Mapping[str, float] = getattr(owner, "weights", None) or {}
         described = isinstance(owner, RewardFunction)
         declared = owner.described_terms() if described else getattr(owner, "terms", None)
@@ -226,7 +226,7 @@ class RewardCode:
         info_names: Iterable[str] = (),
         sizes: str | None = None,
     ) -> RewardError:
-        """Convert an exception inside the reward to the error to show."""
+        """Convert an exception raised by the reward to an error with a line, a cause and a hint."""
         if isinstance(error, RewardError) and error.line is not None:
             return error
         line, trace = None, error.__traceback__
@@ -253,7 +253,7 @@ class RewardCode:
 
 
 def _construct(kind: Any, weights: Mapping[str, float]) -> Any:
-    """Create an instance, with weights set before its __init__ reads them."""
+    """Create an instance, with weights set before `__init__` reads them."""
     needed = [
         each.name
         for each in list(inspect.signature(kind.__init__).parameters.values())[1:]
@@ -274,7 +274,7 @@ def _construct(kind: Any, weights: Mapping[str, float]) -> Any:
 
 
 def _declared_terms(declared: Any) -> list[TermSpec]:
-    """Parse terms declared as {name: text}, or as a list of names, pairs or dictionaries."""
+    """Parse terms declared as a dictionary, or as a list of names, pairs or dictionaries."""
     if is_mapping(declared):
         declared = [
             {"name": name, **value} if is_mapping(value) else (name, value)
@@ -296,11 +296,11 @@ def _declared_terms(declared: Any) -> list[TermSpec]:
 
 
 def read_code(source: object, *, trusted: bool = False, label: str | None = None) -> RewardCode:
-    """Return the code of a reward given by path, example name or text.
+    """Return the code of a reward, given its path, example name or text.
 
     Raises:
         RewardError: the source is missing, not Python, or defines no reward.
-        RefusedCode: the source uses something that foreign code may not.
+        RefusedCode: the source uses a feature that is not allowed in untrusted code.
     """
     if not isinstance(source, str | Path):
         raise RewardError(
@@ -326,7 +326,7 @@ def read_code(source: object, *, trusted: bool = False, label: str | None = None
                 line=error.lineno,
             ) from None
         except (RecursionError, MemoryError) as error:
-            raise RewardError(f"{label} is nested too deeply to be read.") from error
+            raise RewardError(f"{label} is nested too deeply.") from error
 
 
 def _read(source: str | Path) -> tuple[str, str]:
@@ -355,7 +355,7 @@ def _read(source: str | Path) -> tuple[str, str]:
 def without_own_imports(text: str) -> str:
     """Remove imports of RewardFunction, which is predefined, from a text.
 
-    The class has different import paths in other systems; files written for one run unchanged.
+    The class has other import paths in other systems, so files written for them run unchanged.
     """
     if len(text) > _LONGEST:
         return text  # the allow-list rejects oversized texts before they are parsed
@@ -371,7 +371,7 @@ def without_own_imports(text: str) -> str:
 
 
 def _trusted_names() -> dict[str, Any]:
-    """Return the predefined names. Trusted code may import anything else."""
+    """Return the predefined names of trusted code, which may also import any module."""
     return {
         "__name__": "reward",
         "np": numpy,
@@ -385,7 +385,7 @@ def _trusted_names() -> dict[str, Any]:
 
 
 def provided_names() -> dict[str, Any]:
-    """Return the read-only telic functions and classes available to foreign code."""
+    """Return the telic functions and classes that untrusted code may use, as read-only objects."""
     measured = {
         name: value
         for name, value in vars(quantities).items()
@@ -401,5 +401,5 @@ def unknown_info(name: str, known: Iterable[str]) -> tuple[str, str]:
     near = closest(name, known)
     nearest = f"Closest: {', '.join(near)}. " if near else ""
     if name in ("mj_data", "mj_model"):
-        nearest = 'The simulator is not available; its fields are, e.g. info["qpos"]. '
+        nearest = 'The simulator itself is not available, but its fields are, e.g. info["qpos"]. '
     return f'no info named "{name}"', f"{nearest}Available: {', '.join(known)}."

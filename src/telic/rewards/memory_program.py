@@ -1,8 +1,8 @@
-"""Export the part of a reward's memory that a policy observes, to run without telic.
+"""Export the part of a reward's memory that a policy observes, so that it runs without telic.
 
-Rewards are foreign code, so they are traced in a confined worker. One memory update becomes a list
-of array operations, which a bundle's `run_policy.py` runs with numpy. Operations that the observed
-names do not depend on are removed. The result must reproduce the memory on recorded steps.
+Rewards are untrusted code, so they are traced in a confined worker. A memory update becomes a list
+of array operations, which `run_policy.py` in a bundle runs with NumPy. Operations that the observed
+names do not depend on are removed. The program must reproduce the memory on recorded steps.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _CLOSE = 1e-4
 
 
 class MemoryProgram(Record):
-    """Update of a reward's memory, which `telic.training.export.run_policy` executes."""
+    """Update of a reward's memory, executed by `telic.training.export.run_policy`."""
 
     memory: dict[str, list[Any]]
-    """initial row of each observed name and of its dependencies"""
+    """initial row of each observed name and its dependencies"""
     seen: dict[str, int]
-    """size of each name, in the order of the policy's input; negative sizes are masked with 0"""
+    """size of each name, in the order of the policy's input. Negative sizes are masked with 0."""
     inputs: dict[str, str]
-    """source of each input node: a name of the memory, obs, action, next_obs or an info"""
+    """source of each input node: a name of the memory, obs, action, next_obs or an info value"""
     constants: dict[str, list[Any] | float | bool]
     steps: tuple[tuple[str, str, list[Any], dict[str, Any]], ...] = Field(
-        description="node, operation, arguments and options; a node is {'node': name}"
+        description="operations, each as node, function, arguments and options"
     )
     results: dict[str, str]
     """node that holds each name of the memory after the step"""
@@ -54,9 +54,9 @@ class MemoryProgram(Record):
 def memory_program(
     reward: str, env: str, env_args: dict[str, Any], player: Callable[[dict[str, Any]], Any]
 ) -> MemoryProgram:
-    """Trace the memory update of a reward's text. Raises TelicError if it cannot be exported.
+    """Trace the memory update of a reward given as text, or raise TelicError if that is impossible.
 
-    `player` creates the exported update, which must reproduce the reward's memory.
+    The update is run by `player` and must reproduce the reward's memory.
     """
     payload = {"reward": reward, "env": env, "env_args": env_args}
     with tempfile.TemporaryDirectory() as folder:
@@ -71,12 +71,12 @@ def memory_program(
         playing.follow({name: np.array(value) for name, value in row["given"].items()})
         off = np.abs(playing.seen() - np.array(row["seen"])).max()
         if not off <= _CLOSE * max(1.0, float(np.abs(row["seen"]).max())):
-            raise TelicError(f"The exported memory update deviates from the reward by {off:.2g}")
+            raise TelicError(f"The exported memory update differs from the reward's by {off:.2g}.")
     return program
 
 
 def trace_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Trace a reward and record a few steps of its memory. Entry point for the confined worker."""
+    """Trace a reward and record a few steps of its memory, in a confined worker."""
     use_one_thread()
     channel.heartbeat(120.0, "tracing the memory of a reward")
     sample = make(payload["env"], num_envs=2, seed=0, **payload["env_args"])
@@ -129,7 +129,7 @@ def trace_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[s
 def _program(
     traced: GraphModule, names: list[str], rows: dict[str, Tensor], seen: dict[str, int]
 ) -> MemoryProgram:
-    """Return the part of a trace on which the observed names depend across steps."""
+    """Return the part of a trace on which the observed names depend over several steps."""
     nodes = list(traced.graph.nodes)
     places = [node for node in nodes if node.op == "placeholder"]
     inputs = dict(zip(places, names, strict=True))
@@ -168,7 +168,7 @@ def _program(
 
 
 def _plain(value: Any) -> Any:
-    """Return an argument as plain data, with dtypes by name."""
+    """Return an argument as plain data, with data types by name."""
     if isinstance(value, Node):
         return {"node": value.name}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-r"""Define reward terms, i.e. functions of one step that reward files call with arguments.
+r"""Define reward terms: functions of one step that reward files call with arguments.
 
     @signal("v")
     def Along(step: StepView, direction: str) -> Tensor: ...      # measures
@@ -6,10 +6,10 @@ r"""Define reward terms, i.e. functions of one step that reward files call with 
     @term(r"\min({x} / {x}^*, 1)")
     def Share(x: Tensor, goal: float) -> Tensor: ...          # pays
 
-Calling one does not compute: `Share(Along("forward"), goal=3.0)` returns an `Expression`, a frozen
+A call computes nothing yet: `Share(Along("forward"), goal=3.0)` returns an `Expression`, a frozen
 record of the call, whose repr is that call. A `Program` collects the calls of several expressions,
 merges equal ones, and evaluates them for N environments at each step.
-Type checkers see a signal as the value that it measures.
+Type checkers treat a signal as the value that it measures.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from telic.quantities import QUANTITIES
 P = ParamSpec("P")
 T = TypeVar("T")
 _Slots = Mapping[str, int | None]
-"""memory by name: number of values, None for a scalar"""
+"""number of values of each memory slot by name, None for a scalar"""
 _Memory = _Slots | Callable[[Mapping[str, Any]], _Slots]
 _WORDS = "words"
 
@@ -47,11 +47,11 @@ class StepView:
     next_obs: Tensor
     info: Info
     memory: dict[str, Tensor]
-    """values that persist for the episode; replaced, never modified in place"""
+    """values that persist for the episode, which are replaced but never modified in place"""
     suffix: str = ""
-    """suffix of this phase's memory names"""
+    """suffix of the memory names of this phase"""
     phase: Tensor | None = None
-    """index of the current phase, (N,), for rewards with phases"""
+    """index of the current phase, (N,), or None for rewards without phases"""
 
     @property
     def spec(self) -> EnvSpec:
@@ -65,26 +65,26 @@ class StepView:
         return self.spec.dt_s or 1.0
 
     def measured(self, quantity: str, *arguments: str) -> Tensor:
-        """Return an instantaneous quantity."""
+        """Return the value of an instantaneous quantity."""
         return QUANTITIES[quantity](self.info, *arguments)
 
     def so_far(self, quantity: str, slot: str | None = None) -> Tensor:
-        """Return an accumulated quantity. By default, its memory slot has the same name."""
+        """Return the value of an accumulated quantity, stored under its own name by default."""
         slot = slot or quantity
         memory, value = QUANTITIES[quantity].update(self.recall(slot), self.info)
         self.keep(slot, memory)
         return value
 
     def recall(self, slot: str) -> Tensor:
-        """Return a memory value from the previous step."""
+        """Return a value stored in the previous step."""
         return self.memory[slot + self.suffix]
 
     def keep(self, slot: str, value: Tensor) -> None:
-        """Store a memory value."""
+        """Store a value for the next step."""
         self.memory[slot + self.suffix] = value
 
     def first(self, slot: str, now: Tensor) -> Tensor:
-        """Return the value (N, k) from the first step of the episode, storing it on that step."""
+        """Return the value (N, k) at the first step of the episode, and store it in that step."""
         kept, width = self.recall(slot), now.shape[1]
         is_known = kept[:, :1]
         start = torch.where(is_known > 0, kept[:, 1 : 1 + width], now)
@@ -94,7 +94,7 @@ class StepView:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """Library function with metadata that describe how a node is computed and displayed."""
+    """Library function with metadata on how a node is computed and displayed."""
 
     function: Callable[..., Any]
     kind: type[Expression]
@@ -109,18 +109,18 @@ class Recipe:
 
     @cached_property
     def takes_step(self) -> bool:
-        """True if the function reads the step directly."""
+        """True if the function has the step as its first parameter."""
         return "step" in inspect.signature(self.function).parameters
 
     def __call__(self, *args: Any, **named: Any) -> Expression:
-        """Return the expression of a call."""
+        """Return a call as an expression."""
         words = named.pop(_WORDS, "")
         name = self.function.__name__
         bound = bind(name, self.parameters, args, named, self.digits)
         # An object of foreign code would be called with what telic computes inside.
         for key, value in (*bound, (_WORDS, words)):
             if not _is_data(value):
-                raise RewardError(f"{name}: {key} is neither a number, a text nor a signal.")
+                raise RewardError(f"{name}: {key} must be a number, a string or a signal.")
         return self.kind(self, bound, words)
 
 
@@ -131,7 +131,7 @@ def _is_data(value: object) -> bool:
 
 
 def parameters_of(function: Callable[..., Any], without: str) -> dict[str, Any]:
-    """Return the names and defaults of a function's arguments, excluding one."""
+    """Return the names and defaults of a function's parameters, except one."""
     found = inspect.signature(function).parameters.values()
     return {each.name: each.default for each in found if each.name != without}
 
@@ -143,7 +143,7 @@ def bind(
     named: Mapping[str, Any],
     digits: int | None,
 ) -> tuple[tuple[str, Any], ...]:
-    """Bind all arguments of a call to names, with numbers rounded as in files."""
+    """Bind the arguments of a call to names, and round numbers to the precision used in files."""
     given = {**dict(zip(parameters, args, strict=False)), **named}
     unknown = sorted(given.keys() - parameters.keys())
     values = {**parameters, **given}
@@ -156,7 +156,7 @@ def bind(
 
 
 def shortened(value: Any, digits: int | None = 4) -> Any:
-    """Round numbers to the precision used in files, so that criteria have equal values."""
+    """Round numbers to the precision used in files."""
     if isinstance(value, float) and digits is not None:
         return float(f"{value:.{digits}g}")
     if is_row(value):
@@ -170,7 +170,7 @@ class Expression:
     __offered__: ClassVar[str] = "a term"
 
     def __init__(self, recipe: Recipe, arguments: tuple[tuple[str, Any], ...], words: str) -> None:
-        """Store a call and its description."""
+        """Store the function, its arguments and the description of the call."""
         self.recipe = recipe
         self.arguments = arguments
         self.words = words
@@ -178,7 +178,7 @@ class Expression:
 
     @property
     def name(self) -> str:
-        """Name of the library function."""
+        """Name of the called function."""
         return self.recipe.function.__name__
 
     def __hash__(self) -> int:
@@ -230,7 +230,7 @@ class Expression:
 
 
 class Term(Expression):
-    """Reward term, before it is multiplied by its weight."""
+    """Reward term without its weight."""
 
     def with_words(self, words: str) -> Term:
         """Return the same term with another description."""
@@ -241,14 +241,14 @@ class Program:
     """Sequence of distinct calls that evaluates expressions, in order of first use."""
 
     def __init__(self, expressions: Iterable[Expression]) -> None:
-        """Collect the calls, each with its arguments and references to earlier results."""
+        """Collect the distinct calls, each with its arguments and references to earlier results."""
         self._places: dict[Expression, int] = {}
         self._calls: list[tuple[Callable[..., Any], list[Any], list[tuple[int, int]]]] = []
         self._results = [self._add(each) for each in expressions]
 
     def _add(self, node: Expression) -> int:
         if not isinstance(node, Expression):
-            raise RewardError(f"A {type(node).__name__} is not a term of telic.rewards.terms.")
+            raise RewardError(f"A {type(node).__name__} is not a term from telic.rewards.terms.")
         if node not in self._places:
             values = [value for _, value in node.arguments]
             if node.recipe.takes_step:
@@ -278,10 +278,10 @@ class Program:
 def signal(
     latex: str = "x", *, memory: _Memory | None = None, digits: int = 4
 ) -> Callable[[Callable[Concatenate[StepView, P], T]], Callable[P, T]]:
-    """Decorate a function of a step and numbers as a signal.
+    """Register a function of a step and numbers as a signal.
 
-    `latex` is its symbol, `memory` its memory slots or a function from its arguments to these,
-    and `digits` the significant digits of its numbers in files.
+    `latex` is the symbol of the signal, `memory` its memory slots or a function that returns them,
+    and `digits` the number of significant digits of its arguments in files.
     """
     return lambda function: cast("Any", Recipe(function, Expression, latex, memory or {}, digits))
 
@@ -289,14 +289,14 @@ def signal(
 def term(
     latex: str = "{x}", *, memory: _Memory | None = None, digits: int = 4
 ) -> Callable[[Callable[P, Tensor]], Callable[P, Term]]:
-    """Decorate a function of measured values and numbers as a term. See `signal`."""
+    """Register a function of measured values and numbers as a term. See `signal`."""
     return lambda function: cast("Any", Recipe(function, Term, latex, memory or {}, digits))
 
 
 def step_term(
     latex: str = "{x}", *, memory: _Memory | None = None, digits: int = 4
 ) -> Callable[[Callable[Concatenate[StepView, P], Tensor]], Callable[P, Term]]:
-    """Decorate a function of a step, measured values and numbers as a term. See `signal`."""
+    """Register a function of a step, measured values and numbers as a term. See `signal`."""
     return lambda function: cast("Any", Recipe(function, Term, latex, memory or {}, digits))
 
 

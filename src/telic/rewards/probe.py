@@ -23,7 +23,7 @@ _GAP = 1e-4
 
 
 class Statistics(Record):
-    """Distribution of a value over the probe's transitions."""
+    """Distribution of a value over the transitions of a probe."""
 
     mean: float
     std: float
@@ -36,27 +36,27 @@ class TermStatistics(Statistics):
 
     name: str
     share: float | None = Field(
-        description="fraction of the sum of all terms' mean absolute values; None if all are 0"
+        description="mean absolute value relative to the sum over all terms, or None if all are 0"
     )
 
 
 class ProbeReport(Event):
-    """Measurements of a reward, taken before training."""
+    """Results of checking a reward before training."""
 
     NAME = "probe.done"
 
     reward: str = ""
     name: str
     mode: Mode = Field(description="execution mode of the code")
-    transitions: int = Field(description="number of environment steps it was probed on")
+    transitions: int = Field(description="number of environment steps used")
     total: Statistics
     terms: tuple[TermStatistics, ...]
     microseconds_per_step: float | None = Field(
-        description="cost per environment step with 64 environments; None if nothing is computed"
+        description="cost per environment step, or None for the environment's reward"
     )
     memory_size: int = Field(description="memory size per environment")
     is_stateful: bool = Field(
-        description="keeps state per environment that checkpoints do not contain"
+        description="whether the reward keeps state that checkpoints do not contain"
     )
     spec: RewardSpec
     findings: tuple[RewardFinding, ...] = ()
@@ -68,10 +68,10 @@ def probe(
     transitions: int = 256,
     seed: int = 0,
 ) -> ProbeReport:
-    """Choose the execution mode of a reward, check it and measure it.
+    """Check a reward, choose its execution mode and measure its cost and terms.
 
-    `env` is a recording, or a separate environment, which is reset and stepped. Raises RewardError
-    if it fails, is not finite, mixes environments, or depends on randomness or hidden state.
+    `env` is a recording, or a separate environment that is reset and stepped. Raises RewardError
+    if the reward fails, is not finite, mixes environments, or depends on chance or hidden state.
     """
     recording = env if isinstance(env, TransitionRecording) else collect(env, transitions, seed)
     decision = reward.decide(recording)
@@ -118,7 +118,7 @@ def _require_finite(reward: Reward, result: ReplayResult) -> None:
 
 
 def _info_findings(code: RewardCode, known: list[str]) -> list[RewardFinding]:
-    """Report missing names that are read with `info.get`, because its default hides them."""
+    """Report missing names that are read with `info.get`, which silently returns its default."""
     findings: list[RewardFinding] = []
     for node in ast.walk(code.tree):
         match node:

@@ -14,7 +14,7 @@ from telic.envs.vector import Info, VecEnv
 
 _ROWS = 16
 _UNRECORDED = 60
-"""steps between the two parts of a recording, to move away from the initial state"""
+"""steps between the two parts of a recording, which move the environments away from the start"""
 
 
 class Transition(NamedTuple):
@@ -25,9 +25,9 @@ class Transition(NamedTuple):
     next_obs: Tensor
     info: Info
     ended: Tensor
-    """(N,) bool: the episode or its recording ends here"""
+    """whether the episode or its recording ends at this step, (N,) bool"""
     env_reward: Tensor
-    """(N,) the environment's reward"""
+    """reward of the environment, (N,)"""
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Transition:
         """Return a transition with `change` applied to every tensor along its rows."""
@@ -63,8 +63,8 @@ def keep(info: Info) -> Info:
 def collect(env: VecEnv, transitions: int = 256, seed: int = 0) -> TransitionRecording:
     """Record transitions with random actions early and late in the episode, then zero actions.
 
-    Use a separate environment with few copies (8 are enough): it is reset and stepped, and all
-    info values are read, which a simulation must then keep up to date.
+    Use a separate environment with few copies (8 are enough), because it is reset and stepped. All
+    info values are read, so the simulation must keep computing them.
     """
     rows = min(env.num_envs, _ROWS)
     steps = max(4, -(-transitions // rows))

@@ -29,7 +29,7 @@ _PREFIX = "reward_"
 
 
 class Reward:
-    """Reward function for the environments of one or several members.
+    """Reward function for the environments of one or more population members.
 
         reward = load_reward("reward.py")
         probe(reward, env)                       # chooses the execution mode; raises on errors
@@ -37,12 +37,12 @@ class Reward:
         total, terms = reward(obs, action, step.final_obs, step.info)
         reward.reset(step.terminated | step.truncated)
 
-    Foreign code receives copies, so its writes have no effect on the caller. Non-finite values are
-    returned unchanged.
+    Untrusted code receives copies, so its changes have no effect on the caller. Non-finite values
+    are returned unchanged.
     """
 
     def __init__(self, code: RewardCode | None, weights: Mapping[str, float] | None = None) -> None:
-        """Create a reward from code, or from the environment for None. See `load_reward`."""
+        """Create a reward from code, or from the environment if `code` is None."""
         self.code = code
         self.name = "environment" if code is None else code.name
         self.spec = RewardSpec(description="The environment's built-in reward.")
@@ -50,18 +50,18 @@ class Reward:
         self.term_names: tuple[str, ...] = ()
         self.memory_size = 0
         self.seen_memory: tuple[int, ...] = ()
-        """columns of the memory that the policy observes in addition to the critic"""
+        """columns of the memory that the policy observes (the critic observes all of them)"""
         self.decision: RunnerChoice | None = None
         self._runner: Runner | None = None
         self._num_envs = 0
         self._device: Device = "cpu"
         self._changed = dict(weights or {})
-        """weights that differ from the source's"""
+        """weights that differ from those in the source"""
         if code is not None:
             self._read(code)
 
     def _read(self, code: RewardCode) -> None:
-        """Create one instance to read its declarations."""
+        """Create an instance and read its declarations."""
         try:
             owner = code.create(self._changed).owner
             self.spec = code.describe(owner)
@@ -84,16 +84,16 @@ class Reward:
         if not is_row(shown) or not set(shown) <= set(rows):
             known = ", ".join(f'"{name}"' for name in rows) or "there is none"
             raise RewardError(
-                f'{self.name}.memory_to is "{to}".',
-                hint='Use "critic", "actor" to also show the memory to the policy, or a tuple of '
-                f"names that the policy observes (memory: {known}).",
+                f'{self.name}.memory_to is "{to}", which is not valid.',
+                hint='Use "critic", "actor" to show the memory to the policy too, or a tuple of '
+                f"names that the policy observes (available: {known}).",
             )
         self.seen_memory = tuple(i for i, name in enumerate(columns) if name in shown)
         self.term_names = tuple(term.name for term in self.spec.terms)
 
     @property
     def mode(self) -> Mode | None:
-        """Execution mode of the code; None before `probe`."""
+        """Execution mode of the code, or None before `probe`."""
         return None if self.decision is None else self.decision.mode
 
     @property
@@ -127,7 +127,7 @@ class Reward:
         return self.with_weights({})
 
     def decide(self, recording: TransitionRecording) -> RunnerChoice:
-        """Choose the execution mode on recorded transitions. Raises RewardError on failure."""
+        """Choose the execution mode on recorded transitions, or raise RewardError on failure."""
         if self.code is not None:
             choice = choose_runner(self.code, self._changed, recording)
         else:
@@ -138,7 +138,7 @@ class Reward:
         return choice
 
     def adopt(self, decision: RunnerChoice) -> None:
-        """Use an execution mode chosen for this reward or one that differs only in weights."""
+        """Use the execution mode chosen for this reward or one that differs only in weights."""
         self.decision = decision
         self.term_names = decision.term_names
         if decision.mode != "batched":
@@ -147,7 +147,7 @@ class Reward:
         self._runner = None
 
     def start(self, num_envs: int, device: Device) -> None:
-        """Initialize the state for N environments, all at the start of an episode."""
+        """Initialize the state of N environments at the start of their episodes."""
         self._num_envs, self._device, self._runner = num_envs, device, None
         code, weights = self.code, self._changed
         match self.mode if code else None:
@@ -188,7 +188,7 @@ class Reward:
         return RewardStep(total, {name: terms.get(name, nothing) for name in self.term_names})
 
     def of_environment(self, info: Info, total: Tensor) -> RewardStep:
-        """Return the reward of the environment with its parts as terms."""
+        """Return the environment's reward and its parts as terms."""
         return RewardStep(total.float(), {name: info[_PREFIX + name] for name in self.term_names})
 
     def reset(self, mask: Tensor) -> None:
@@ -205,11 +205,11 @@ class Reward:
         return torch.cat(rows, dim=1)
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the live tensors that are kept between steps, by name."""
+        """Return the tensors that are kept between steps, by name and without copying them."""
         return dict(self._runner.memory) if isinstance(self._runner, BatchedRunner) else {}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Replace the tensors kept between steps."""
+        """Replace the tensors that are kept between steps."""
         if isinstance(self._runner, BatchedRunner):
             self._runner.memory = dict(tensors)
 
@@ -240,7 +240,7 @@ def load_reward(
 
     Raises:
         RewardError: the source is missing, not Python, or defines no reward.
-        RefusedCode: the source uses something that foreign code may not.
+        RefusedCode: the source uses a feature that is not allowed in untrusted code.
         ConfigError: a weight is unknown.
     """
     if isinstance(source, Reward):

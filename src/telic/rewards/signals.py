@@ -35,7 +35,7 @@ _DIAGONAL = 0.7071
 def Measured(
     step: StepView, quantity: str, body: str | None = None, minus: float = 0.0, sign: int = 1
 ) -> Tensor:
-    """Return a quantity from `telic quantities` minus an offset. `sign` -1 negates the result."""
+    """Return an instantaneous quantity minus an offset, negated if `sign` is -1."""
     value = step.measured(quantity, *(() if body is None else (body,)))
     value = value - minus if minus else value
     return -value if sign < 0 else value
@@ -67,7 +67,7 @@ def Size(step: StepView, x: Tensor) -> Tensor:
 
 @signal("{x} - {x}^*", digits=6)
 def Less(step: StepView, x: Tensor, minus: float, sign: int = 1) -> Tensor:
-    """Return a signal minus an offset. `sign` -1 negates the result."""
+    """Return a signal minus an offset, negated if `sign` is -1."""
     return -(x - minus) if sign < 0 else x - minus
 
 
@@ -100,13 +100,13 @@ def Part(step: StepView, whole: NamedTuple, name: str) -> Tensor:
 
 @signal("v")
 def Along(step: StepView, direction: str | float, aside: str | None = None) -> Tensor:
-    """Return the ground velocity in a direction, or along a diagonal with `aside`, in m/s.
+    """Return the ground velocity in a direction, or along a diagonal if `aside` is given, in m/s.
 
     A direction is a name ("ahead" is the robot's heading), or an angle in degrees to the left of
     the initial heading.
 
     Robots without feet are measured at their center of mass, because their parts swing faster than
-    the whole moves. Others use the mean over the step where available, which cancels shaking.
+    the whole robot moves. Others use the mean over the step where available, which removes shaking.
     """
     if direction == "ahead":
         return _ahead(step)
@@ -131,7 +131,7 @@ def _velocity(step: StepView, direction: str) -> Tensor:
 
 @signal("v")
 def Ahead(step: StepView, aside: bool = False) -> Tensor:
-    """Return the velocity along the heading or to its left, m/s, averaged over the step."""
+    """Return the velocity along the heading or to its left, averaged over the step, in m/s."""
     return _ahead(step, aside)
 
 
@@ -147,7 +147,7 @@ def _ahead(step: StepView, aside: bool = False) -> Tensor:
 
 @signal("d", memory={"start": 2})
 def Made(step: StepView, direction: str | float) -> Tensor:
-    """Return the displacement in a direction (see `Along`) since the episode began, m."""
+    """Return the displacement in a direction (see `Along`) since the start of the episode, in m."""
     if isinstance(direction, str):
         axis, sign = _AXES[direction]
         place = step.measured("xy"[axis] + "_position")
@@ -160,7 +160,7 @@ def Made(step: StepView, direction: str | float) -> Tensor:
 
 @signal("d", memory=lambda of: {"spot": 1 + 2 * len(of["axes"])})
 def Gone(step: StepView, axes: str) -> Tensor:
-    """Return the distance from the start along axes, m. Its memory holds the displacement."""
+    """Return the distance from the initial position along the given axes, in m."""
     here = torch.stack([step.measured(f"{axis}_position") for axis in axes], -1)
     gone = here - step.first("spot", here)
     step.keep("spot", torch.cat((step.recall("spot")[:, : 1 + len(axes)], gone), -1))
@@ -168,7 +168,7 @@ def Gone(step: StepView, axes: str) -> Tensor:
 
 
 class HeadingTurn(NamedTuple):
-    """Turns of the heading since the start of the episode, and the yaw rate in this step, rad/s."""
+    """Turns of the heading since the start of the episode, and yaw rate in this step, in rad/s."""
 
     turned: Tensor
     rate: Tensor
@@ -176,7 +176,7 @@ class HeadingTurn(NamedTuple):
 
 @signal("x", memory={"heading_turns": 6, "faced": None})
 def Turns(step: StepView, side: str) -> HeadingTurn:
-    """Return the turns of the heading to a side, and the mean yaw rate over the step."""
+    """Return the turns of the heading to one side, and the mean yaw rate over the step."""
     turns = step.so_far("heading_turns")
     rate = 2.0 * math.pi / step.dt * (turns - step.recall("faced"))
     step.keep("faced", turns)
@@ -200,7 +200,7 @@ def Grounded(step: StepView) -> Tensor:
 
 @signal(r"[\text{feet}]")
 def OnlyFeet(step: StepView, others: tuple[int, ...], mine: tuple[int, ...] = ()) -> Tensor:
-    """Return 1 while one of `mine` (by default any foot) is in contact and none of `others` is."""
+    """Return 1 while a foot in `mine` (default: any) is in contact and none in `others` is."""
     contact = step.measured("foot_contact")
     others_up = 1.0 - contact[:, list(others)].amax(-1) if others else 1.0
     return (contact[:, list(mine)] if mine else contact).amax(-1) * others_up
@@ -221,9 +221,9 @@ def FewFeet(step: StepView, most: int) -> Tensor:
 
 @signal(r"\Delta z")
 def FeetUp(step: StepView, feet: tuple[int, ...] = (), rank: int = -1) -> Tensor:
-    """Return the height of the lowest of the given feet above the lowest of all feet, m.
+    """Return the height of the lowest of the given feet above the lowest of all feet, in m.
 
-    Without `feet`, use the foot with `rank` lower feet; -1 is the highest foot.
+    Without `feet`, use the foot that is at position `rank` in order of height; -1 is the highest.
     """
     up = step.measured("foot_height")
     up = up - up.amin(-1, keepdim=True)
@@ -234,13 +234,13 @@ def FeetUp(step: StepView, feet: tuple[int, ...] = (), rank: int = -1) -> Tensor
 
 @signal(r"\overline{c_i v_i}")
 def Slip(step: StepView) -> Tensor:
-    """Return the slip speed of feet in contact with the ground, m/s, averaged over the feet."""
+    """Return the slip speed of feet in contact with the ground, in m/s, averaged over the feet."""
     return step.measured("foot_slip").mean(-1)
 
 
 @signal("|d_l - d_r|", memory=lambda of: {"foot_duty_factor": 1 + of["feet"]})
 def Skew(step: StepView, one: tuple[int, ...], other: tuple[int, ...], feet: int) -> Tensor:
-    """Return the difference between the duty factors of the feet on two sides."""
+    """Return the difference between the duty factors of the feet on the two sides."""
     duty = step.so_far("foot_duty_factor")
     return (duty[:, list(one)].mean(-1) - duty[:, list(other)].mean(-1)).abs()
 
@@ -262,7 +262,7 @@ def Strides(step: StepView) -> StrideState:
 
 @signal("x", digits=8)
 def Beat(step: StepView, hertz: float) -> tuple[Tensor, Tensor]:
-    """Return cosine and sine of the phase variable, which has the frequency `phase_hz`."""
+    """Return the cosine and sine of the phase variable, which has the frequency `phase_hz`."""
     angle = (2.0 * math.pi * hertz) * step.info["time"].float()
     return angle.cos(), angle.sin()
 
@@ -277,7 +277,7 @@ class Cycle(NamedTuple):
     is_up: Tensor
     """1 from rising above `high` until falling below `low`"""
     done: Tensor
-    """1 in the step in which it falls below `low`"""
+    """1 in the step in which the signal falls below `low`"""
     times: Tensor
     """number of completed repetitions"""
     high: float
@@ -296,7 +296,7 @@ def Cycles(step: StepView, x: Tensor, high: float, low: float) -> Cycle:
 
 
 class Wait(NamedTuple):
-    """Time since the last repetition, s, and whether the next one is due."""
+    """Time since the last repetition in s, and whether the next one is due."""
 
     waited: Tensor
     due: Tensor
@@ -306,7 +306,7 @@ class Wait(NamedTuple):
 
 @signal("x", memory={"waited": None})
 def Waiting(step: StepView, cycle: Cycle, period: float) -> Wait:
-    """Return the time since the last repetition. The next is due after 0.6 of a period."""
+    """Return the time since the last repetition. The next one is due after 0.6 periods."""
     waited = step.recall("waited") + step.dt
     due = torch.maximum(cycle.is_up, (waited > 0.6 * period).float())
     step.keep("waited", waited * (1.0 - cycle.done))
@@ -317,14 +317,14 @@ class Flight(NamedTuple):
     """State of a hop."""
 
     flown: Tensor
-    """seconds in the air up to the previous step"""
+    """time in the air up to the previous step, in s"""
     landed: Tensor
     times: Tensor
 
 
 @signal("x", memory={"air_time": 1, "hops": None})
 def Flights(step: StepView, least_s: float) -> Flight:
-    """Track flights of at least `least_s` seconds that end in a landing."""
+    """Detect flights of at least `least_s` seconds that end in a landing."""
     flown = step.recall("air_time")[:, 0]
     landed = ((step.so_far("air_time") == 0) & (flown > least_s)).float()
     times = step.recall("hops") + landed
@@ -336,20 +336,20 @@ class TurnOver(NamedTuple):
     """State of a somersault."""
 
     progress: Tensor
-    """turns gained in this step beyond the previous maximum"""
+    """progress in this step beyond the previous maximum, in turns"""
     done: Tensor
     landing: Tensor
     """1 in the step of the landing"""
     landed: Tensor
     spin: Tensor
-    """angular velocity in the requested direction, rad/s"""
+    """angular velocity in the requested direction, in rad/s"""
 
 
 @signal("x", memory=lambda of: {of["turns"]: 6, "best": None, "landed": None})
 def Somersault(
     step: StepView, turns: str, sign: int, count: int, has_feet: bool = True
 ) -> TurnOver:
-    """Track a somersault of `count` turns followed by standing on the feet."""
+    """Detect a somersault of `count` turns after which the robot stands on its feet."""
     turned, spin = step.so_far(turns), step.measured(turns.replace("turns", "rate"))
     turned, spin = (-turned, -spin) if sign < 0 else (turned, spin)
     best = torch.maximum(step.recall("best"), turned.clamp(0.0, float(count)))
@@ -370,9 +370,9 @@ def Somersault(
 def Rise(
     step: StepView, bodies: tuple[str, ...], highest: bool = False, from_torso: bool = True
 ) -> Tensor:
-    """Return the height of the lowest (or highest) given body above its initial height, m.
+    """Return the height of the lowest (or highest) given body above its initial height, in m.
 
-    `from_torso`: measure heights relative to the torso.
+    With `from_torso`, heights are relative to the torso.
     """
     ends = torch.stack([step.measured("body_height", body) for body in bodies], -1)
     if from_torso:
@@ -385,9 +385,9 @@ def Rise(
 def KickSpeed(
     step: StepView, body: str, foot: int, others: tuple[int, ...] = (), sign: int = 1
 ) -> Tensor:
-    """Return the forward (`sign` -1: backward) speed of a free foot relative to the torso, m/s.
+    """Return the forward (or backward if `sign` is -1) speed of a free foot, relative to the torso.
 
-    A foot is free when off the ground and, if `others` are given, one of these is in contact.
+    A foot is free if it is off the ground and, if `others` are given, one of these is in contact.
     """
     contact = step.measured("foot_contact")
     swing = step.measured("body_velocity", body)[:, 0] - step.measured("forward_velocity")
@@ -405,13 +405,13 @@ def Touching(step: StepView, bodies: tuple[str, ...], least: float) -> Tensor:
 
 @signal(r"\theta")
 def PoleAngle(step: StepView) -> Tensor:
-    """Return the angle of the pole farthest from upright, rad."""
+    """Return the angle of the pole that is farthest from upright, in rad."""
     return step.measured("pole_angles").abs().amax(-1)
 
 
 @signal("h / h^*")
 def Climbed(step: StepView, steps: float) -> Tensor:
-    """Return the fraction of a terrain of `steps` steps that has been climbed."""
+    """Return the fraction of a terrain of `steps` steps that the robot has climbed."""
     rise = step.measured("ground_step").clamp_min(1e-3)
     return (step.measured("ground_height") / (steps * rise)).clamp(0.0, 1.0)
 
@@ -420,11 +420,11 @@ class BlockState(NamedTuple):
     """Position of a block."""
 
     away: Tensor
-    """distance from the goal, m"""
+    """distance from the goal, in m"""
     near: Tensor
-    """distance from the hand, m"""
+    """distance from the hand, in m"""
     rise: Tensor
-    """height above its initial position, m"""
+    """height above the initial position, in m"""
     way: Tensor
     """fraction of the initial distance to the goal that has been covered"""
 
@@ -450,14 +450,14 @@ class Missed(NamedTuple):
     ground: Tensor
     turn: Tensor
     swing: Tensor
-    """yaw rate error that its moving average does not show"""
+    """yaw rate error that its moving average hides"""
 
 
 @signal("x", memory=lambda of: {"strayed": 3} if of["mean_s"] else {})
 def CommandError(step: StepView, ahead: float, turn: float, mean_s: float = 0.0) -> Missed:
     """Return the velocity tracking error, as a fraction of the largest commands.
 
-    For robots whose hips sway it is a moving average over `mean_s`, not observed by the policy.
+    For robots whose hips sway, the error is a moving average over `mean_s` seconds.
     """
     info = step.info
     off_ahead = (_ahead(step) - info["command_forward"]) / ahead
@@ -477,7 +477,7 @@ def CommandError(step: StepView, ahead: float, turn: float, mean_s: float = 0.0)
 
 @signal(r"[\text{go}]")
 def IsCommanded(step: StepView, ahead: float, turn: float) -> Tensor:
-    """Return 1 while commanded to move faster than 0.05 of the largest commands."""
+    """Return 1 while the command is faster than 0.05 of the largest commands."""
     info = step.info
     ground = torch.hypot(info["command_forward"], info["command_sideways"])
     return ((ground > 0.05 * ahead) | (info["command_turn"].abs() > 0.05 * turn)).float()

@@ -1,10 +1,10 @@
-"""Reward terms, which are functions of signals with a magnitude of about 1.
+"""Reward terms: functions of signals with a magnitude of about 1.
 
     "speed": Ratio(Along("forward"), goal=3.0, most=1.5, words="speed forward"),
     "upright": Pay(Measured("uprightness"), low=-1.0, high=1.0, words="the right way up"),
     "control": Cost(Measured("effort"), words="mean squared action, as a cost"),
 
-Costs are negative. Any term accepts `words`, a description of what it rewards.
+Costs are negative. Every term accepts `words`, a description of the rewarded behavior.
 """
 
 # ruff: noqa: N802 - terms are written in files under the names of the records they create
@@ -30,7 +30,7 @@ from telic.rewards.signals import (
 )
 
 _SHARP = 4.0
-"""sharpness of the rewarded stance and swing phases of a foot"""
+"""steepness of the transitions between the rewarded stance and swing of a foot"""
 
 
 @step_term("1")
@@ -47,13 +47,13 @@ def Pay(x: Tensor, low: float | None = None, high: float | None = None) -> Tenso
 
 @term("-{x}")
 def Cost(x: Tensor, most: float | None = None) -> Tensor:
-    """Return a signal as a cost, clamped at `most`."""
+    """Return a signal as a cost of at most `most`."""
     return -(x if most is None else x.clamp(max=most))
 
 
 @term("-{x}^2")
 def SquareCost(x: Tensor, usual: float, most: float) -> Tensor:
-    """Return the squared signal relative to its usual size as a cost, clamped at `most`."""
+    """Return the squared signal, relative to its usual size, as a cost of at most `most`."""
     return -(x / usual).square().clamp(max=most)
 
 
@@ -97,13 +97,13 @@ def Hill(x: Tensor, at: float, width: float) -> Tensor:
 
 @term("-|{x} - {x}^*| / s", digits=6)
 def Off(x: Tensor, at: float, scale: float) -> Tensor:
-    """Return the distance of a signal from a value in units of `scale` as a cost, at most 1."""
+    """Return the distance of a signal from a value, relative to `scale`, as a cost of at most 1."""
     return -((x - at).abs() / scale).clamp(max=1.0)
 
 
 @term(r"\min(({x} - {x}^*) / s, 0)", digits=6)
 def Missing(x: Tensor, goal: float, span: float) -> Tensor:
-    """Return the shortfall from a goal as a cost, which is 1 at `span` below the goal."""
+    """Return the shortfall of a signal from its goal as a cost, which is 1 at `span` below it."""
     return ((x - goal) / span).clamp(-1.0, 0.0)
 
 
@@ -115,31 +115,31 @@ def Reached(x: Tensor, goal: float) -> Tensor:
 
 @term("e^{-{rate} {x}}")
 def Small(x: Tensor, rate: float) -> Tensor:
-    """Return 1 where a signal is 0, decaying exponentially."""
+    """Return 1 where a signal is 0, with exponential decay."""
     return torch.exp(-rate * x)
 
 
 @term("e^{-{rate} {x}^2}")
 def SmallSquare(x: Tensor, rate: float) -> Tensor:
-    """Return 1 where a signal is 0, decaying exponentially with its square."""
+    """Return 1 where a signal is 0, with exponential decay in its square."""
     return torch.exp(-rate * x**2)
 
 
 @term("(e^{-{rate} {x}} - {x})")
 def Near(x: Tensor, rate: float) -> Tensor:
-    """Return the exponential closeness of a distance to 0, minus the distance."""
+    """Return e^(-rate x) of a distance x, minus the distance."""
     return torch.exp(-rate * x) - x
 
 
 @term("(e^{-({x}/w)^2} - {x})")
 def AtEase(x: Tensor, width: float) -> Tensor:
-    """Return a Gaussian peak at zero error, minus the error clamped at 1."""
+    """Return a Gaussian peak at zero error, minus the error (at most 1)."""
     return torch.exp(-((x / width) ** 2)) - x.clamp(max=1.0)
 
 
 @step_term(r"(e^{-(1 - \cos\theta)/w} - 2 (1 - \cos\theta))", digits=3)
 def Poise(step: StepView, width: float) -> Tensor:
-    """Reward an upright torso with a peak in 1 - cos(tilt) of scale `width`, and a linear cost."""
+    """Reward an upright torso with a peak of scale `width` in 1 - cos(tilt), and a linear cost."""
     leans = 1.0 - step.measured("uprightness")
     return torch.exp(-leans / width) - 2.0 * leans
 
@@ -185,7 +185,7 @@ def Touchdown(stride: StrideState) -> Tensor:
 
 @term(r"\min(\psi / \psi^*, 1)")
 def TurnBy(heading: HeadingTurn, turns: float, at_least: bool = False) -> Tensor:
-    """Return turns as a fraction of the goal. Turning further costs unless `at_least` is set."""
+    """Return turns as a fraction of the goal, with a cost for turning too far unless `at_least`."""
     share = (heading.turned / turns).clamp(-1.0, 1.0)
     return share if at_least else share - ((heading.turned - turns) / turns).clamp(0.0, 2.0)
 
@@ -194,7 +194,7 @@ def TurnBy(heading: HeadingTurn, turns: float, at_least: bool = False) -> Tensor
 def TurnedThere(
     heading: HeadingTurn, turns: float, tolerance: float, at_least: bool = False
 ) -> Tensor:
-    """Reward having turned by the requested angle and having stopped turning."""
+    """Reward having turned by the requested angle and standing at that heading."""
     lacking = turns - heading.turned
     lacking = lacking.clamp(min=0.0) if at_least else lacking
     return torch.exp(-((lacking / tolerance) ** 2)) * torch.exp(-heading.rate.abs())
@@ -208,10 +208,10 @@ def Rhythm(
     duty: float,
     swing_m: float,
 ) -> Tensor:
-    """Reward ground contact and swing of the feet in time with a clock.
+    """Reward ground contact and swing of the feet in the rhythm of a phase variable.
 
-    `landings` gives each foot's touchdown phases in a stride, 0 to 1. `duty` is the duty
-    factor. A swinging foot should be `swing_m` above the others: a gradient to follow where
+    `landings` holds the touchdown phases of each foot in a stride, from 0 to 1, and `duty` is the
+    duty factor. Swinging feet should be `swing_m` above the others: a gradient to follow where
     contacts are binary.
     """
     edge = _short(math.cos(math.pi * duty))
@@ -226,7 +226,7 @@ def Rhythm(
 
 
 def _stance(landings: tuple[float, ...], duty: float, beat: tuple[Tensor, Tensor]) -> Tensor:
-    """Return a stance signal of one foot, largest in the middle of each stance."""
+    """Return the stance signal of a foot, which is largest in the middle of each stance."""
     angles = [2.0 * math.pi * (landing + 0.5 * duty) for landing in landings]
     x, y = beat
     found = [_short(math.cos(each)) * x + _short(math.sin(each)) * y for each in angles]
@@ -235,7 +235,7 @@ def _stance(landings: tuple[float, ...], duty: float, beat: tuple[Tensor, Tensor
 
 @step_term(r"\overline{\cos(\phi_i - \phi_j) c_i c_j}")
 def Pattern(step: StepView, landings: tuple[float, ...]) -> Tensor:
-    """Reward the contact pattern of a gait without a clock, averaged over pairs of feet."""
+    """Reward the contact pattern of a gait without a phase variable, averaged over foot pairs."""
     steps = 2.0 * step.measured("foot_contact") - 1.0
     pairs = [(one, other) for one in range(len(landings)) for other in range(one)]
     total = torch.zeros_like(steps[:, 0])
@@ -247,14 +247,14 @@ def Pattern(step: StepView, landings: tuple[float, ...]) -> Tensor:
 
 @step_term("(-v_{xy} - {gone} / d^*)")
 def Stay(step: StepView, gone: Tensor, most: float) -> Tensor:
-    """Penalize motion and the distance from the start."""
+    """Penalize horizontal motion and the distance from the initial position."""
     drift = step.measured("horizontal_speed").clamp(max=2.0)
     return -drift - (gone / most).clamp(max=2.0)
 
 
 @step_term("(e^{-({gone}/w)^2} - {gone})")
 def Home(step: StepView, gone: Tensor, phase: int) -> Tensor:
-    """Reward being near the start during a phase."""
+    """Reward being near the initial position during a phase."""
     close = torch.exp(-((gone / 0.5) ** 2)) - (gone / 2.0).clamp(max=3.0)
     return close if step.phase is None else (step.phase == phase).float() * close
 
@@ -270,27 +270,27 @@ def Hop(flight: Flight) -> Tensor:
 
 @term(r"5 [\text{done}]")
 def Done(cycle: Cycle, most: int | None = None) -> Tensor:
-    """Return 5 for each repetition, up to `most` times."""
+    """Return 5 for each of at most `most` repetitions."""
     paid = 5.0 * cycle.done
     return paid if most is None else paid * (cycle.times < most + 0.5).float()
 
 
 @term(r"5 [\text{done}] e^{-((t - T)/w)^2}")
 def InTime(wait: Wait, late: float) -> Tensor:
-    """Return 5 for each repetition one period after the previous one, within `late`."""
+    """Return 5 for each repetition that follows the previous one after a period, within `late`."""
     return 5.0 * wait.done * torch.exp(-(((wait.waited - wait.period) / late) ** 2))
 
 
 @term(r"(\pm\Delta z)")
 def BackAndForth(cycle: Cycle, scale: float) -> Tensor:
-    """Reward progress up and then down again, divided by `scale`."""
+    """Reward upward and then downward progress of a signal, divided by `scale`."""
     way = torch.where(cycle.is_up > 0.5, -cycle.value, cycle.value)
     return (way / scale).clamp(-1.0, 1.0)
 
 
 @term(r"(\pm\Delta h)")
 def Toward(cycle: Cycle) -> Tensor:
-    """Reward progress up and then down again within a cycle."""
+    """Reward upward and then downward progress within a cycle."""
     return torch.where(cycle.is_up > 0.5, cycle.high - cycle.value, cycle.value - cycle.low)
 
 
@@ -302,13 +302,13 @@ def TurnProgress(turn: TurnOver) -> Tensor:
 
 @term(r"\omega / 6")
 def TurnSpin(turn: TurnOver) -> Tensor:
-    """Reward correct rotation during a somersault, and penalize rotation after it."""
+    """Reward rotation in the requested direction during a somersault, and penalize it afterward."""
     return torch.where(turn.done, -turn.spin.abs(), turn.spin.clamp(-4.0, 12.0)) / 6.0
 
 
 @term(r"15 [\text{land}]")
 def TurnLanding(turn: TurnOver) -> Tensor:
-    """Return 15 once, on landing on the feet after a somersault."""
+    """Return 15 once, when the robot lands on its feet after a somersault."""
     return 15.0 * turn.landing
 
 
@@ -321,7 +321,7 @@ def TurnRest(step: StepView, turn: TurnOver) -> Tensor:
 
 @term("e^{-8 d} h / h^*")
 def LiftBlock(block: BlockState, height: float) -> Tensor:
-    """Return the height of the block above the table relative to `height`, while in the hand."""
+    """Return the height of the block above the table relative to `height` while it is held."""
     return torch.exp(-8.0 * block.near) * (block.rise / height).clamp(0.0, 1.0)
 
 
@@ -345,7 +345,7 @@ def FollowTurn(missed: Missed) -> Tensor:
 
 @term(r"(-(\omega - \bar\omega)^2)")
 def Sway(missed: Missed) -> Tensor:
-    """Penalize yaw oscillation within a stride, which the moving average hides."""
+    """Penalize oscillation of the yaw rate within a stride, which the moving average hides."""
     return -missed.swing.square().clamp(max=9.0)
 
 
@@ -371,9 +371,9 @@ def FollowJoints(
     joints: tuple[tuple[str, tuple[float, ...]], ...],
     width: float,
 ) -> Tensor:
-    """Reward joint angles close to a periodic reference motion driven by a clock.
+    """Reward joint angles close to a periodic reference motion driven by a phase variable.
 
-    Each joint has a name and Fourier coefficients: the mean, then cosine and sine per harmonic.
+    Each joint has a name and Fourier coefficients: the mean, then a cosine and a sine per harmonic.
     """
     x, y = beat
     waves = [(x, y)]

@@ -1,6 +1,6 @@
 """Complete rewards as examples, loaded by name.
 
-Imports nothing heavy: trainings are planned before torch is loaded.
+This module must not import torch or simulators, because it is used for planning.
 """
 
 from pathlib import Path

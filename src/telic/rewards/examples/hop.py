@@ -1,4 +1,4 @@
-"""Hop forward on one leg, leaving the ground at every step. For Hopper."""
+"""Example reward for Hopper: hop forward and leave the ground at every step."""
 
 # ruff: noqa: ANN001, ANN201, D102, RUF012
 
@@ -8,16 +8,16 @@ from telic import RewardFunction, quantities
 
 
 class HopReward(RewardFunction):
-    """Reward forward speed by hopping, where air time is rewarded and dragging is not."""
+    """Reward forward speed and air time of a hopping robot."""
 
     weights = {"speed": 1.0, "air": 0.5, "upright": 0.5, "alive": 0.5, "control": 0.001}
 
     terms = {
         "speed": "forward velocity up to 3 m/s",
-        "air": "1 while the foot is off the ground and the body not falling",
-        "upright": "how upright the torso is, squared",
-        "alive": "constant, for not falling over",
-        "control": "sum of squared actions, as a cost",
+        "air": "1 while the foot is off the ground and the body is not falling",
+        "upright": "squared uprightness of the torso",
+        "alive": "constant reward for not falling",
+        "control": "cost of the sum of squared actions",
     }
     latex = r"r = w_s \min(v_x, 3) + w_a [f = 0, v_z > -1] + w_u \cos^2\theta + w_l - w_c \|a\|^2"
     description = "Hop forward steadily with clear flight phases and without falling."

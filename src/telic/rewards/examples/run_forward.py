@@ -1,4 +1,4 @@
-"""Run forward, fast and upright. For HalfCheetah, Walker2d and Hopper."""
+"""Example reward for HalfCheetah, Walker2d and Hopper: run forward, fast and upright."""
 
 # ruff: noqa: ANN001, ANN201, D102, RUF012
 
@@ -6,14 +6,14 @@ from telic import RewardFunction, quantities
 
 
 class RunForward(RewardFunction):
-    """Reward forward speed minus control cost, with a lower reward for lying on the back."""
+    """Reward forward speed and an upright torso, minus a control cost."""
 
     weights = {"speed": 1.0, "upright": 0.3, "control": 0.1}
 
     terms = {
         "speed": "forward velocity in m/s",
-        "upright": "1 when upright, -1 upside down",
-        "control": "sum of squared actions, as a cost",
+        "upright": "1 if upright, -1 if upside down",
+        "control": "cost of the sum of squared actions",
     }
     latex = r"r = w_s v_x + w_u \cos\theta - w_c \|a\|^2"
     description = "Run forward as fast as possible, upright and with little effort."
