@@ -67,7 +67,7 @@ def test_criteria_that_make_no_judge_are_refused():
     with pytest.raises(UsageError, match="weight is left"):
         compose("run forward fast", spec(), criteria=[])
     same = [made.criteria[0].model_copy(update={"zero": 3.0})]
-    with pytest.raises(UsageError, match="needs a range"):
+    with pytest.raises(UsageError, match="requires a range"):
         compose("run forward fast", spec(), criteria=same)
 
 

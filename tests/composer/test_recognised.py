@@ -391,7 +391,7 @@ def test_low_intents_may_touch_the_ground():
 
 def test_jumps_that_there_is_no_time_for_are_lower_or_refused_and_waiting_is_seen():
     assert "the highest possible" in compose("jump twice per second", spec_of(CHEETAH)).doubts[0]
-    with pytest.raises(BadEnvironment, match="less than two of these"):
+    with pytest.raises(BadEnvironment, match="shorter than two periods"):
         compose("jump every 20 seconds", spec_of(CHEETAH))
     made = compose("jump every 2 seconds", spec_of(CHEETAH))
     assert load_reward(made.reward).seen_memory and '"waited"' in made.reward

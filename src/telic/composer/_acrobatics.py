@@ -1,7 +1,7 @@
-"""Behaviours with flight phases or rotations, such as jumps, hops, flips and rolls.
+"""Behaviors with flight phases or rotations, such as jumps, hops, flips and rolls.
 
-"jump every 3 seconds" and "jump twice per second" specify the time between landings. The policy
-observes the time waited.
+"jump every 3 seconds" and "jump twice per second" specify the time between landings. In this case,
+the policy observes the time since the last landing.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from telic.rewards.signals import Above, Below, Measured, Not, Part
 from telic.rewards.terms import Capped, Cost, Pay, Ratio, Small, SmallSquare, When
 
 _FLIGHT_S, _RISE_M = 0.11, 0.05
-"""minimum duration and rise of a flight; shorter or lower ones are foot vibrations"""
+"""minimum duration and rise of a flight, to exclude vibrating feet"""
 _OF_JUMP, _LEAST_HOP_M = 0.6, 0.08
-"""height of a high hop as a fraction of a high jump, and minimum hop height in metres"""
+"""height of a high hop as a fraction of a high jump, and minimum hop height in meters"""
 _LONGEST_S, _BEATS = 30.0, 4
 _FLIGHT, _LATE = 0.7, 0.25
-"""maximum fraction of the time between jumps in the air, and tolerance of a jump's time"""
+"""maximum fraction of the time between jumps spent in the air, and tolerance of the jump time"""
 
 
 def beats(period_s: float) -> int:
-    """Return the number of repetitions to judge."""
+    """Return the number of repetitions that are judged."""
     return max(min(_BEATS, math.floor(_LONGEST_S / period_s - 0.5)), 1)
 
 
@@ -78,7 +78,7 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
 def _jump_goal(
     frame: Frame, scene: Scene, draft: Draft
 ) -> tuple[sizes.Goal, int | None, float | None]:
-    """Return the height goal, the count and the period of jumps."""
+    """Return the goals for the height, the count and the period of jumps."""
     is_far = frame.dimension == "distance" or frame.direction in travel.AHEAD
     goal, count, period = sizes.jump_height(frame, scene), frame.count, frame.period_s
     if is_far or period is None:
@@ -88,7 +88,7 @@ def _jump_goal(
     else:
         count = beats(period)
         if count < 2:
-            why = f"an episode lasts at most {_LONGEST_S:g} s, less than two of these periods"
+            why = f"an episode of at most {_LONGEST_S:g} s is shorter than two periods"
             raise scene.cannot(f"jump every {period:g} s", why)
         most = scene.gravity * (0.5 * _FLIGHT * period) ** 2 / 2.0  # h = g (t / 2)^2 / 2
         if goal.source != "as given" and goal.value > most:
@@ -99,7 +99,7 @@ def _jump_goal(
 
 
 def _judge_jump(frame: Frame, goal: Goal, period: float | None, scene: Scene, draft: Draft) -> None:
-    """Judge height, time in the air, and the count or regularity of jumps."""
+    """Judge the height, the time in the air, and the count or regularity of jumps."""
     seen, target = tracks.less("height", scene.starts), goal.value
     counted = tracks.cycles(seen, 0.8 * target, 0.3 * target)
     title, value = "rises %s above standing height", tracks.highest(seen)
@@ -118,7 +118,7 @@ def _judge_jump(frame: Frame, goal: Goal, period: float | None, scene: Scene, dr
 
 
 def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Cover distance in the air."""
+    """Jump over a distance."""
     is_aside = frame.direction in ("left", "right")
     quantity = "lateral_velocity" if is_aside else "forward_velocity"
     scene.require(quantity, f"jump to the {frame.direction}" if is_aside else "jump forward")
@@ -139,10 +139,10 @@ def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Take off and land repeatedly, in place or while travelling."""
+    """Take off and land repeatedly, either in place or while traveling."""
     scene.require("air_time", "hop")
     landings, hops = signals.Flights(_FLIGHT_S), metrics.flights(_FLIGHT_S, _RISE_M)
-    draft.pay("hop", 5.0, terms.Hop(landings), "time in the air, paid at each landing")
+    draft.pay("hop", 5.0, terms.Hop(landings), "flight time, paid at each landing")
     is_fast = frame.degree in ("fast", "very_fast", "most") or frame.given("m/s") is not None
     is_fast = is_fast and frame.direction != "in_place" and frame.dimension != "height"
     travels = is_fast or frame.direction in travel.AHEAD or frame.dimension == "distance"
@@ -228,7 +228,7 @@ def turn_over(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _keep_rolling(draft: Draft, quantity: str, sign: int, which: str) -> None:
-    """Turn over continuously without landing, at least two turns in five seconds."""
+    """Turn over continuously without landing, at least twice in five seconds."""
     spin, seconds = Measured(quantity.replace("turns", "rate"), sign=sign), 5.0
     draft.pay("roll", 1.0, Ratio(spin, 4.0, most=1.5), f"rolling {which}")
     turns = tracks.less(quantity, sign=sign)

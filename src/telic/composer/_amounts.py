@@ -19,7 +19,7 @@ _RATES = {"m": "m/s", "rad": "rad/s", "turns": "rad/s", "times": "times"}
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Parsed number, which is an amount, a count, a duration, or a number without a unit."""
+    """Number parsed from the text: an amount, a count, a duration, or a number without a unit."""
 
     at: tuple[int, ...]
     amount: Amount | None = None
@@ -29,11 +29,11 @@ class Reading:
     """period of a repetition in seconds"""
     bare: float | None = None
     rule: AmountRule | None = None
-    """stated comparison, or None if unspecified"""
+    """comparison such as "at least", or None if unspecified"""
     is_strict: bool = False
-    """whether the number itself is excluded: "more than twice" is at least three times"""
+    """whether the number itself is excluded, as in "more than twice" (at least three times)"""
     spread: float = 0.0
-    """half width of a range, whose centre is the amount"""
+    """half-width of a range whose center is the amount"""
 
     @property
     def end(self) -> int:
@@ -42,7 +42,7 @@ class Reading:
 
 
 def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
-    """Parse the number that starts at a position, with its unit and modifiers."""
+    """Parse the number at a position, with its unit and modifiers."""
     words, numbers = [token.word for token in tokens], word_table("numbers")
     if words[start : start + 1] and words[start] in _EVERY:  # "every 2 m" is neither way nor count
         per = _read_per(tokens, start)
@@ -120,7 +120,7 @@ def _with_unit(
 
 
 def _read_per(tokens: Sequence[Token], place: int) -> tuple[float, str, tuple[int, ...]] | None:
-    """Parse "per second" or "every 2 m". Return the amount, the unit and the positions."""
+    """Parse "per second" or "every 2 m" into the amount, the unit and the token positions."""
     if place >= len(tokens) or tokens[place].word not in _PER:
         return None
     value, after = _read_number(tokens, place + 1) or (1.0, place + 1)
@@ -132,7 +132,7 @@ def _read_per(tokens: Sequence[Token], place: int) -> tuple[float, str, tuple[in
 
 
 def _read_rule(tokens: Sequence[Token], place: int) -> tuple[set[str], int, Sense | None]:
-    """Parse "for at least about". Return the prepositions, the next position and the rule."""
+    """Parse "for at least about" into the prepositions, the next position and the comparison."""
     before: set[str] = set()
     rule: Sense | None = None
     while place < len(tokens):
@@ -152,7 +152,7 @@ def _read_rule(tokens: Sequence[Token], place: int) -> tuple[set[str], int, Sens
 
 
 def _read_range(tokens: Sequence[Token], place: int) -> tuple[float, float, int] | None:
-    """Parse "2", "1-2" or "between 1 and 2". Return the center, half-width and next position."""
+    """Parse "2", "1-2" or "between 1 and 2" into the center, half-width and next position."""
     between = place < len(tokens) and tokens[place].word == "between"
     first = _read_number(tokens, place + between)
     if first is None:
@@ -208,7 +208,7 @@ def _read_number(tokens: Sequence[Token], place: int) -> tuple[float, int] | Non
 def _read_article(
     tokens: Sequence[Token], start: int, place: int
 ) -> tuple[float, float, int] | None:
-    """Parse "for a second", "a metre" or "a full turn" as an amount of one."""
+    """Parse "for a second", "a meter" or "a full turn" as an amount of one."""
     words = [token.word for token in tokens]
     is_here = words[place : place + 1] in (["a"], ["an"], ["one"])
     first = place + is_here
@@ -227,12 +227,12 @@ def _read_article(
 
 
 def _is_half_more(words: Sequence[str], place: int) -> bool:
-    """Return whether "and a half" follows."""
+    """Return whether the words "and a half" follow."""
     return [*words[place : place + 3]] == ["and", "a", "half"]
 
 
 def _skip(tokens: Sequence[Token], place: int, others: Sequence[str] = ()) -> int:
-    """Return the position after any articles that precede another word."""
+    """Return the position after any articles that are followed by another word."""
     after = place
     while after < len(tokens) and tokens[after].word in (*determiners(), *others):
         after += 1

@@ -1,11 +1,11 @@
-"""Refuse contradictory or unknown intents and contradictory criteria before training.
+"""Reject contradictory or unknown intents and contradictory criteria before training.
 
-Every request is a demand: a quantity in an interval over a time span, always or at least once. Two
-demands on one quantity with overlapping spans and disjoint intervals are contradictory unless both
-need to hold only once. Implications of a verb for other quantities (a jump leaves the ground,
-walking leaves the start) are demands as well, so that no rules for pairs of words are needed.
+Every request is a demand: a quantity in an interval during a time span, always or at least once.
+Two demands on the same quantity with overlapping spans and disjoint intervals are contradictory,
+unless both need to hold only once. The effects of a verb on other quantities (a jump leaves the
+ground, walking leaves the start) are also demands, so no rules for pairs of words are needed.
 
-Criteria, which users may edit, are converted to demands by their metrics.
+Criteria, which users may edit, are converted to demands according to their metrics.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _STILL_MPS, _MOVES_MPS = 0.25, 0.3
 _DRIFT_M, _RAIL_M, _DRIFT_TURNS, _BAND_M = 0.5, 0.5, 0.08, 0.15
 _COMMANDED_M = 1.0
 _LASTS_S = 4.0
-"""minimum duration of a speed: half of a default episode"""
+"""minimum duration of a requested speed, which is half of a default episode"""
 _UPRIGHT, _TILTED, _INVERTED = 0.5, 0.2, -0.2
 _LOW, _LYING, _HIGH = 0.7, 0.3, 0.85
-"""heights between lying and standing"""
+"""heights between lying and standing, as fractions"""
 _LATER = re.compile(r",?\s*\b(?:and then|then|after that|afterwards|before|finally|next)\b")
 
 
 class Demand(NamedTuple):
-    """Interval constraint on a quantity during one phase or the whole episode."""
+    """Requirement that a quantity lies in an interval during one phase or the whole episode."""
 
     quantity: str
     low: float
@@ -50,16 +50,16 @@ class Demand(NamedTuple):
     phase: int | None = None
     """index of the phase, or None for the whole episode"""
     always: bool = True
-    """whether it holds at every step, rather than at least once"""
+    """whether it must hold at every step rather than at least once"""
 
     def excludes(self, other: Demand) -> bool:
-        """Return whether the constraints are mutually exclusive."""
+        """Return whether two demands are mutually exclusive."""
         meets = None in (self.phase, other.phase) or self.phase == other.phase
         apart = self.low > other.high or other.low > self.high
         return self.quantity == other.quantity and meets and apart and (self.always or other.always)
 
     def interval(self) -> str:
-        """Return the interval in words."""
+        """Return a description of the interval."""
         if self.high == _FAR:
             return f"at least {self.low:.3g}"
         if self.low == -_FAR:
@@ -68,7 +68,7 @@ class Demand(NamedTuple):
 
 
 def require_possible(parsed: ParsedIntent, scene: Scene) -> None:
-    """Raise Contradiction if the constraints of an intent are mutually exclusive."""
+    """Raise Contradiction if the demands of an intent are mutually exclusive."""
     demands = [demand for frame in parsed.frames for demand in _of_frame(frame, scene)]
     demands += [demand for limit in parsed.limits for demand in _of_limit(limit, scene)]
     hint = 'Remove one of them, or put it in a later phase: "..., then ...".'
@@ -76,7 +76,7 @@ def require_possible(parsed: ParsedIntent, scene: Scene) -> None:
 
 
 def require_consistent(draft: Draft) -> None:
-    """Raise Contradiction if criteria of one phase are mutually exclusive."""
+    """Raise Contradiction if the criteria of a phase are mutually exclusive."""
     demands = [demand for part in draft.parts for demand in _of_part(part, draft.seconds)]
     hint = "Change the goal of one of them, or remove it."
     _require(demands, "The criteria {} cannot both be met: {}.", hint)
@@ -92,7 +92,7 @@ def _require(demands: Sequence[Demand], message: str, hint: str) -> None:
 
 
 def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
-    """Yield the constraints implied by a verb and its postures."""
+    """Yield the demands implied by a verb and its postures."""
     word, phase = frame.word, frame.phase
     turns = 0.5 if frame.turns is None else frame.turns
     is_in_place = frame.direction == "in_place"
@@ -169,7 +169,7 @@ def _of_limit(limit: Limit, scene: Scene) -> Iterator[Demand]:
 
 
 def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
-    """Yield the constraints that a quantity must satisfy for most of a criterion's credit."""
+    """Yield the demands that must hold for a criterion to earn most of its credit."""
     middle = part.zero + _CREDIT * (part.goal - part.zero)
     low, high = (middle, _FAR) if part.goal > part.zero else (-_FAR, middle)
     if part.is_about:
@@ -193,7 +193,7 @@ def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
 
 
 def _about(track: Any, demand: Demand) -> Demand:
-    """Return a constraint on a track as a constraint on the underlying quantity."""
+    """Return a demand on a track as a demand on the underlying quantity."""
     if str(track).startswith(("gone(", "displacement")):
         return demand._replace(quantity="the distance to the start")
     if isinstance(track, Measure) and track.name == "less" and track.args[2] > 0:
@@ -203,7 +203,7 @@ def _about(track: Any, demand: Demand) -> Demand:
 
 
 def not_understood(parsed: ParsedIntent, lost: Sequence[str], hint: str) -> NotUnderstood:
-    """Return the error for an intent with the unknown verbs `lost`, or without known words."""
+    """Return the error for an intent that has unknown verbs (`lost`) or no known words."""
     words = ", ".join(f'"{word}"' for word in lost)
     message = (
         f"I do not know how to judge {words}, which is the requested action."
@@ -220,10 +220,10 @@ def not_understood(parsed: ParsedIntent, lost: Sequence[str], hint: str) -> NotU
 def what_instead(
     intent: str, lost: Sequence[str], name: str, able: Sequence[str], works: Callable[[str], bool]
 ) -> str:
-    """Return suggestions after a refusal: similar and supported intents, or using a model.
+    """Return suggestions after a refusal: similar supported intents, or the use of a model.
 
-    The nearest lacks the refused part. Next in order are the nearest by meaning and the example
-    with most words in common.
+    The nearest intent is the original without the refused part. Next are the nearest in meaning and
+    the example with the most words in common.
     """
     pieces = [piece.strip(" ,.;") for piece in _LATER.split(intent)]
     kept = [piece for piece in pieces if not any(word in piece for word in lost)]

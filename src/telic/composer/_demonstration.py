@@ -1,7 +1,7 @@
 """Scripted demonstrations of an intent, and failure modes that satisfy it.
 
-A script moves the torso (`telic.judges.criteria.Motion`): limbs, postures and targets to reach for
-have no demonstration.
+A script only moves the torso (`telic.judges.criteria.Motion`), so it cannot demonstrate
+limb motions, postures and targets to reach.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from telic.judges.metrics import DEGREES
 _AT_REST = ("stand", "stop", "balance")
 _PHASE_S = 3.0
 _COMMANDS = ((1, 0, 0), (0.6, 0, 1), (0, 0, 0), (0, 1, 0), (-1, 0, -0.6), (0, -1, 1))
-"""sequence of commands (forward, sideways, turn) as fractions of the largest ones"""
+"""sequence of commands (forward, sideways, turn) as fractions of the largest command"""
 
 
 def demonstrated(
     phases: Sequence[Sequence[Frame]], scene: Scene, seconds: float
 ) -> tuple[Motion, ...]:
-    """Return sequential torso motions, or none if the torso alone cannot show all parts."""
+    """Return the sequence of torso motions, or none if the torso alone cannot show all parts."""
     if phases[0][0].verb == "obey":
         return _commanded(phases[0][0], scene, seconds / len(_COMMANDS))
     found: list[Motion] = []
@@ -86,7 +86,7 @@ def right_failure_modes(phases: Sequence[Sequence[Frame]], scene: Scene) -> tupl
 
 
 def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None:
-    """Return the motion fields of a frame, or None if the torso alone cannot show it."""
+    """Return parameters of a frame's torso motion, or None if the torso alone cannot show it."""
     stride, side = {"stride_hz": 1.5}, -1.0 if side_of(frame) == "right" else 1.0
     match frame.verb:
         case "stand" | "stop" | "balance":
@@ -148,7 +148,7 @@ def _steps(gait: Gait | None) -> dict[str, Any]:
 
 
 def _commanded(frame: Frame, scene: Scene, lasts: float) -> tuple[Motion, ...]:
-    """Return motions that track commands in all directions and at rest."""
+    """Return motions that track commands in all directions and the command to stand."""
     spans = command_range(frame, scene, Draft()).spans
     found: list[Motion] = []
     for parts in _COMMANDS:

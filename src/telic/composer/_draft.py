@@ -1,4 +1,4 @@
-"""Drafts that collect the reward terms and judge criteria written by behaviours."""
+"""Drafts collect the reward terms and judge criteria of behaviors."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ class JudgePart(Criterion):
     zero: float = 0.0
     goal: float = 0.0
     value: Measure | None = None
-    """metric, or None for a gate between phases, which measures the remaining time"""
+    """metric, or None for a gate between phases that measures the remaining time"""
 
     @property
     def is_about(self) -> bool:
-        """True if the value should be close to the goal instead of beyond it."""
+        """True if the value should be close to the goal rather than beyond it."""
         return self.direction == "about"
 
     def criterion(self, phase: int) -> Criterion:
-        """Return the public criterion for a phase of a sequence."""
+        """Return the criterion that is shown to users, for a phase of a sequence."""
         own: dict[str, Any] = {name: getattr(self, name) for name in Criterion.model_fields}
         measure = self.measure if self.value is None else str(self.value)
         return Criterion(**(own | {"measure": measure, "phase": phase}))
 
     def with_numbers(self, zero: float, goal: float, weight: float) -> JudgePart:
-        """Return a copy with another range and weight."""
+        """Return a copy with a different range and weight."""
         way = "about" if self.is_about else "at_least" if goal > zero else "at_most"
         update = {"zero": zero, "goal": goal, "weight": weight, "direction": way}
         return self.model_copy(update=update)
@@ -62,35 +62,35 @@ class PhaseEnd(NamedTuple):
     reward: Expression
     """condition in the reward"""
     judge: Measure
-    """the same condition in the judge, as a mask"""
+    """same condition in the judge, as a mask"""
     seconds: float = 0.0
 
 
 @dataclass(slots=True)
 class Draft:
-    """Reward and judge under construction."""
+    """Reward and judge that are being composed."""
 
     terms: list[WeightedTerm] = field(default_factory=list[WeightedTerm])
     is_seen: bool = False
-    """whether the policy must also observe the memory, e.g. a gait clock"""
+    """whether the policy must also observe the memory, e.g. the phase variable of a gait"""
     parts: list[JudgePart] = field(default_factory=list[JudgePart])
     reached: list[PhaseEnd] = field(default_factory=list[PhaseEnd])
     env_args: dict[str, Any] = field(default_factory=dict[str, Any])
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
-    """trainer settings required by this behaviour"""
+    """trainer settings that this behavior requires"""
     seconds: float = 8.0
     """episode length in seconds"""
     practice: float = 1.0
-    """training steps as a multiple of those for locomotion on this robot"""
+    """number of training steps, relative to locomotion on this robot"""
     doubts: list[str] = field(default_factory=list[str])
-    """ambiguities of the intent and their chosen interpretations"""
+    """ambiguities in the intent and their chosen interpretations"""
     granted: list[str] = field(default_factory=list[str])
-    """conditions that always hold on this robot and are therefore not judged"""
+    """conditions that always hold on this robot and therefore are not judged"""
     words: list[str] = field(default_factory=list[str])
-    """verbs of the source intent"""
+    """verbs of the intent that produced this draft"""
 
     def pay(self, name: str, weight: float, term: Term, words: str) -> None:
-        """Add a reward term unless one with the same name exists."""
+        """Add a reward term, unless a term with this name exists."""
         if name not in self.names:
             self.terms.append(WeightedTerm(name, term.with_words(words), weight))
         self.is_seen = self.is_seen or "waited" in term.slots()
@@ -115,20 +115,20 @@ class Draft:
         meaning: str = "",
         is_guard: bool = False,
     ) -> str:
-        """Add a criterion unless one with the same title exists, and return its title.
+        """Add a criterion, unless one with this title exists, and return its title.
 
         Args:
-            title: "%s" is replaced by the goal with its unit; a share of the time is appended.
-            value: metric, which provides the default unit and meaning.
-            zero: value for no credit.
-            goal: value for full credit.
-            weight: weight in the score.
-            tag: failure tag.
-            within: tolerance around a goal to be met exactly; no credit at four times this.
-            of: source of the goal.
-            unit: unit of the value.
+            title: title, where "%s" stands for the goal with its unit.
+            value: metric that also provides the default unit and meaning.
+            zero: value that earns no credit.
+            goal: value that earns full credit.
+            weight: weight of the criterion in the score.
+            tag: tag for failures of this criterion.
+            within: tolerance of an exact goal, with no credit at four times it.
+            of: source of the goal value.
+            unit: unit of the measured value.
             meaning: description of the measured value.
-            is_guard: whether it is a constraint, which multiplies the score.
+            is_guard: whether the criterion is a constraint.
         """
         unit, meaning = value.unit if unit is None else unit, meaning or value.words
         if of is not None and of.base is not None:  # the uncompared behaviour earns little
@@ -175,13 +175,13 @@ class Draft:
         tag: str,
         unit: str | None = None,
     ) -> str:
-        """Add a constraint, which multiplies the score."""
+        """Add a constraint, whose credit multiplies the score."""
         return self.score(title, value, zero, goal, tag=tag, unit=unit, is_guard=True)
 
     def counted(
         self, deed: str, value: Measure, frame: Frame, within: float = 0.25, *, tag: str
     ) -> None:
-        """Add a criterion for a count: exactly, at least or at most the stated number."""
+        """Add a criterion for a count that is exactly, at least or at most the given number."""
         count, rule = frame.count or 1, frame.count_rule
         times = "once" if count == 1 else f"{count} times"
         if rule == "about":
@@ -195,18 +195,18 @@ class Draft:
         self.score(title, value, beyond, float(count), weight=3.0, tag=tag)
 
     def ends_when(self, reward: Tensor, judge: Measure, seconds: float = 0.0) -> None:
-        """Add the condition that ends this phase, and the corresponding mask for the judge."""
+        """Add the end condition of this phase, with the corresponding mask for the judge."""
         self.reached.append(PhaseEnd(cast("Expression", reward), judge, seconds))
 
     def doubt(self, text: str, holds: bool = False) -> None:
-        """Record an ambiguity once, or a condition that always holds on this robot (`holds`)."""
+        """Record an ambiguity once, or with `holds` a condition that always holds on this robot."""
         if text not in self.doubts:
             self.doubts.append(text)
         self.granted += [text] if holds else []
 
 
 def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
-    """Apply edited criteria to the judge: change numbers and remove dropped criteria.
+    """Apply edited criteria to the judge by changing numbers and removing dropped criteria.
 
     Constraints and ends of phases are kept because other criteria depend on them.
 
@@ -245,5 +245,5 @@ def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
         if each.zero == each.goal:
             raise UsageError(
                 f'"{each.title}" earns no credit and full credit at the same value, {each.goal:g}.',
-                hint="Set zero and goal to different values: partial credit needs a range.",
+                hint="Zero and goal must differ, because partial credit requires a range.",
             )

@@ -1,14 +1,14 @@
 """Reward terms and criteria for gaits, steps and terrain, based on foot contacts.
 
-A gait (tables/speeds.toml) is taught with an observed clock: feet are rewarded for being in stance
-or swing according to the contact pattern.
+A gait (tables/speeds.toml) is trained with an observed phase variable: feet are rewarded for being
+in stance or swing according to the contact pattern.
 
-Policies may exploit the physics by vibrating their feet or gliding in a fixed pose. On any robot a
-step differs from both: a stance foot stays in place while the body passes over it, and the step
-length is a substantial fraction of the leg length.
+Policies may exploit the physics by vibrating their feet or gliding in a fixed pose. In a real step,
+the stance foot stays in place while the body passes over it, and the step length is a substantial
+fraction of the leg length.
 
-The environment generates terrain fields of increasing difficulty, with new fields for evaluation. A
-climbing robot starts at the foot of a field, so it gains no height by avoiding the climb.
+The environment generates terrain of increasing difficulty, and new terrain for evaluation. A
+climbing robot starts at the lowest level, so it cannot gain height without climbing.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from telic.robots.terrain import STAIRS_M, TO_TOP_M, hardest_step, steepest, ste
 FLYING = ("run", "jog", "sprint")
 ON_GROUND = ("walk", "march", "crawl")
 ANY_GAIT = (None, "walk", "run", "jog", "step", "march")
-"""words that do not specify a gait"""
+"""words that do not specify a particular gait"""
 _PAIRED = {"trot": "diagonal", "pace": "same-side", "bound": "left and right"}
 _CORNERS = ("front left", "front right", "hind left", "hind right")
 _GAITS = word_table("speeds")["gaits"]
 STEPPING = -1.3
-"""initial log std of actions that lets the robot stand and explore from the first step"""
+"""initial log std of the actions with which the robot can stand and explore from the first step"""
 _GENTLE = -2.5
-"""the same for a robot with actuators strong enough to throw its body off the ground"""
+"""initial log std for a robot whose actuators can throw its body off the ground"""
 _FASTER = 1.2
 """multiple of the minimum speed of a gait above which the stride frequency increases"""
 _SWING_LEGS, _BOB, _SLOW = 0.1, 0.14, 0.03
-"""swing height of a foot in leg lengths; vertical body speed of a walk and minimum speed of motion,
+"""swing height of a foot in leg lengths; vertical body speed of a walk and minimum travel speed
 in sqrt(g L)"""
 SUPPORT = {"two_legs", "one_leg", "rear_legs", "front_legs", "hands"}
-"""postures that specify the stance feet, so that no pattern of all feet is judged"""
+"""postures that specify the stance feet, so that the contact pattern is not judged"""
 _HARDEST = {"stairs": 0.6, "slopes": 0.6, "rough": 0.7}
-"""default maximum difficulty of terrain fields"""
+"""default maximum difficulty of terrain"""
 _ENOUGH, _LITTLE = 0.75, 0.1
-"""fractions of the climb for full and for no credit"""
+"""fractions of the climb that earn full credit and no credit"""
 
 _Pairs = tuple[tuple[int, ...], tuple[int, ...]]
 _TWO: _Pairs = ((0,), (1,))
 
 
 class Gait(NamedTuple):
-    """Gait as a foot contact pattern."""
+    """Gait, defined by the contact pattern of the feet."""
 
     name: str
     landings: tuple[tuple[float, ...], ...]
@@ -98,13 +98,13 @@ def _usual(feet: int) -> str | None:
 
 
 def usual_gait(frame: Frame, scene: Scene) -> Gait | None:
-    """Return the requested gait, or one suitable for the number of feet."""
+    """Return the requested gait, or one that suits the number of feet."""
     name = _usual(len(scene.spec.feet)) if frame.gait in ANY_GAIT else frame.gait
     return gait_meant(frame.model_copy(update={"gait": name, "direction": None}), scene)
 
 
 def corners_of(direction: Direction | None, scene: Scene) -> dict[str, int] | None:
-    """Return the feet by corner in the direction of travel, or None if there are not four."""
+    """Return the feet by corner, as seen in the direction of travel, or None if not four."""
     robot = scene.spec.robot
     if robot is None or len(robot.feet) != 4 or len(robot.legs) != 4:
         return None
@@ -131,7 +131,7 @@ def _is_fore_and_aft(scene: Scene) -> bool:
 
 
 def _landings(name: str, feet: int, scene: Scene) -> tuple[tuple[float, ...], ...]:
-    """Return the touchdown phases for robots that are not quadrupeds, or refuse the gait."""
+    """Return the touchdown phases for robots that are not quadrupeds, or reject the gait."""
     is_in_plane = _is_fore_and_aft(scene)
     # In a trot, two fore-and-aft feet land half a stride apart, like the pairs of a quadruped.
     if name in _PAIRED and not (feet == 2 and (is_in_plane or name == "trot")):
@@ -141,7 +141,7 @@ def _landings(name: str, feet: int, scene: Scene) -> tuple[tuple[float, ...], ..
     if name == "skip" and feet == 2 and is_in_plane:
         raise scene.cannot(name, "its feet are fore and aft, not left and right")
     if feet == 1 and name in (*ON_GROUND, "skip", "gallop"):
-        raise scene.cannot(name, "it has one foot, so it can only hop")
+        raise scene.cannot(name, "it has only one foot and can only hop")
     if feet != 2 and name in ("skip", "gallop"):
         raise scene.cannot(name, f"this gait requires two or four feet, but it has {feet}")
     if name == "skip":
@@ -189,7 +189,7 @@ def step_in(
 
 
 def keep_time(gait: Gait, scene: Scene, draft: Draft, only: Tensor | None = None) -> None:
-    """Reward feet for following an observed clock, `only` while a condition holds."""
+    """Reward feet that follow an observed phase variable, `only` while a condition holds."""
     words = f"foot contacts as in a {gait.name}, {gait.hertz:.2g} strides per second"
     swing = _SWING_LEGS * (scene.leg or 1.0)
     pays = Rhythm(Beat(gait.hertz), gait.landings, gait.duty, swing)
@@ -254,7 +254,7 @@ def _wrong_gait(
 
 
 def land_together(scene: Scene, draft: Draft) -> None:
-    """Judge hops, in which all feet land together or only one foot is used."""
+    """Judge hops in which all feet land together or only one foot is used."""
     if len(scene.spec.feet) > 1:
         title = "lands on all its feet at once, or on one alone"
         value = metrics.lands_as_one(*_every_pair(len(scene.spec.feet)))
@@ -300,14 +300,14 @@ def go_in_steps(gait: str | None, scene: Scene, draft: Draft, weight: float = 0.
 
 
 def require_ground(frame: Frame, scene: Scene) -> None:
-    """Refuse climbing without suitable terrain, and terrain that cannot be generated."""
+    """Reject climbing without suitable terrain, and terrain that cannot be generated."""
     if frame.ground is not None and "terrain" not in scene.spec.arguments:
-        why = "its environment is flat; position-controlled robots have terrain (telic robots)"
+        why = "its environment is flat (`telic robots` lists robots with terrain)"
         raise scene.cannot(f"go over {frame.ground}", why)
     if frame.ground is None and frame.direction in ("up", "down"):
         raise scene.cannot(
             f"go {frame.direction}",
-            f'there is nothing to climb; name it: "go {frame.direction} the stairs", or the slope',
+            f'name the terrain to climb, e.g. "go {frame.direction} the stairs" or the slope',
         )
 
 

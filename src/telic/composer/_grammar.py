@@ -1,11 +1,11 @@
 """Parse the tokens of an intent into items, and items into clauses.
 
-At each position the longest item is matched: a phrase of the tables, a number, a body part or a
-prohibition. Attributes of unknown objects ("a bar 50 cm high", "looking to the left") are excluded,
-so that they are reported as not understood instead of being misread.
+At each position, the longest item is matched: a phrase of the tables, a number, a body part or a
+prohibition. Attributes of unknown objects ("a bar 50 cm high", "looking to the left") are excluded
+and reported as not understood, so that they are not misinterpreted.
 
-Clauses are in execution order: "stand after jumping" is jump, then stand. Text after a negation,
-condition, alternative or comparison is left unread.
+Clauses are in order of execution: "stand after jumping" means jump, then stand. Text after a
+negation, condition, alternative or comparison is not parsed.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _NOUNS, _JOINED = ("at", "with", "of", "in", "a", "the", "its", "your"), (",", "
 _SHORT = 4  # maximum length of words in "-ing" that are nouns: "ring"
 _FOOT_M = 0.3048
 _MEASURED = {"m": {"height", "distance"}, "m/s": {"speed"}}
-"""dimensions that a word after a number may state: "1 m high" """
+"""dimensions that a word after a number may specify, as in "1 m high" """
 _GRADED = {"low", "high"}
-"""gradable postures: "as low as possible" """
+"""gradable postures, as in "as low as possible" """
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Meaningful part of the text. `slot` is the field that it sets."""
+    """Meaningful part of the text, where `slot` is the field that it fills."""
 
     slot: str
     at: tuple[int, ...]
@@ -68,7 +68,7 @@ class Item:
 
     @property
     def act(self) -> Act | None:
-        """Act of a verb."""
+        """Action of a verb."""
         return self.senses[0].value if self.slot == "verb" else None
 
     @property
@@ -91,7 +91,7 @@ class Item:
         return bool(self.senses[0].says.get(key))
 
     def is_join(self, *values: str) -> bool:
-        """Return whether the item is one of these conjunctions."""
+        """Return whether the item is one of the given conjunctions."""
         return any(sense.slot == "join" and sense.value in values for sense in self.senses)
 
 
@@ -100,12 +100,12 @@ class Clause:
     """Items between two conjunctions."""
 
     join: str
-    """relation to the previous clause: start, and, while, stop, then, after, before, first"""
+    """relation to the previous clause: start, and, while, stop, then, after, before or first"""
     is_opening: bool = False
-    """whether it starts a sentence"""
+    """whether the clause starts a sentence"""
     items: list[Item] = field(default_factory=list[Item])
     delay: Item | None = None
-    """delay before the clause: "after 3 seconds", "after 2 m" """
+    """delay before the clause, as in "after 3 seconds" or "after 2 m" """
 
     @property
     def acts(self) -> bool:
@@ -125,7 +125,7 @@ class Outline(NamedTuple):
 
 
 def outline(tokens: Sequence[Token], spec: EnvSpec) -> Outline:
-    """Return the clauses of a text in execution order.
+    """Return the clauses of a text in order of execution.
 
     "A, then B", "B after A", "after A, B", "before B, A" and "B, but first A" are equivalent.
     """
@@ -161,9 +161,9 @@ def outline(tokens: Sequence[Token], spec: EnvSpec) -> Outline:
 
 
 def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause], set[int]]:
-    """Split items at conjunctions. Return the clauses and the positions of the conjunctions.
+    """Split items at conjunctions into clauses, and return the positions of the conjunctions.
 
-    Text after a negation, condition, comparison or alternative is left unread.
+    Text after a negation, condition, comparison or alternative is not parsed.
     """
     clauses, joints = [Clause("start", is_opening=True)], set[int]()
     unread: str | None = None
@@ -220,7 +220,7 @@ def _join_at_once(clauses: list[Clause]) -> None:
 
 
 def _join_meant(join: str, word: str, rest: Sequence[Item], last: Clause) -> str:
-    """Return the conjunction type, e.g. a manner for "hop forward with small jumps"."""
+    """Return the type of a conjunction, e.g. a manner in "hop forward with small jumps"."""
     if join == "purpose":  # kept if it is a manner or a prohibition
         kept = any(each.limit or each.slot == "verb" for each in rest)
         return "and" if kept and not any(each.is_acting for each in rest) else "aside"
@@ -255,7 +255,7 @@ class _Scanner:
         }
 
     def scan(self) -> list[Item]:
-        """Return the items relevant to the request, in order."""
+        """Return the items that are relevant to the request, in order."""
         place = 0
         while place < len(self._tokens):
             found = self._at(place)
@@ -282,7 +282,7 @@ class _Scanner:
         return self._known_deeds([it for it, after in pairs if not self._has_object(it, after)])
 
     def _limb_of(self, index: int) -> Item:
-        """Return an item, with "left" in "kick with the left" as the limb on that side."""
+        """Return an item, where "left" in "kick with the left" becomes the limb on that side."""
         item = self._items[index]
         side = self._words[item.at[0]] if len(item.at) == 1 else ""
         before = [word for word in self._words[: item.at[0]] if word not in determiners()]
@@ -296,10 +296,10 @@ class _Scanner:
         return Item("part", item.at, part=BodyPart(item.at, f"{side} {noun}", bodies))
 
     def _known_deeds(self, items: Sequence[Item]) -> list[Item]:
-        """Ignore modifiers of unknown actions, and split "walk hands up" in two.
+        """Ignore modifiers of unknown actions, and split "walk hands up" into two clauses.
 
-        "walk looking to the left" does not go left, "look up and walk" not up: such a word begins a
-        clause, or ends in "-ing".
+        "walk looking to the left" does not mean to go left, nor "look up and walk" to go up. An
+        unknown action begins a clause, or ends in "-ing".
         """
         kept: list[Item] = []
         begins, is_unknown, last = True, False, 0
@@ -409,7 +409,7 @@ class _Scanner:
         return [replace(item, at=item.at + after.at, senses=(Sense("dimension", about[0]),))]
 
     def _equative(self, place: int) -> list[Item]:
-        """Parse "as high as possible". Comparisons like "as high as your leg" remain unparsed."""
+        """Parse "as high as possible". Comparisons such as "as high as your leg" are not parsed."""
         inner = self._phrase(place + 1) if self._words[place] == "as" else None
         if inner is None or inner.slot == "join" or self._words[inner.end :][:1] != ["as"]:
             return []

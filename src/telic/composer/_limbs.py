@@ -1,4 +1,4 @@
-"""Behaviours of hands, feet and poles: reaching, lifting, kicking, waving, swinging up."""
+"""Behaviors of hands, feet and poles: reaching, lifting, kicking, waving and swinging up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from telic.rewards.terms import Pay, Ratio, Small
 
 _RAISE_M, _WAVE_M, _KICK_MPS = 0.3, 0.15, 2.0
 _AWAY_M, _REACH_S = 0.12, 3.0
-"""minimum distance from an avoided target, and maximum episode length for reaching"""
+"""minimum distance from an avoided target in m, and maximum episode length for reaching in s"""
 
 
 def reach(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -49,7 +49,7 @@ def keep_away(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Hold a foot off the ground or a hand up."""
+    """Hold a foot off the ground, or hold a hand up."""
     ends = _ends(frame, scene, "lift")
     if all(end in scene.spec.feet for end in ends):
         name, mine = frame.part or "foot", scene.foot_places(ends)
@@ -59,7 +59,7 @@ def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
         off, held = signals.OnlyFeet(mine, others), metrics.on_feet(mine, others)
         draft.pay("off", 1.0, Pay(off), f"{name} off the ground, standing on the others")
         if not scene.is_going:
-            draft.pay("still", 0.5, Small(Measured("speed"), 2.0), "not going anywhere")
+            draft.pay("still", 0.5, Small(Measured("speed"), 2.0), "staying in place")
         value = tracks.share(held)
         draft.score(f"holds its {name} up", value, 0.3, 0.8, weight=4.0, tag="too_low")
         title, value = f"keeps its {name} up for %s", tracks.longest(held)
@@ -87,7 +87,7 @@ def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Swing up a pole or wave a limb up and down."""
+    """Swing up a pole, or wave a limb up and down."""
     if scene.has("pole_angle") and (frame.direction == "up" or frame.part is not None):
         _swing_up(scene, draft)
         return
@@ -121,7 +121,7 @@ def _swing_up(scene: Scene, draft: Draft) -> None:
     title, value = "the pole is up in the last second", tracks.mean_of_last(seen, 1.0)
     draft.score(title, value, 1.0, 0.3, weight=2.0, tag="falls")
     if scene.on_rail:
-        draft.doubt("episodes start with the pole upright: it must be caught again after a fall")
+        draft.doubt("episodes start with the pole upright, so it must be swung up after a fall")
     draft.ends_when(Below(angle, 0.3), tracks.below(seen, 0.3))
 
 
@@ -161,7 +161,7 @@ def _stay(scene: Scene, draft: Draft) -> None:
 
 
 def _keep_control(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Constrain thrashing and, unless the robot should lie down, falling."""
+    """Penalize thrashing and, unless the robot should lie down, falling."""
     do_not_thrash(scene, draft)
     if "lying" in frame.postures:
         do_not_chatter(draft)
@@ -170,7 +170,7 @@ def _keep_control(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _ends(frame: Frame, scene: Scene, what: str) -> tuple[str, ...]:
-    """Return the outermost bodies (feet or hands) of the specified part."""
+    """Return the outermost bodies (feet or hands) of the named part."""
     spec = scene.spec
     if spec.robot is None or not spec.body_names:
         raise scene.cannot(f"{what} anything", "it has no body parts")

@@ -1,6 +1,6 @@
-"""Terms and constraints shared by behaviours, such as balance, effort and explicit limits.
+"""Terms and constraints shared by behaviors, such as balance, effort and explicit limits.
 
-Limits are constraints, so satisfying them never earns credit.
+Limits are constraints, so satisfying them does not earn credit.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from telic.rewards.signals import Along, Gone, Grounded, Measured, Size, SoFar, 
 from telic.rewards.terms import Alive, AtEase, Cosine, Cost, Pay, Peak, Poise, Small, Stay
 
 ALIVE = 0.3
-"""default weight of each step without a fall"""
+"""default weight for each step without a fall"""
 _RESTS_ON = 5.0
 """contact force above which a body carries weight, in units of 1 % of the robot's weight"""
 _OF_LEGS = ("go", "circle", "turn", "stand", "stop", "obey")
 _AT_EASE, _LEANS = 0.2, 0.25
-"""tolerances, rad: deviation of arms and waist from the resting pose, and lean of the torso"""
+"""tolerances of arm and waist deviation from the resting pose and of torso lean, in rad"""
 _DRIFT_M, _TURN_RAD, _HEIGHT_M = 0.5, 0.5, 0.15
 _THRIFT = 0.7
-"""fraction of the measured effort of a plain gait that counts as low (tables/calibration.toml)"""
+"""fraction of the effort of a plain gait that counts as low (tables/calibration.toml)"""
 _STRAIGHT, _VEERS = 0.2, 0.5
 """lateral drift per distance for full credit (11 degrees) and for none (27 degrees)"""
 _FACES, _TURNED_AWAY = 35.0, 75.0
-"""heading error in degrees for full credit and for none"""
+"""heading error in degrees for full credit and for no credit"""
 
 
 def stay_on_feet(scene: Scene, draft: Draft, *, alive: float | None = None) -> None:
     """Constrain falling, sliding on the body and action chatter.
 
-    `alive` is the weight of each step without a fall, or None to choose it by the robot's height.
+    `alive` is the weight for each step without a fall. It defaults to one for the robot's height.
     """
     if scene.ends_fallen:
         # A tall robot falls when lunging; lunging must not pay for the rest of the episode.
@@ -64,7 +64,7 @@ def do_not_chatter(draft: Draft) -> None:
 
 
 def stay_upright(scene: Scene, draft: Draft) -> None:
-    """Constrain lying on the back, or lying in any position for a tall robot."""
+    """Constrain lying on the back, or for a tall robot lying in any position."""
     be_upright(draft, 0.2)
     title, height = "is not on its back", None
     if scene.is_tall:
@@ -79,7 +79,7 @@ def be_upright(draft: Draft, weight: float) -> None:
 
 
 def stay_at_height(scene: Scene, draft: Draft, width: float) -> None:
-    """Reward the standing height."""
+    """Reward a torso at standing height."""
     height = Measured("height", minus=scene.stands)
     draft.pay("posture", 0.5, Peak(height, 0.0, width), "at its standing height")
 
@@ -87,10 +87,10 @@ def stay_at_height(scene: Scene, draft: Draft, width: float) -> None:
 def stay_straight(
     frame: Frame, scene: Scene, draft: Draft, way: metrics.Way, aside: str | None = None
 ) -> None:
-    """Constrain lateral drift and turning, so that a robot moves straight ahead.
+    """Penalize lateral drift and turning, so that a robot moves straight ahead.
 
-    Sideways and backward travel keeps the initial heading. Robots with legs alike on all sides
-    have no front, and robots without legs may wind.
+    Sideways and backward travel keeps the initial heading. Robots whose legs are arranged alike on
+    all sides have no front, and robots without legs may wind.
     """
     if not scene.has("lateral_velocity", "forward_velocity"):
         return
@@ -118,7 +118,7 @@ def face_ahead(draft: Draft) -> None:
 
 
 def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
-    """Keep the torso, if movable, and the joints at rest."""
+    """Reward resting joints, and a resting torso if it can move."""
     if not scene.has("speed"):
         scene.require("joint_speed", "hold still")
     else:
@@ -135,10 +135,10 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
 
 
 def carry_oneself(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
-    """Keep a position-controlled robot upright and its arms at rest.
+    """Keep a position-controlled robot upright, with its arms at rest.
 
-    No other walking term constrains the arms, which would swing wildly and make the torso sway.
-    Words about other limbs or postures take precedence.
+    Without these terms, the arms would swing wildly during walking and make the torso sway. Words
+    about other limbs or postures take precedence.
     """
     of_legs = all(
         frame.verb in _OF_LEGS and not frame.postures and not frame.bodies for frame in frames
@@ -156,13 +156,13 @@ def carry_oneself(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
 
 
 def charge_change(scene: Scene, draft: Draft, weight: float) -> None:
-    """Penalize action changes."""
+    """Penalize changes of the action."""
     change = Cost(SoFar("action_change", 1 + scene.spec.act_dim), most=4.0)
     draft.pay("smooth", weight, change, "change of the action, as a cost")
 
 
 def do_not_thrash(scene: Scene, draft: Draft) -> None:
-    """Constrain thrashing that could produce the behaviour by chance."""
+    """Constrain thrashing that could produce the behavior by chance."""
     if scene.has("action_change"):
         charge_change(scene, draft, 0.2)
         # The mean squared difference of uniform random actions in [-1, 1] is 2/3.
@@ -180,11 +180,11 @@ def change_slowly(scene: Scene, draft: Draft) -> None:
 
 def charge_effort(draft: Draft, weight: float = 0.1) -> None:
     """Add a small effort penalty for stable learning."""
-    draft.pay("control", weight, Cost(Measured("effort")), "mean squared action, as a cost")
+    draft.pay("control", weight, Cost(Measured("effort")), "cost of the mean squared action")
 
 
 def save_effort(scene: Scene, draft: Draft, *, is_thrift: bool = False) -> None:
-    """Limit the actuator effort, to well below the usual effort if efficiency is requested."""
+    """Constrain the actuator effort, to well below the usual effort if efficiency is requested."""
     charge_effort(draft, 0.4)
     value, plain = tracks.mean("effort"), scene.known.get("effort")
     title, zero, goal = "uses little effort", 0.9, 0.45
@@ -194,12 +194,12 @@ def save_effort(scene: Scene, draft: Draft, *, is_thrift: bool = False) -> None:
     elif plain is not None:
         zero, goal = 2.0 * plain, plain
     elif is_thrift:
-        draft.doubt("the effort of a plain gait is unknown for this robot: a fixed bound is used")
+        draft.doubt("the effort of a plain gait is unknown, so a fixed bound is used")
     draft.score(title, value, zero, goal, weight=0.5, tag="jitters")
 
 
 def allow_height(scene: Scene, draft: Draft, top: float) -> None:
-    """Raise the environment's termination height so that the torso may reach `top` metres."""
+    """Raise the environment's termination height so that the torso may reach `top` meters."""
     limits = scene.spec.arguments.get("healthy_z_range")
     if is_row(limits) and scene.ends_fallen and limits[1] < top:
         draft.env_args["healthy_z_range"] = [float(limits[0]), round(top, 2)]
@@ -241,7 +241,7 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
             save_effort(scene, draft)
             change_slowly(scene, draft)
         case _:
-            why = "this robot cannot do otherwise"
+            why = "this robot cannot violate it"
             draft.doubt(f'"{limit.words}" has no effect: {why}', holds=True)
 
 
@@ -252,7 +252,7 @@ def _stated(limit: Limit, unit: str) -> float | None:
 
 
 def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
-    """Stay within a distance of the start, or only along x if only moving forward is forbidden."""
+    """Stay near the start, or only constrain motion along x if moving forward is prohibited."""
     most = _stated(limit, "m") or _DRIFT_M
     if limit.kind == "no_forward":
         title, value = f"stays within {most:g} m ahead", tracks.highest("displacement")
@@ -269,7 +269,7 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
 
 
 def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
-    """Keep the torso below, above or about a height."""
+    """Keep the torso below, above or near a height."""
     stated = _stated(limit, "m")
     if limit.kind == "low_height":
         most = stated or scene.lies + 0.7 * (scene.stands - scene.lies)
@@ -290,7 +290,7 @@ def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
 
 
 def _keep_off_ground(bodies: Sequence[str], name: str, scene: Scene, draft: Draft) -> None:
-    """Keep bodies off the ground. Bodies missing from the robot satisfy this trivially."""
+    """Keep bodies off the ground. Robots without these bodies satisfy this trivially."""
     if not bodies or scene.spec.robot is None:
         draft.doubt(f"this robot has no {name} to keep off the ground", holds=True)
         return

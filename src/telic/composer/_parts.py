@@ -1,4 +1,4 @@
-"""Find body parts named in everyday words and map them to bodies of an environment."""
+"""Map everyday names of body parts to bodies of an environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST_NOUN = 3
 
 @dataclass(frozen=True, slots=True)
 class BodyPart:
-    """Body part named in the text, with its bodies (empty if the robot lacks it)."""
+    """Body part named in the text, with its bodies (none if the robot lacks the part)."""
 
     at: tuple[int, ...]
     name: str

@@ -22,7 +22,7 @@ _WANDERS = {*_DEEDS, "kick", "swing", "sit", "balance", "turn"}
 _HOW = ("amount", "bounds", "degree", "dimension", "factor")
 _RESTING = {"lie": ("lying",), "sit": ("low",)}
 _HELD = {"stand", "stand_up", "balance", "sit", "lie"}
-"""verbs of poses during which another action is possible"""
+"""verbs for poses in which another action is possible"""
 _ON_REAR_OR_FRONT = {"rear_legs", "front_legs"}
 _POSES = {"low", "two_legs", "one_leg", *_ON_REAR_OR_FRONT}
 _LOW_VERBS = {"sit", "lie", "roll", "flip", "stand_up", "lean"}
@@ -61,7 +61,7 @@ def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
 
 
 def _oriented(phases: Sequence[Sequence[Frame]]) -> list[list[Frame]]:
-    """Return phases with their initial heading, which defines words like "back"."""
+    """Return phases with their initial heading, to which words like "back" refer."""
     found: list[list[Frame]] = []
     heading: float | None = 0.0
     for index, phase in enumerate(phases):
@@ -113,7 +113,7 @@ def comes_home(frame: Frame) -> bool:
 
 
 def limits_of(parsed: ParsedIntent) -> tuple[Limit, ...]:
-    """Return the limits, where actions in place imply staying in place."""
+    """Return the limits of an intent. Actions in place imply staying in place."""
     stays = [
         Limit(kind="no_drift", words=f"{frame.word} in place")
         for frame in parsed.frames
@@ -127,7 +127,7 @@ def limits_of(parsed: ParsedIntent) -> tuple[Limit, ...]:
 
 
 def goes_low(frames: Sequence[Frame], limits: tuple[Limit, ...]) -> bool:
-    """Return whether the intent requires poses that an environment would detect as a fall."""
+    """Return whether the intent requires poses that an environment would treat as a fall."""
     return any(limit.kind == "low_height" for limit in limits) or any(
         frame.verb in _LOW_VERBS
         or _LOW_POSES & set(frame.postures)
@@ -166,7 +166,7 @@ def _goes_back(frame: Frame) -> bool:
 
 
 def _completed(frames: Sequence[Frame]) -> list[Frame]:
-    """Set the counts of continued actions, and split actions that end in lying down."""
+    """Set the counts of repeated actions, and split actions that end in lying down."""
     found: list[Frame] = []
     for frame in frames:
         row, seconds = word_table("acts")[frame.verb], frame.duration_s
@@ -183,7 +183,7 @@ def _completed(frames: Sequence[Frame]) -> list[Frame]:
 
 
 def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
-    """Return whether previous frames imply a frame, as a flip includes landing."""
+    """Return whether previous frames imply a frame, as a flip implies a landing."""
     verbs, is_timed = {each.verb for each in before}, frame.duration_s is not None
     if {*frame.postures} - {"upright"}:
         return False  # "and rear up" does not describe the landing of a flip
@@ -207,10 +207,10 @@ def _is_repeated(frame: Frame, now: list[Frame]) -> bool:
 
 
 def _held_together(frame: Frame, now: list[Frame]) -> Frame | None:
-    """Merge a pose and an action performed in this pose into one frame, or return None.
+    """Merge a pose and an action in this pose into one frame, or return None.
 
-    "stand on your hind legs with a raised torso", "stand on your hind legs and walk"; and lying or
-    sitting while a limb moves: "lie on your back and kick".
+    Examples are "stand on your hind legs and walk", "stand on your hind legs with a raised torso"
+    and "lie on your back and kick".
     """
     if len(now) != 1:
         return None

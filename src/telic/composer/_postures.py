@@ -1,4 +1,4 @@
-"""Pose behaviours (standing, balancing, sitting, lying, getting up), postures and styles."""
+"""Poses (standing, balancing, sitting, lying, getting up), postures and styles."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from telic.rewards.terms import Cost, Pay, Ratio, When
 
 _GET_UP_S = 5.0
 _TALL, _UPRIGHT = 0.8, 0.85
-"""minimum fraction of the standing height and minimum uprightness to be on its feet"""
+"""minimum fraction of the standing height and minimum uprightness that count as standing"""
 _SEQUEL_S = 1.0
 """default rest before the next phase, in seconds"""
 _SLOWS_S, _LATE = 1.2, 0.2
-"""time to come to rest: seconds, or a fraction of a stated duration"""
+"""time to come to rest in seconds, and as a fraction of a stated duration"""
 _OTHER_POSES = {*word_table("postures")} - {"upright", "level", "straight_line"}
 _REARED, _HAUNCHES, _TILTED = 0.7, 0.6, 0.35
-"""rad: pitch of a reared-up torso, of a sitting dog's torso, and minimum pitch of sitting"""
+"""pitch of a rearing torso and of a sitting dog's torso, and minimum pitch of sitting, in rad"""
 _LEANS, _OF_FOUR = {"little": 0.15, "usual": 0.26, "much": 0.5}, 0.6
-"""rad: lean of the torso, and the fraction of it that four legs reach"""
+"""lean of the torso in rad, and the fraction of it that four legs reach"""
 _DEEP = 0.3
 """height of a deep squat as a fraction between lying and standing"""
 _KNEE_LEGS = 0.3
 """height of a foot lifted high, in leg lengths"""
 _CLEAR_LEGS, _SEEN_UP = 0.12, 0.75
-"""target height of a lifted foot in leg lengths, and the fraction required"""
+"""target height of a lifted foot in leg lengths, and the required fraction"""
 OWN = {
     "sit": {"low", "upright"},
     "lie": {"lying", "low"},
@@ -49,7 +49,7 @@ OWN = {
 
 
 def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Stay in place at rest, on the feet unless another posture is requested."""
+    """Stay at rest in place, on the feet unless another posture is requested."""
     manners.hold_still(scene, draft)
     is_plain = not _OTHER_POSES & set(frame.postures)
     height = frame.given("m") if frame.dimension == "height" else None
@@ -80,7 +80,7 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _do_not_move_first(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Constrain motion before rest. In later phases, the robot may still decelerate."""
+    """Constrain motion before resting. In later phases, the robot may still decelerate."""
     if scene.has("height"):
         value = tracks.highest(tracks.less("height", scene.starts))
         draft.require("does not jump", value, 0.35, 0.15, tag="drifts")
@@ -98,7 +98,7 @@ def end_at_rest(draft: Draft, seconds: float) -> None:
 
 
 def rest_in_time(before: Sequence[Frame], now: Sequence[Frame], draft: Draft) -> None:
-    """Constrain a motion with a specified duration to end in time if the robot then rests."""
+    """Require a motion with a specified duration to end in time if the robot then rests."""
     timed = [each for each in before if each.duration_s is not None]
     is_open = any(each.amount and each.amount.rule == "at_least" for each in timed)
     if not timed or is_open or not {each.verb for each in now} <= {"stand", "stop"}:
@@ -129,7 +129,7 @@ def balance(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Lower the upright torso and hold it there, or repeat this a number of times."""
+    """Lower the upright torso, and hold it there or repeat this a number of times."""
     scene.require("height", "sit")
     scene.require("uprightness", "sit")
     if "low" not in frame.postures and not frame.count and scene.has_front_and_rear:
@@ -181,7 +181,7 @@ def _sit_on_haunches(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def lean(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Tilt the torso to a side on its feet and hold it. A bow returns to upright."""
+    """Lean the torso to a side while standing. A bow returns to upright."""
     way = frame.direction if frame.direction in ("backward", "left", "right") else "forward"
     quantity = "roll" if way in ("left", "right") else "pitch"
     scene.require(quantity, f"lean {way}")
@@ -219,7 +219,7 @@ def _repeat(
     draft: Draft,
     tag: str,
 ) -> None:
-    """Repeat a motion. `cycle` is (quantity, sign, value at the far end, value when back)."""
+    """Repeat a motion. `cycle` is (quantity, sign, value at the far end, value at the start)."""
     (quantity, sign, there, back), count = cycle, frame.count or 1
     cycles = signals.Cycles(Measured(quantity, sign=sign), there, back)
     times, done = Part(cycles, "times"), count - 0.5
@@ -260,7 +260,7 @@ def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
         _get_up(rest, frame, scene, draft)
         return
     if frame.phase == 0 and rest is not None and rest > 0.8 * scene.stands:
-        draft.doubt("it stands when an episode starts: standing up is interpreted as staying up")
+        draft.doubt("episodes start standing, so standing up is interpreted as staying up")
         stand(frame, scene, draft)
         return
     goal, height = scene.stands / 1.3, Measured("height")
@@ -275,10 +275,10 @@ def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Get up after being dropped in an arbitrary orientation, and stay standing."""
+    """Get up after being dropped in an arbitrary orientation, and remain standing."""
     scene.require("uprightness", "get up")
     draft.env_args["starts"] = "fallen"
-    draft.doubt(f'"{frame.word}": every episode begins with a fall, in any orientation')
+    draft.doubt(f'"{frame.word}": every episode begins with a fall in a random orientation')
     draft.seconds = max(draft.seconds, _GET_UP_S, (frame.duration_s or 0.0) + _GET_UP_S)
     manners.be_upright(draft, 1.0)
     tall = Ratio(Measured("height"), rest, low=0.0, most=1.0)
@@ -298,8 +298,8 @@ def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
 def supported(frame: Frame, scene: Scene) -> Frame:
     """Return a frame with default supporting feet or hands if the intent does not specify them.
 
-    Bipeds crawl on hands and knees. Quadrupeds with a front that are on two legs use their hind
-    legs.
+    Bipeds crawl on hands and knees. Quadrupeds with a distinct front stand on their hind legs if
+    two legs are requested.
     """
     held = {*frame.postures}
     if frame.verb == "go" and frame.gait == "crawl" and scene.is_tall and scene.hands:
@@ -313,7 +313,7 @@ def supported(frame: Frame, scene: Scene) -> Frame:
 
 
 def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Reward and judge one posture. Refuse it if the robot cannot adopt it."""
+    """Reward and judge one posture, or reject it if the robot cannot adopt it."""
     is_pole = posture == "upright" and scene.has("pole_angle")
     if posture in OWN.get(frame.verb, ()) or is_pole:
         return

@@ -1,13 +1,13 @@
 """Determine which criteria depend on which words and numbers of an intent.
 
-A phrase fills a slot of a frame or defines a limit. To find the dependent criteria, the intent is
-composed again with that slot empty or with a different number. A phrase whose removal does not
-change the judge is reported as dropped, unless the verb already implies it ("jump up", see
+A phrase fills a slot of a frame or defines a limit. To find the criteria that depend on it, the
+intent is composed again with that slot empty or with a different number. A phrase whose removal
+does not change the judge is reported as dropped, unless the verb implies it ("jump up", see
 `tables/acts.toml`) or the robot cannot do otherwise.
 
-Edited goals work the other way round: "walk at 1 m/s" with a goal of 0.5 is "walk at 0.5 m/s", so
-that titles, constraints, reward and judge follow. A goal not determined by a number of the intent
-(a share of the time) changes alone.
+Edited goals are handled in reverse: "walk at 1 m/s" with a goal of 0.5 becomes "walk at 0.5 m/s",
+so that titles, constraints, reward and judge follow. Only a goal that does not depend on a number
+of the intent (such as a fraction of the time) changes alone.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _FITS = {
 }
 """words that may contribute to a degree"""
 _SAME = 0.01
-"""relative tolerance for equal goals, as titles show two digits"""
+"""relative tolerance for equal goals, because titles show two digits"""
 _DIMENSIONS = {"m/s": ("speed",), "m": ("distance", "height"), "turns": ("turning",)}
 
 
@@ -61,7 +61,7 @@ def audit_words(
 ) -> tuple[Composition, set[str]]:
     """Return a composition with the criteria that cover each word, and the uncovered words.
 
-    Also return the titles of criteria required to cover stated phrases. `build` composes a changed
+    Also return the titles of the criteria required to cover the phrases. `build` composes a changed
     intent in the same way.
     """
     trial = _Ablation(parsed, scene, made, build)
@@ -108,7 +108,7 @@ def audit_words(
 
 
 def still_covered(made: Composition, edited: Composition) -> Composition:
-    """Return a composition with edited criteria, and the words that no criterion covers anymore."""
+    """Return a composition with edited criteria, and the words that are no longer covered."""
     judged = {each.title for each in edited.criteria if each.weight > 0.0 or each.is_guard}
     covered: list[Covered] = []
     dropped = [*made.dropped]
@@ -124,7 +124,7 @@ def still_covered(made: Composition, edited: Composition) -> Composition:
 
 @dataclass(slots=True)
 class _Ablation:
-    """Ablation of an intent, which is composed repeatedly without one of its phrases."""
+    """Repeated composition of an intent without one of its phrases."""
 
     parsed: ParsedIntent
     scene: Scene
@@ -263,7 +263,7 @@ class _Ablation:
 
 
 def _is_own(slot: str, frame: Frame, scene: Scene) -> bool:
-    """Return whether a verb implies the slot, e.g. the pole for balancing."""
+    """Return whether a verb implies the slot, as balancing implies a pole."""
     acts = word_table("acts")[frame.verb]
     if slot == "until_end":
         return "lasts" in acts

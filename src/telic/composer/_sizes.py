@@ -1,11 +1,11 @@
 """Convert words such as fast, high and far to numbers, based on leg length and calibration.
 
-Animals of all sizes change from walking to running near the same Froude number v^2 / (g L) with
-leg length L, about 0.5 (Alexander 1989). Words for gaits are therefore mapped to Froude numbers:
-twice the leg length increases the speed by the square root of two. The level reached by plain
-training on a robot (`tables/calibration.toml`) raises goals that would be too easy but never lowers
-them: for a humanoid that cannot run yet, the goal is still a run. Numbers that cannot be shown in
-an episode are refused.
+Animals of all sizes change from walking to running near the same Froude number v^2 / (g L) of about
+0.5, where L is the leg length (Alexander 1989). Gaits are therefore mapped to Froude numbers, and
+twice the leg length increases the speed by the square root of two. The speed that plain training
+reaches on a robot (`tables/calibration.toml`) raises goals that would be too easy but never lowers
+them: the goal for a humanoid that cannot run yet is still a run. Numbers that cannot be achieved
+in an episode are rejected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WALKS_BELOW = 0.3
 BELOW = 0.7
 """goal for an upper bound, as a fraction of the bound"""
 _JUMP_LEGS, _LEAP_LEGS, _UNKNOWN_JUMP, _UNKNOWN_LEAP = 0.25, 1.0, 0.2, 0.5
-"""height and distance of jumps in leg lengths, and defaults in metres for unknown legs"""
+"""height and distance of jumps in leg lengths, and defaults in meters for unknown legs"""
 _LONGEST_PRACTICE = 4.0
 _NEAR_BEST = 0.9
 LONGEST_S = 40.0
@@ -37,7 +37,7 @@ _MOST_SPEED, _MOST_JUMP = 3.0, 5.0
 """maximum speed as a multiple of the best known, and maximum jump height in leg lengths"""
 _MOST_TIMES, _MOST_TURNS = 100.0, 80.0
 _LEAST_WAY, _LEAST_JUMP = 0.5, 0.2
-"""minimum distance and jump height in leg lengths; lurching or flailing reaches less"""
+"""minimum distance and jump height in leg lengths, to exclude lurching and flailing"""
 _LEAST_M, _LEAST_TURN, _LEAST_MPS = 0.05, 0.01, 0.01
 
 
@@ -46,17 +46,17 @@ class Goal(NamedTuple):
 
     value: float
     is_exact: bool
-    """whether exceeding the goal is an error as well"""
+    """whether exceeding the goal is also an error"""
     source: str
     is_open: bool = False
-    """whether the goal is open-ended: "as fast as possible" """
+    """whether the goal is open-ended, as in "as fast as possible" """
     best: float | None = None
-    """best known value of this robot, for an open goal"""
+    """best known value on this robot, for an open-ended goal"""
     best_source: str = ""
     is_given: bool = False
-    """whether the number was stated"""
+    """whether the intent states the number"""
     base: float | None = None
-    """baseline value of a comparison: the plain walk in "walk faster" """
+    """baseline of a comparison, such as the plain walk in "walk faster" """
 
 
 def _with_best(goal: Goal, scene: Scene, what: str) -> Goal:
@@ -76,7 +76,7 @@ def _with_best(goal: Goal, scene: Scene, what: str) -> Goal:
 
 
 def compared(frame: Frame, plain: Goal, unit: str) -> Goal:
-    """Return the goal of a comparison, as a multiple of the plain goal."""
+    """Return the goal of a comparison as a multiple of the plain goal."""
     factor = frame.factor or 1.0
     source = f"{factor:g} times the {plain.value:.2g} {unit} of a plain {frame.word}"
     return Goal(factor * plain.value, factor < 1.0, source, base=plain.value)
@@ -122,7 +122,7 @@ def speed(frame: Frame, scene: Scene) -> Goal:
 
 
 def froude_speed(scene: Scene, froude: float) -> float:
-    """Return the speed for a Froude number in m/s: v = sqrt(Fr g L)."""
+    """Return the speed in m/s for a Froude number: v = sqrt(Fr g L)."""
     return math.sqrt(froude * scene.gravity * (scene.leg or 0.0))
 
 
@@ -151,7 +151,7 @@ def _top_share(gait: str | None, degree: Degree | None) -> float:
 
 
 def jump_height(frame: Frame, scene: Scene) -> Goal:
-    """Return the jump height goal, in metres above standing."""
+    """Return the goal for the jump height, in meters above standing."""
     if frame.factor is not None and frame.dimension == "height":
         plain = frame.model_copy(update={"factor": None, "dimension": None, "degree": None})
         return compared(frame, jump_height(plain, scene), "m")
@@ -165,7 +165,7 @@ def jump_height(frame: Frame, scene: Scene) -> Goal:
     if known > own:
         value, source = known, "this robot's reference jump"
     if not value:
-        value, source = _UNKNOWN_JUMP, "an estimate: nothing is known about this robot"
+        value, source = _UNKNOWN_JUMP, "an estimate for an unknown robot"
     is_about = frame.degree is not None and frame.dimension in (None, "height")
     degree = frame.degree if frame.degree and is_about else "moderate"
     share = _TABLE["up"].get(degree, 1.0)
@@ -176,7 +176,7 @@ def jump_height(frame: Frame, scene: Scene) -> Goal:
 
 
 def leap_length(frame: Frame, scene: Scene) -> Goal:
-    """Return the leap distance goal, in metres of flight."""
+    """Return the goal for the leap distance, in meters of flight."""
     if frame.factor is not None and frame.dimension == "distance":
         plain = frame.model_copy(update={"factor": None, "degree": None})
         return compared(frame, leap_length(plain, scene), "m")
@@ -193,12 +193,12 @@ def leap_length(frame: Frame, scene: Scene) -> Goal:
 
 
 def practice(scene: Scene, value: float) -> float:
-    """Return the training time factor for a speed relative to the calibrated speed."""
+    """Return the training time for a speed relative to that for the calibrated speed."""
     return min(max(value / (_SHARE_FAST * scene.top_speed), 1.0), _LONGEST_PRACTICE)
 
 
 def goal_note(name: str, goal: Goal, unit: str = "m/s") -> str:
-    """Describe a goal for display before training."""
+    """Describe a goal to the user before training."""
     way = "about" if goal.is_exact else "at least"
     more = ""
     if goal.is_open:
@@ -208,13 +208,13 @@ def goal_note(name: str, goal: Goal, unit: str = "m/s") -> str:
 
 
 def require_sizes(frames: Iterable[Frame], scene: Scene) -> None:
-    """Refuse numbers that cannot be shown in an episode because they are too large or too small."""
+    """Reject numbers that are too large or too small to be achieved in an episode."""
     for frame in frames:
         for value, least, most, unit in _sizes(frame, scene):
             if value > most:
                 why = f"an episode of {LONGEST_S:g} s allows at most {most:.3g} {unit}"
             elif 0.0 < value < least:
-                why = f"less than {least:.2g} {unit} is only a stumble"
+                why = f"a motion of less than {least:.2g} {unit} is too small to judge"
             else:
                 continue
             raise scene.cannot(f'show "{frame.word}" by {value:g} {unit}', why)

@@ -17,10 +17,10 @@ _STRONGER = {"fast": "very_fast", "slow": "very_slow"}
 _LEAST = {"slow": "very_slow", "little": "little"}
 _LEVEL = {"forward", "backward", "left", "right"}
 _BESIDES = ("up", "in_place")
-"""directions that are overridden by another one"""
+"""directions that another direction overrides"""
 _MEASURES = {"m/s": "speed", "steps": "count"} | dict.fromkeys(("rad/s", "rad", "turns"), "turning")
 _LEANS_RAD = 1.1
-"""angle below which rolling is leaning to a side"""
+"""angle below which rolling means leaning to a side"""
 _STRICTER = {"at_least": 1, "at_most": -1, "about": 0}
 
 
@@ -34,11 +34,11 @@ class Deed:
     says: dict[str, Any] = field(default_factory=dict[str, Any])
     items: list[Item] = field(default_factory=list[Item])
     at: tuple[int, ...] = ()
-    """positions of the verb's words; empty for a verb that was not repeated"""
+    """positions of the words of the verb, empty if the verb is not repeated"""
 
 
 def implied_verb(item: Item) -> Act | None:
-    """Return the verb implied by a word in the absence of one."""
+    """Return the verb that a word implies if the text has none."""
     if item.unit is not None:
         rates = {"m/s": "go", "steps": "go", "turns": "turn", "rad": "turn", "rad/s": "turn"}
         return rates.get(item.unit)
@@ -53,7 +53,7 @@ def implied_verb(item: Item) -> Act | None:
 
 
 class Slots:
-    """Slot filler for the items of one deed."""
+    """Fill slots with the items of one deed."""
 
     def __init__(self, deed: Deed) -> None:
         self.deed = deed
@@ -138,7 +138,7 @@ class Slots:
         return found
 
     def _verb(self) -> Act:
-        """Return the intended act. Moving to a target is reaching. Moving an arm is swinging."""
+        """Return the intended action. Moving to a target is reaching; moving an arm is swinging."""
         named = [(item, item.part) for item in self.deed.items if item.part is not None]
         targets = [item for item, part in named if part.name == "target"]
         own = [(item, part) for item, part in named if part.name != "target"][:1]
@@ -232,7 +232,7 @@ class Slots:
         return None, degree, dimension or (says.get("dimension") if degree else None)
 
     def _number(self, dimension: str | None) -> None:
-        """Fill the numeric slots. A second number of a kind stays unused."""
+        """Fill the numeric slots. A second number of a kind remains unused."""
         fills = self._fills
         for item in self.deed.items:
             reading = item.reading
@@ -292,7 +292,7 @@ class Slots:
         return None, int(value) if counted and value >= 1 and value == int(value) else None
 
     def _postures(self, shift: int | None) -> set[str]:
-        """Return all postures that are named or implied by the verb, a leg or a height."""
+        """Return all postures that are named, or implied by the verb, a leg or a height."""
         named = self._take("posture")
         found = {*self.deed.says.get("postures", ()), *(sense.value for _, sense in named)}
         found |= {each for _, sense in named for each in sense.says.get("postures", ())}

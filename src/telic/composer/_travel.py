@@ -1,8 +1,8 @@
-"""Locomotion at a speed, for a distance, in place, in circles, with turns, and on command.
+"""Locomotion at a speed, for a distance, in place, in circles, with turns, or on command.
 
-For velocity commands, the environment samples a new command every few seconds, sometimes zero, and
-adds it to the observation. The error of each of the three rates is judged relative to the error of
-standing still, so that a robot that never moves or ignores one rate fails.
+For velocity commands, the environment adds a command to the observation and resamples it every few
+seconds, sometimes as zero. The error of each of the three rates is judged relative to the error of
+standing still, so a robot fails if it never moves or ignores one rate.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ _OVERSHOOT = 1.1
 _MOST, _MOST_WALKING = 1.5, 1.15
 """multiples of the goal up to which speed is rewarded, in general and for walking"""
 _STRIDES, _STEP_LEGS = 4.0, 0.5
-"""minimum strides of a distance to judge its gait, and step length in leg lengths"""
+"""minimum number of strides for judging a gait over a distance, and step length in leg lengths"""
 _ON_AXIS = {"forward": 1, "backward": -1}
 _OFF, _FAR_OFF = 0.2, 0.45
-"""relative errors of a stated speed for full and for no credit"""
+"""relative errors of a stated speed that earn full credit and no credit"""
 _SEQUEL_S = 2.0
 """default time at speed before the next phase, in seconds"""
 SETTLED = 0.85
-"""fraction of a stated duration that must be at speed, allowing for acceleration"""
+"""fraction of a stated duration that must be at speed, to allow for acceleration"""
 
 
 # ---- going
 
 
 def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> None:
-    """Travel in a direction at a speed, or diagonally between two directions (`aside`)."""
+    """Travel in a direction at a speed, or diagonally if a second direction (`aside`) is given."""
     gaits.require_ground(frame, scene)
     if frame.gait == "swim" and scene.spec.feet:
-        raise scene.cannot("swim", "it has legs, and the scene has no water")
+        raise scene.cannot("swim", "the scene has no water")
     if frame.direction == "in_place":
         _step_in_place(frame, scene, draft)
         return
@@ -86,7 +86,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         gaits.step_in(gait, frame, scene, draft)
         gaits.go_in_steps(frame.gait, scene, draft)
     elif frame.gait in sizes.FROUDE and not scene.spec.feet:
-        draft.doubt(f'it has no feet: only the speed of "{frame.word}" can be judged')
+        draft.doubt(f'the robot has no feet, so only the speed of "{frame.word}" can be judged')
     stay_on_feet(scene, draft)
     low, high = 0.7 * goal.value, 1.4 * goal.value
     lasts = SETTLED * (frame.duration_s or _SEQUEL_S)
@@ -157,7 +157,7 @@ def be_fast(
 
 
 def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> sizes.Goal:
-    """Return the intended speed, report it before training, and set the training time for it."""
+    """Return the intended speed, note it for the user, and set the training time for it."""
     goal = sizes.speed(frame, scene)
     if goal.source != "as given":
         draft.doubt(sizes.goal_note(f'"{frame.word}"', goal))
@@ -291,7 +291,7 @@ def side_of(frame: Frame) -> str:
 
 
 def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Travel in a circle: forward along the heading while turning."""
+    """Travel in a circle, forward along the heading while turning."""
     scene.require("heading_velocity", "go in a circle")
     target, side = speed_meant(frame, scene, draft).value, side_of(frame)
     radius = target / 0.8
@@ -419,13 +419,13 @@ _ONLY = {
     "right": ((0.0, 0.0), (-1.0, 0.0)),
     "sideways": ((0.0, 0.0), (-1.0, 1.0)),
 }
-"""forward and sideways ranges for a stated direction, as fractions of the largest commands"""
+"""forward and sideways ranges for a stated direction, as fractions of the largest command"""
 _RATES = (
     ("forward", "m/s", "forward velocity", "does not move forward or back", 2.0),
     ("sideways", "m/s", "sideways velocity", "does not move sideways", 1.5),
     ("turn", "rad/s", "turning rate", "does not turn", 1.5),
 )
-"""name, unit, words, title if never commanded, and weight of each rate"""
+"""name, unit, description, title if never commanded, and weight of each rate"""
 
 
 class CommandRange(NamedTuple):
@@ -436,9 +436,9 @@ class CommandRange(NamedTuple):
 
 
 def command_range(frame: Frame, scene: Scene, draft: Draft) -> CommandRange:
-    """Return the command range: as stated, or scaled by leg length."""
+    """Return the command range as stated, or scaled by leg length."""
     if "commands" not in scene.spec.arguments or not scene.has("command_error"):
-        why = "its environment gives no commands; position-controlled robots do (telic robots)"
+        why = "its environment has no commands (`telic robots` lists robots with commands)"
         raise scene.cannot("obey commands", why)
     given, lowest = frame.given("m/s"), None
     ends = [bound.value for bound in frame.bounds if bound.unit == "m/s"]
@@ -470,7 +470,7 @@ def command_range(frame: Frame, scene: Scene, draft: Draft) -> CommandRange:
 
 
 def track_commands(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Track commanded velocities forward and sideways, and a turning rate."""
+    """Track commanded forward, sideways and turning velocities."""
     most, spans = command_range(frame, scene, draft)
     names = (row[0] for row in _RATES)
     draft.env_args["commands"] = {
@@ -523,12 +523,12 @@ def track_commands(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def require_alone(frames: Sequence[Frame]) -> None:
-    """Refuse to combine velocity commands with other behaviours."""
+    """Reject combinations of velocity commands with other behaviors."""
     first = next((frame for frame in frames if frame.verb == "obey"), None)
     other = next((frame for frame in frames if frame is not first), None)
     if first is not None and other is not None:
         raise Refused(
-            f'"{first.word}" cannot be combined with other actions: the commands define the '
+            f'"{first.word}" cannot be combined with other actions. The commands define the '
             f'motion, so "{other.word}" cannot be added.',
             hint='Omit one of them, or combine the gait with the command: "trot as commanded".',
         )

@@ -1,4 +1,4 @@
-"""Convert drafts to a reward file and a judge whose criteria the host measures."""
+"""Convert drafts to a reward file and to a judge whose criteria the host measures."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from telic.rewards.node import written
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _STAGES = {STAGE: 1.5, FINISH: 10.0}
 _HIDDEN = frozenset({"strayed"})
-"""memory hidden from the policy, because it depends on state known only in simulation"""
+"""memory hidden from the policy because it depends on a state that only the simulation knows"""
 
 
 def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
-    """Label criteria with their phase and add gates between consecutive phases.
+    """Label criteria with their phase, and add gates between consecutive phases.
 
-    Throughout the episode, only criteria that are not part of all phases are judged.
+    For the episode as a whole, only the criteria that are not part of all phases are judged.
     """
     own = [{part.title for part in draft.parts} for draft in drafts]
     always.parts = [
@@ -74,7 +74,7 @@ def _titled(part: JudgePart, title: str) -> JudgePart:
 def composition(
     intent: str, env: str, phases: Sequence[Draft], always: Draft, **settings: Any
 ) -> Composition:
-    """Return criteria, reward and judge for drafts. `phases` is empty for a single behaviour."""
+    """Return criteria, reward and judge for drafts. `phases` is empty for a single behavior."""
     criteria = tuple(
         part.criterion(number % (len(phases) + 1))
         for number, each in enumerate((*phases, always), 1)
@@ -104,7 +104,7 @@ def composition(
 
 
 def _reward_file(intent: str, env: str, phases: Sequence[Draft], always: Draft) -> str:
-    """Return the text of a reward with any sequential phases and the terms for all of them."""
+    """Return the text of a reward, with its phases if any and the terms for all of them."""
     if not phases:
         always = replace(always, reached=[])  # nothing comes after it
     weights: dict[str, float] = {}
@@ -184,5 +184,5 @@ def _indented(lines: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Replace characters that could end a string literal and truncate to 200 characters."""
+    """Replace characters that could end a string literal, and truncate to 200 characters."""
     return " ".join(text.replace("\\", " ").replace('"', "'").split())[:200]

@@ -1,8 +1,8 @@
 """Compose criteria, reward, judge and settings from an intent.
 
-Each verb maps to a behaviour: reward terms and criteria. Terms are about 1 in size when the
-behaviour is right, so that weights near 1 are sensible. Every behaviour adds constraints against
-look-alikes (falling forward is not running) and defines when it is done.
+Each verb maps to a behavior with reward terms and criteria. Terms are about 1 in size if the
+behavior is correct, so weights near 1 are sensible. Every behavior adds constraints against
+look-alikes (falling forward is not running) and defines when it is complete.
 
 Simultaneous frames form a phase, and phases are executed in sequence. Demonstrations are scripted
 (`telic.composer._demonstration`) or taken from a reference motion (`telic.composer.reference`).
@@ -74,7 +74,7 @@ BEHAVIOURS: dict[Act, tuple[Callable[[Frame, Scene, Draft], None], str]] = {
     "lean": (postures.lean, "lean forward"),
     "avoid": (keep_away, "keep away from the target"),
 }
-"""behaviour and example intent for each verb"""
+"""behavior and example intent for each verb"""
 
 
 def compose(
@@ -85,8 +85,8 @@ def compose(
 ) -> Composition:
     """Compose criteria, reward and judge for an intent in an environment.
 
-    `criteria` are criteria of an earlier call edited by the user. Titles, constraints and reward
-    follow edited goals (`telic.composer._scope`), and removed criteria are not judged.
+    `criteria` may be criteria of an earlier call that the user edited. Titles, constraints and
+    reward follow edited goals (`telic.composer._scope`), and removed criteria are not judged.
 
     Raises:
         Refused: the intent was not understood or requires an unsupported behaviour.
@@ -142,7 +142,7 @@ def _is_read(intent: str, spec: EnvSpec) -> bool:
 
 
 def able(scene: Scene) -> list[str]:
-    """Return an example intent for each behaviour available on this robot."""
+    """Return an example intent for each behavior that this robot supports."""
     found: list[str] = []
     for verb, (behaviour, example) in BEHAVIOURS.items():
         if not example or (verb == "balance" and not scene.has("pole_angle")):
@@ -171,7 +171,7 @@ def _compose(
 ) -> Composition:
     """Compose a parsed intent, even if some words are not covered by a criterion.
 
-    `stated` are the titles of criteria required to cover phrases of the intent.
+    `stated` holds the titles of criteria required to cover phrases of the intent.
     """
     phases = arrange(parsed)
     scene = _scene(parsed, spec)._replace(reference=reference)
@@ -239,7 +239,7 @@ def _drafts(
     for phase, draft in zip(phases[1:], drafts[1:], strict=True):
         if phase[0].at_once:
             words = f'"{phase[0].word}" is interpreted as the next movement'
-            draft.doubt(f"{words}: doing both at once is not judged")
+            draft.doubt(f"{words}, so doing both at once is not judged")
     for before, now, draft in zip(phases, phases[1:], drafts[1:], strict=False):
         postures.rest_in_time(before, now, draft)
     always, drafts = (drafts[0], []) if len(drafts) == 1 else (Draft(), drafts)

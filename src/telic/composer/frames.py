@@ -34,7 +34,7 @@ OPPOSITE = dict(_PAIRS) | {other: one for one, other in _PAIRS}
 
 
 class Amount(Record):
-    """Number with a unit, converted to SI units, turns or a fraction."""
+    """Number converted to SI units, turns or a fraction."""
 
     value: float
     unit: Unit
@@ -42,11 +42,11 @@ class Amount(Record):
 
 
 class Frame(Record):
-    """Single action. Frames of one phase are simultaneous, and phases are sequential."""
+    """Single action. The frames of a phase are simultaneous, and the phases are sequential."""
 
     verb: Act
-    word: str = Field(description="source word of the intent")
-    gait: str | None = Field(default=None, description="run, walk, trot, ...; for locomotion")
+    word: str = Field(description="word of the intent")
+    gait: str | None = Field(default=None, description="gait of locomotion, such as run or trot")
     direction: Direction | None = None
     degree: Degree | None = None
     dimension: str | None = Field(
@@ -55,35 +55,35 @@ class Frame(Record):
         "duration or count",
     )
     amount: Amount | None = None
-    bounds: tuple[Amount, ...] = Field(default=(), description="bounds of a given range")
+    bounds: tuple[Amount, ...] = Field(default=(), description="bounds of a range")
     count: int | None = None
-    count_rule: AmountRule = Field(default="about", description="number of times, or a bound")
+    count_rule: AmountRule = Field(default="about", description="comparison for the count")
     duration_s: float | None = None
-    period_s: float | None = Field(default=None, description="period of a repetition, s")
+    period_s: float | None = Field(default=None, description="period of a repetition in s")
     until_end: bool = Field(default=False, description="continue until the episode ends")
-    ground: TerrainKind | None = Field(default=None, description="terrain; flat if None")
+    ground: TerrainKind | None = Field(default=None, description="terrain, or None if flat")
     hardest: float | None = Field(
-        default=None, description="difficulty of the hardest field; default if None"
+        default=None, description="difficulty of the hardest terrain, or None for the default"
     )
-    part: str | None = Field(default=None, description='everyday name: "torso", "front legs"')
+    part: str | None = Field(default=None, description='everyday name such as "front legs"')
     bodies: tuple[str, ...] = Field(
-        default=(), description="bodies of this environment; empty if there are none"
+        default=(), description="bodies of this environment, or empty if there are none"
     )
     postures: tuple[Posture, ...] = ()
     styles: tuple[Style, ...] = ()
     factor: float | None = Field(
-        default=None, description="factor relative to the verb's default: 0.5 is half as fast"
+        default=None, description="factor relative to the verb's default, e.g. 0.5 for half as fast"
     )
-    bows: bool = Field(default=False, description="return to the initial pose: a bow, not a lean")
-    is_change: bool = Field(default=False, description="the amount is relative: 5 cm lower")
+    bows: bool = Field(default=False, description="whether a lean returns, like a bow")
+    is_change: bool = Field(default=False, description="whether the amount is relative")
     heading: float | None = Field(
         default=0.0,
-        description="heading at this point, degrees to the left of the start; None if unknown",
+        description="heading in degrees to the left of the start, or None if unknown",
     )
     is_of_start: bool = Field(
-        default=False, description="the direction refers to the start, not to the body"
+        default=False, description="whether the direction refers to the start, not to the body"
     )
-    at_once: bool = Field(default=False, description="simultaneous with the previous action")
+    at_once: bool = Field(default=False, description="simultaneous with the previous one")
     phase: int = Field(default=0, description="index of the phase, from 0")
 
     def given(self, unit: Unit) -> float | None:
@@ -92,29 +92,29 @@ class Frame(Record):
 
     @property
     def turns(self) -> float | None:
-        """Stated angle in turns."""
+        """Given angle in turns."""
         angle = self.given("rad")
         return self.given("turns") if angle is None else angle / (2.0 * math.pi)
 
     @property
     def all_turns(self) -> float | None:
-        """Stated angle in turns times the count, or the count alone."""
+        """Given angle in turns times the count, or the count alone."""
         count = None if self.count is None else float(self.count)
         return count if self.turns is None else self.turns * (count or 1.0)
 
     @property
     def way_m(self) -> float | None:
-        """Stated distance in metres."""
+        """Given distance in meters."""
         return None if self.dimension == "height" else self.given("m")
 
 
 class Limit(Record):
-    """Condition to keep throughout the episode."""
+    """Condition that must hold throughout the episode."""
 
     kind: LimitKind
-    amount: Amount | None = Field(default=None, description="limit value, if given")
-    words: str = Field(description="source words of the intent")
-    part: str | None = Field(default=None, description="body part that it refers to")
+    amount: Amount | None = Field(default=None, description="value of the limit, if given")
+    words: str = Field(description="words of the intent")
+    part: str | None = Field(default=None, description="body part to which it applies")
     bodies: tuple[str, ...] = Field(default=(), description="bodies of this environment")
 
 
@@ -123,7 +123,7 @@ class WordClaim(Record):
 
     words: str
     at: tuple[int, ...] = Field(description="positions of the words among the tokens")
-    slot: str = Field(description="verb, direction, degree, amount, ..., or limit")
+    slot: str = Field(description="slot, such as verb or amount, or limit")
     value: str = Field(default="", description="meaning of the words in that slot")
     dimension: str | None = Field(default=None, description="dimension of a degree, if stated")
     index: int = Field(default=0, description="index of the frame or limit")
@@ -133,22 +133,20 @@ class WordClaim(Record):
 
 
 class ParsedIntent(Record):
-    """Parsed intent, in which every word is used, ignored on purpose or not understood."""
+    """Parsed intent, in which every word is used, deliberately ignored or not understood."""
 
     intent: str
     frames: tuple[Frame, ...]
     limits: tuple[Limit, ...]
     not_understood: tuple[str, ...]
-    claims: tuple[WordClaim, ...] = Field(default=(), description="words by slot")
+    claims: tuple[WordClaim, ...] = Field(default=(), description="words with the slots they fill")
     unknown: tuple[tuple[int, str], ...] = Field(
-        default=(), description="words not understood, with their positions"
+        default=(), description="words that are not understood, with their positions"
     )
     unread: tuple[str, ...] = Field(
-        default=(), description="words not understood, as quoted to users"
+        default=(), description="words that are not understood, as quoted to users"
     )
-    corrected: tuple[str, ...] = Field(
-        default=(), description="descriptions of corrected typing errors"
-    )
+    corrected: tuple[str, ...] = Field(default=(), description="descriptions of corrected typos")
     lost: tuple[str, ...] = Field(
         default=(), description="words in verb position without a meaning"
     )

@@ -1,9 +1,9 @@
-"""Parse user notes on a session into changes of its next reward.
+"""Convert user notes on a session to changes of its next reward.
 
-Notes such as "faster" and "less shaking" are rewritten to the form of an intent ("less shaking" to
-"without shaking", "too slow" to "faster": `notes.toml`) and composed together with the intent. The
-agreed judge is unchanged: notes change only the terms and weights of the reward. A note that
-changes neither is refused.
+Notes such as "faster" and "less shaking" are rewritten as an intent ("less shaking" to "without
+shaking", "too slow" to "faster": `notes.toml`) and composed together with the original intent. The
+agreed judge does not change: notes affect only the terms and weights of the reward. A note that
+changes neither is rejected.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class ParsedNote(NamedTuple):
     """Parsed note."""
 
     words: str
-    """the request, worded as an intent"""
+    """the request, phrased as an intent"""
     tags: tuple[str, ...]
-    """failure tags to counter"""
+    """failure tags to avoid"""
     reward: str | None
-    """reward composed with the wish, or None if unchanged"""
+    """reward composed with the request, or None if unchanged"""
 
 
 def read_wish(
     note: str, intent: str, spec: EnvSpec, reference: Reference | None = None
 ) -> ParsedNote:
-    """Parse a note. The composed reward keeps tracking the reference motion, if any."""
+    """Parse a note. The composed reward continues to track the reference motion, if any."""
 
     def unread(why: str) -> NotUnderstood:
         return NotUnderstood(
@@ -49,7 +49,7 @@ def read_wish(
         )
 
     if is_observed(intent, spec):
-        raise unread("it only supports notes about the motion of a robot")
+        raise unread("only notes about the motion of a robot are supported")
     phrases = Lexicon(
         (phrase, Sense("", wish))
         for wish, given in word_table("notes")["wishes"].items()
@@ -71,7 +71,7 @@ def read_wish(
     known = {"stand", *(frame.verb for frame in parse(plain, spec).frames)}
     for claim in claims:
         if claim.slot == "verb" and claim.value not in known:
-            raise unread(f"“{claim.words}” is a different behavior, which needs another session")
+            raise unread(f"“{claim.words}” is a different behavior and requires another session")
     tags = tuple(dict.fromkeys(tag for claim in claims for tag in _tags(claim, read)))
     reward = None
     try:
@@ -83,12 +83,12 @@ def read_wish(
     except TelicError as error:
         raise unread(error.message.rstrip(".")) from None
     if reward is None and not tags:
-        raise unread("it would not change the reward")
+        raise unread("the reward would not change")
     return ParsedNote(words, tags, reward)
 
 
 def _tags(claim: WordClaim, read: ParsedIntent) -> list[str]:
-    """Return the failure tags addressed by a phrase of a note."""
+    """Return the failure tags that a phrase of a note addresses."""
     if claim.slot in ("limit", "style", "posture"):
         return [tag for tag, values in word_table("notes")["tags"].items() if claim.value in values]
     if claim.slot != "degree" or claim.value not in {*word_table("degrees"), "more", "less"}:
@@ -100,5 +100,5 @@ def _tags(claim: WordClaim, read: ParsedIntent) -> list[str]:
 
 
 def _body(reward: str) -> str:
-    """Return a reward source for comparison, with the intent removed from its texts."""
+    """Return a reward source without the intent in its texts, for comparison."""
     return re.sub(r'""".*?"""|description = ".*?"', "", reward, flags=re.DOTALL)

@@ -4,13 +4,13 @@
     keep cart position near 0.5 within 0.2 · keep obs 2 below 1 · keep obs[0] between -1 and 1
     get a return of at least 200 · get a high return
 
-Classic control tasks have dedicated names and phrases (`observed.toml`). Goal environments offer
+Classic control tasks have their own names and phrases (`observed.toml`). Goal environments provide
 the distance to the goal, and all others their observation columns and return.
 
     push the block to the goal · pick up the block and lift it to the goal · lift the block 20 cm
 
-For an arm, the words decide what the environment adds: a block, and a goal on the table to push it
-to or one in the air.
+For an arm, the words determine the contents of the environment: a block, and a goal either on the
+table or in the air.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from telic.robots.terrain import ArmTask
 
 _DIGITS = 6
 _SHARE, _SHARE_OF_THE_WAY = 0.85, 0.6
-"""fraction of the episode for which a condition should hold, lower if it must be reached first"""
+"""fraction of the episode in which a condition must hold, and a lower one if it is reached late"""
 _SIGNED = ("rad", "rad/s", "m/s", "m/step")
 _UNLIMITED_STEPS = 500
 """episode length in steps for environments without a time limit"""
@@ -70,7 +70,7 @@ _LIFT_M, _MOST_LIFT_M = 0.15, 0.3
 _SECONDS = {"push": 4.0, "pick": 5.0}
 _STEPS = {"push": 1_500_000, "pick": 5_000_000}
 _LOG_STD = -1.0
-"""actions are wide: large initial actions throw the block off the table"""
+"""small initial action noise, because large actions throw the block off the table"""
 
 
 class Observable(NamedTuple):
@@ -78,7 +78,7 @@ class Observable(NamedTuple):
 
     name: str
     columns: tuple[int, ...]
-    """observation columns it is computed from, see `telic.quantities.observed`"""
+    """observation columns used to compute it, see `telic.quantities.observed`"""
     kind: ObservedKind = "column"
     unit: str = ""
     near: float = 0.1
@@ -88,9 +88,9 @@ class Observable(NamedTuple):
     words: tuple[str, ...] = ()
     """alternative names"""
     is_far: bool = False
-    """whether reaching the target value takes part of the episode"""
+    """whether reaching the target value takes a part of the episode"""
     starts_at_0: bool = False
-    """whether it starts at 0, so that only nonzero targets have to be reached"""
+    """whether it starts at 0, so that only nonzero targets must be reached"""
 
 
 class ObservedCondition(NamedTuple):
@@ -115,8 +115,8 @@ def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
 def _known(spec: EnvSpec) -> tuple[list[Observable], list[Mapping[str, Any]], int]:
     """Return the known observables, phrase rows and training steps of an environment.
 
-    Anything observed under a name can be moved to the goal if that is observed as well. Names are
-    Dict keys or column names: puck_0 and puck_1, or puck_x and puck_y.
+    Any named object can be moved to the goal if the goal is observed too. Names are Dict keys or
+    column names, such as puck_0 and puck_1 or puck_x and puck_y.
     """
     data = word_table("observed")
     row = data["families"].get(spec.id.rpartition("-v")[0], {})
@@ -177,7 +177,7 @@ def observables(spec: EnvSpec) -> tuple[Observable, ...]:
 
 
 def is_observed(intent: str, spec: EnvSpec) -> bool:
-    """Return whether an intent is about observations instead of a robot."""
+    """Return whether an intent is about observations rather than a robot."""
     if spec.robot is None or is_about_block(intent, spec):
         return True
     data, tokens = word_table("observed"), read_tokens(intent)
@@ -193,13 +193,13 @@ def is_observed(intent: str, spec: EnvSpec) -> bool:
 
 
 class _Reading:
-    """Conditions of an intent with their source words."""
+    """Conditions of an intent, with their source words."""
 
     def __init__(self, intent: str, spec: EnvSpec) -> None:
         self.wants: dict[ObservedCondition, str] = {}
         self.doubts: list[str] = []
         self.known: dict[str, Observable] = {}
-        """observables by name, including alternative names"""
+        """observables by name and by alternative name"""
         for each in observables(spec):
             for name in (each.name, *each.words):
                 self.known.setdefault(name, each)
@@ -251,7 +251,7 @@ class _Reading:
                 return None
             if not said:
                 self.doubts.append(
-                    f"a high return is interpreted as {value:g}, where it counts as solved"
+                    f"a high return is interpreted as {value:g}, which counts as solved"
                 )
             return (
                 ObservedCondition("return", "return", value, None, f"earns a return of {value:g}"),
@@ -296,7 +296,7 @@ class _Reading:
 
 
 def what_can_be_said(spec: EnvSpec) -> str:
-    """Return example requests for an environment."""
+    """Return example intents for an environment."""
     names, phrases = [each.name for each in observables(spec)], _known(spec)[1]
     examples = [f'"{phrase["example"]}"' for phrase in phrases]
     examples.append(f'"keep {names[0]} near 0 within 0.1"')
@@ -338,7 +338,7 @@ def compose_observed(
         draft.pay("alive", 1.0, Alive(), "the episode continues")
     steps = spec.max_episode_steps
     if steps is None:
-        draft.doubt(f"episodes have no time limit here: {_UNLIMITED_STEPS} steps are used")
+        draft.doubt(f"episodes have no time limit, so {_UNLIMITED_STEPS} steps are used")
     return _finished(
         (intent, spec, criteria),
         draft,
@@ -415,7 +415,7 @@ def _ask(want: ObservedCondition, known: dict[str, Observable], draft: Draft) ->
 def _once(
     title: str, value: Measure, meaning: str, zero: float, goal: float, unit: str, draft: Draft
 ) -> None:
-    """Add a binary criterion that gives near misses partial credit below the threshold."""
+    """Add a binary criterion, and partial credit for values just below its threshold."""
     done = tracks.reaches.exactly(value, shortened(goal, _DIGITS))
     words = f"1 if {meaning} is {goal:g} or more"
     draft.score(title, done, 0.0, 1.0, weight=3.0, tag="too_low", meaning=words)
@@ -453,10 +453,10 @@ def _has(tokens: Sequence[Token], phrases: Lexicon, *about: str) -> bool:
 def compose_block(
     intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = None
 ) -> Composition:
-    """Write criteria, reward and judge for an intent about a block. See `compose`.
+    """Compose criteria, reward and judge for an intent about a block. See `compose`.
 
     Raises:
-        Refused: it says nothing about the block, or lifts it too high.
+        Refused: the intent does not use the block, or lifts it too high.
     """
     tokens = read_tokens(intent)
     known = ignored_words() | {"and", "then", "it", "arm", "gripper", "robot"}
@@ -470,7 +470,7 @@ def compose_block(
     is_kept_down = words.pop("denied", None) is not None and task == "pick"
     if task not in words or is_kept_down or found.is_denied:
         raise Refused(
-            f'"{intent}" does not state what to do with the block.',
+            f'"{intent}" does not specify an action for the block.',
             hint=f"Examples: {', '.join(EXAMPLES)}.",
         )
     draft, lift = Draft(), None
@@ -512,7 +512,7 @@ _Titles = dict[str, tuple[str, ...]]
 
 
 def _be_there(draft: Draft, farthest: float) -> tuple[str, str]:
-    """Reward and judge that the block reaches the goal and stays there."""
+    """Reward and judge a block that reaches the goal and stays there."""
     block, away = Block(), metrics.block("target")
     draft.pay("near", 1.0, Near(Part(block, "near"), 8.0), "hand close to the block")
     draft.pay("bring", 4.0, Pay(Part(block, "way")), "share of the block's way done")

@@ -1,11 +1,11 @@
-"""Parse an intent into frames in execution order and account for every word.
+"""Parse an intent into frames in order of execution, and account for every word.
 
     text -> tokens (`lexicon`) -> items and clauses (`grammar`) -> deeds -> frames (`slots`)
 
 A deed is a verb with its items. A clause without a verb describes a pose to hold ("keeping the
 torso low", "with your hands up") or modifies the previous or next deed. Parsing is deterministic
-and never fails: every word is used, deliberately ignored, or reported. `telic.composer._scope`
-checks which criteria depend on the used words.
+and never fails, because every word is used, deliberately ignored or reported.
+`telic.composer._scope` determines which criteria depend on the used words.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _HELD = {"upright": "upright", "low": "low_height", "high": "keep_height"}
 _SLOTS = ("direction", "degree", "posture", "style", "part")
 _JOINTS = (",", ".", "and", "then")
 _MANNER = ("at", "in", "with", "by", "using")
-"""prepositions that make the following verb a modifier of another verb"""
+"""prepositions after which a verb modifies another verb"""
 
 
 def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
@@ -131,7 +131,7 @@ class _Deeds:
         """items before the first verb"""
         self._phase = 0
         self._at_once = False
-        """whether the clause is joined to the one before by "while" """
+        """whether the clause is joined to the previous one by "while" """
 
     def read(self, groups: Sequence[Sequence[Clause]]) -> None:
         """Parse all clauses. A group is one phase, or two if it ends with a landing."""
@@ -155,7 +155,7 @@ class _Deeds:
             self._infer()
 
     def frames(self) -> tuple[tuple[Frame, ...], tuple[WordClaim, ...]]:
-        """Fill the slots of every action. Return the frames and all slot and limit words."""
+        """Fill the slots of every action. Returns the frames, and the words of slots and limits."""
         frames: list[Frame] = []
         claims: list[WordClaim] = []
 
@@ -193,7 +193,7 @@ class _Deeds:
         amount: Amount | None = None,
         part: BodyPart | None = None,
     ) -> None:
-        """Add the limit stated by the words at these positions, unless it already exists."""
+        """Add the limit expressed by the words at these positions, unless it already exists."""
         self.used.update(at)
         words = quoted(self._tokens[min(at) : max(at) + 1])
         name, bodies = (part.name, part.bodies) if part else (None, ())
@@ -207,7 +207,7 @@ class _Deeds:
     def _wait(self, clause: Clause, delay: Item) -> None:
         """Parse "after 3 seconds", until which the previous action continues or the robot waits.
 
-        A deed to be stopped also continues until then: "stop walking after 3 seconds".
+        A deed to be stopped also continues until then, as in "stop walking after 3 seconds".
         """
         verbs = [item for item in clause.items if item.slot == "verb"]
         if self.all and not any(item.reading for item in self.all[-1].items):
@@ -221,7 +221,7 @@ class _Deeds:
         self._phase = self.all[-1].phase + 1
 
     def _start(self, verb: Item, items: Sequence[Item], act: Act | None = None) -> None:
-        """Add an action. `act` overrides the act of a verb such as "keep" or "hold"."""
+        """Add an action, where `act` overrides the action of a verb such as "keep" or "hold"."""
         says = {"until_end": True} if act else dict(verb.senses[0].says)
         if says.get("sequel") and any(each.phase == self._phase for each in self.all):
             self._phase += 1
@@ -237,9 +237,9 @@ class _Deeds:
         self.all.append(Deed(act, word, self._phase, says, loose, verb.at))
 
     def _add_verbs(self, items: Sequence[Item]) -> None:
-        """Start an action per verb. Items before the first verb belong to that verb.
+        """Add an action per verb. Items before the first verb belong to that verb.
 
-        "keep running" and "move by hopping" are single deeds.
+        "keep running" and "move by hopping" are single actions.
         """
         given = [item for item in items if item.slot == "verb"]
         loose = [item for item in items if item.slot != "verb"]
@@ -379,10 +379,10 @@ class _Deeds:
     def _keep(
         self, items: list[Item], part: str | None, acts: bool, holder: Item | None
     ) -> tuple[list[Item], bool]:
-        """Convert "keeping the torso low" and "torso below 1 m" to limits.
+        """Convert phrases such as "keeping the torso low" and "torso below 1 m" to limits.
 
-        Return the remaining items and whether a limit was found. A part is removed with its
-        attributes. Limb poses are left unread unless the deed is about that part.
+        Return the remaining items and whether a limit was found. A body part is removed with its
+        attributes. Poses of limbs are not parsed unless the deed is about that part.
         """
         last = self.all[-1] if self.all else None
         named = [item for item in items if item.part is not None][:1]
@@ -432,7 +432,7 @@ class _Deeds:
 
 
 def _fused(one: Item, other: Item, between: Sequence[str]) -> Item | None:
-    """Merge two verbs into one item with the words of both, or return None for two actions."""
+    """Merge two verbs into an item with the words of both, or return None for two actions."""
     first, second = one.senses[0], other.senses[0]
     match one.act, other.act:
         case "turn", _ if other.says("turns") and not one.says("turns"):
@@ -467,7 +467,7 @@ def _postures(items: Sequence[Item]) -> set[Posture]:
 
 
 def _held_kind(item: Item, part: str | None, acts: bool) -> LimitKind | None:
-    """Return the kind of limit implied by "keep" with this item and possibly another action."""
+    """Return the limit that "keep" implies with this item and possibly another action."""
     if part == "cart" and item.unit == "m":
         return "no_drift"  # "keep the cart within 10 cm of the middle"
     if _is_height(item, part) and item.reading and item.reading.amount:
@@ -482,7 +482,7 @@ def _held_kind(item: Item, part: str | None, acts: bool) -> LimitKind | None:
 
 
 def _is_height(item: Item, part: str | None) -> bool:
-    """Return whether an item is a height limit such as "below 1 m" or a torso height."""
+    """Return whether an item is a height limit, such as "below 1 m" or a torso height."""
     amount = item.reading.amount if item.reading else None
     return amount is not None and amount.unit == "m" and (amount.rule != "about" or bool(part))
 
@@ -502,10 +502,10 @@ def _lost_verbs(
     unknown: set[int],
     unread: Sequence[str],
 ) -> tuple[str, ...]:
-    """Return unknown words in verb position, such as "dance" in "run, then dance".
+    """Return unknown words in the position of verbs, such as "dance" in "run, then dance".
 
-    The intent is split at "then" and similar words. A piece without a verb whose first content word
-    is not understood requests an unknown behaviour.
+    The intent is split at "then" and similar words. A piece without a verb requests an unknown
+    behavior if its first content word is not understood.
     """
     joints = [item for item in items if item.is_join("then", "after", "before")]
     verbs = [item for item in items if item.slot == "verb"]
@@ -565,7 +565,7 @@ class Scan(NamedTuple):
     matches: tuple[Match, ...]
     unread: tuple[str, ...]
     is_denied: bool
-    """whether one of them is negated"""
+    """whether one of the phrases is negated"""
 
 
 def scan(
@@ -574,7 +574,7 @@ def scan(
     readers: Mapping[str, PhraseReader],
     ignored: Collection[str],
 ) -> Scan:
-    """Match the longest phrase at each position and collect the words outside of phrases."""
+    """Match the longest phrase at each position, and collect the words outside of phrases."""
     matches: list[Match] = []
     unknown: set[int] = set()
     left_out: set[int] = set()

@@ -1,9 +1,9 @@
-"""Reference motion tracking in rewards and judges.
+"""Tracking of reference motions in rewards and judges.
 
-A reference is a cycle with a mean and harmonics per joint, so that a reward can store it as plain
-numbers and track its phase with the gait clock. The judge compares at the best-fitting phase of the
-cycle, so it evaluates the motion independently of the clock. Reference motions are provided by
-`telic.session.motion`.
+A reference is a cycle with a mean and harmonics per joint, so a reward can store it as numbers and
+track its phase with the phase variable of a gait. The judge compares at the best-fitting phase of
+the cycle, so it evaluates the motion independently of that variable. Reference motions are provided
+by `telic.session.motion`.
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ from telic.rewards.terms import FollowJoints
 _WIDTH_RAD = 0.3
 """root mean square joint error of a limb at which the reward is 1/e"""
 _SMALL_RAD = 0.004
-"""minimum amplitude of joint harmonics included in a reward"""
+"""minimum amplitude of joint harmonics that are included in a reward"""
 _SHIFTS = 36
 _STILL, _CLOSE = 0.9, 0.5
-"""fractions of the error at rest that give no credit and full credit"""
+"""fractions of the error at rest that earn no credit and full credit"""
 _LEAST_RAD = 0.03
-"""minimum error scale for motions that hardly differ from rest"""
+"""minimum error scale, for motions that hardly differ from rest"""
 _FASTER = 1.1
-"""factor on a requested minimum speed, so that tracking the motion reaches it"""
+"""factor applied to a requested minimum speed, so that tracking the motion reaches it"""
 
 
 class HandCourse(Record):
     """Trajectory of the waving hand relative to the torso."""
 
     body: str
-    other: str = Field(description="the hand that does not wave")
-    rest_m: float = Field(description="height of the resting hand above the torso, m")
-    high_m: float = Field(description="mean height while waving, m")
-    swing_m: PositiveFloat = Field(description="lateral amplitude, m")
+    other: str = Field(description="hand that does not wave")
+    rest_m: float = Field(description="height of the resting hand above the torso in m")
+    high_m: float = Field(description="mean height while waving in m")
+    swing_m: PositiveFloat = Field(description="lateral amplitude in m")
 
 
 class Reference(Record):
     """Cyclic reference motion that a reward can track."""
 
     name: str
-    source: str = Field(description="description of the source")
-    hertz: PositiveFloat = Field(description="frequency of the cycle, Hz")
-    limbs: dict[str, tuple[JointCourse, ...]] = Field(description='joints by limb: "right arm"')
-    rest: dict[str, float] = Field(description="joints in the standing pose")
+    source: str = Field(description="description of its source")
+    hertz: PositiveFloat = Field(description="frequency of the cycle in Hz")
+    limbs: dict[str, tuple[JointCourse, ...]] = Field(description='joints by limb ("right arm")')
+    rest: dict[str, float] = Field(description="joint positions in the standing pose")
     forward_mps: float = 0.0
     landings: tuple[tuple[float, ...], ...] = Field(
-        default=(), description="landing phase of each foot in the cycle; empty if both stand"
+        default=(), description="touchdown phases of each foot in the cycle, or empty if both stand"
     )
     duty: float = 1.0
     hand: HandCourse | None = Field(default=None, description="waving hand, if any")
     mirrored: dict[str, tuple[JointCourse, ...]] = Field(
-        default={}, description="mirrored arm courses"
+        default={}, description="mirrored motions of the arms"
     )
 
     @property
@@ -76,9 +76,9 @@ class Reference(Record):
 class RequestedMotion(Record):
     """Motion requested by the words of an intent."""
 
-    waves: str | None = Field(default=None, description='"left" or "right"; None: no wave')
-    forward_mps: float | None = Field(default=None, description="speed; in place if None")
-    hertz: float | None = Field(default=None, description="stride frequency when travelling, Hz")
+    waves: str | None = Field(default=None, description='"left" or "right" hand, if any')
+    forward_mps: float | None = Field(default=None, description="speed, or None if in place")
+    hertz: float | None = Field(default=None, description="stride frequency while traveling")
 
 
 def motion_wanted(parsed: ParsedIntent, scene: Scene) -> RequestedMotion | None:
@@ -99,7 +99,7 @@ def motion_wanted(parsed: ParsedIntent, scene: Scene) -> RequestedMotion | None:
 
 
 def _waving_side(frame: Frame, scene: Scene) -> str | None:
-    """Return the side of the waving hand of a frame, or None."""
+    """Return the side of the waving hand of a frame, or None if it does not wave."""
     is_foot = bool(frame.bodies) and all(body in scene.spec.feet for body in frame.bodies)
     if frame.verb != "swing" or is_foot or (frame.part is not None and not frame.bodies):
         return None

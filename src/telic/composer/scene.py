@@ -1,4 +1,4 @@
-"""Properties of a robot for composing behaviours: quantities, dimensions and limits."""
+"""Properties of a robot for composing behaviors: quantities, dimensions and limits."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from telic.composer.reference import Reference
 
 _LEARNS = 400_000
-"""default training steps for locomotion, for robots without a calibration"""
+"""default number of training steps for locomotion, for robots without calibration"""
 _ON_TWO = 3
 """step multiplier for bipeds that can fall in any direction"""
 _NO_LEGS_MPS = 1.0
-"""default top speed of robots without legs, m/s"""
+"""default top speed of robots without legs, in m/s"""
 _LIES = 0.35
 """default lying height as a fraction of the standing height"""
 
 
 class Scene(NamedTuple):
-    """Robot and context in which a behaviour is composed."""
+    """Robot and context for which a behavior is composed."""
 
     spec: EnvSpec
     known: dict[str, Any]
@@ -40,7 +40,7 @@ class Scene(NamedTuple):
     is_last: bool = True
     """whether this is the last phase"""
     is_on_hands: bool = False
-    """whether the robot should be on hands and knees instead of its feet"""
+    """whether the robot should be on hands and knees rather than on its feet"""
     is_turning: bool = False
     """whether the robot turns at the same time"""
     is_waving: bool = False
@@ -82,18 +82,18 @@ class Scene(NamedTuple):
 
     @property
     def stands(self) -> float:
-        """Torso height when standing at rest, in metres."""
+        """Torso height when standing at rest, in meters."""
         rest = self.spec.robot.rest_height if self.spec.robot else None
         return float(self.known.get("stands", rest or 0.0))
 
     @property
     def lies(self) -> float:
-        """Torso height when lying on the ground, in metres."""
+        """Torso height when lying on the ground, in meters."""
         return float(self.known.get("lies", _LIES * self.stands))
 
     @property
     def leg(self) -> float | None:
-        """Leg length in metres: hip height when standing."""
+        """Leg length in meters, which is the hip height when standing."""
         legs = self.spec.robot.legs if self.spec.robot else ()
         if not legs or "stands" not in self.known:
             return sum(leg.length_m for leg in legs) / len(legs) if legs else None
@@ -108,7 +108,7 @@ class Scene(NamedTuple):
 
     @property
     def gravity(self) -> float:
-        """Gravity, m/s^2."""
+        """Gravity in m/s^2."""
         robot = self.spec.robot
         return 100.0 * robot.contact_threshold / robot.mass if robot and robot.mass else 9.81
 
@@ -134,12 +134,12 @@ class Scene(NamedTuple):
 
     @property
     def is_tall(self) -> bool:
-        """True if the torso is horizontal when lying: true for bipeds, not for quadrupeds."""
+        """True if the torso is horizontal when lying, as for bipeds but not quadrupeds."""
         return self.lies < 0.3 * self.stands
 
     @property
     def torso(self) -> str | None:
-        """Name of the torso if the robot has feet to keep it off the ground."""
+        """Name of the torso, if the robot has feet to keep it off the ground."""
         robot = self.spec.robot
         if robot is None or robot.torso is None or not robot.feet or not self.has("height"):
             return None
@@ -154,7 +154,7 @@ class Scene(NamedTuple):
     def on_wheels(self) -> bool:
         """True if every joint is continuous and drives only a wheel.
 
-        Legs without joint limits are also continuous but have more than one joint.
+        Legs without joint limits are also continuous, but have more than one joint.
         """
         robot = self.spec.robot
         if robot is None or not robot.limbs or any(each.range for each in robot.limbs):
@@ -163,12 +163,12 @@ class Scene(NamedTuple):
 
     @property
     def starts(self) -> float:
-        """Torso height at the start of an episode if the robot stands or drops from there."""
+        """Torso height at the start of an episode, if the robot stands or drops from there."""
         rest = self.spec.robot.rest_height if self.spec.robot else None
         return max(self.stands, rest or 0.0)
 
     def above_start(self) -> Tensor:
-        """Return a signal: torso height above the maximum reachable without jumping."""
+        """Return a signal for the torso height above the maximum reachable without jumping."""
         return Measured("height", minus=self.starts)
 
     @property
@@ -177,7 +177,7 @@ class Scene(NamedTuple):
         return "xy" if self.has("y_position") else "x"
 
     def feet(self, *places: str) -> tuple[str, ...]:
-        """Return the feet at these places ("rear", "left"), or all feet if none is given."""
+        """Return the feet at places such as "rear" and "left", or all feet if none is given."""
         if not places:
             return self.spec.feet
         found = bodies_of(frozenset((*places, "foot")), "foot", self.spec)
