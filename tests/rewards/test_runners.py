@@ -133,4 +133,4 @@ def test_an_error_names_line_step_and_text():
     assert "reward line 5: IndexError" in str(caught.value)
     assert "(step 0)" in str(caught.value)
     assert "return obs[:, 7], {}" in str(caught.value)
-    assert "obs has 2 entries and action 1" in str(caught.value)
+    assert "obs has 2 columns and action has 1" in str(caught.value)
