@@ -55,7 +55,7 @@ def quick_disk():
 @pytest.fixture
 def no_nursery(monkeypatch):
     """Start workers as everybody does who is alone."""
-    monkeypatch.setattr(nursery, "_shared", type(nursery._Shared)())
+    monkeypatch.setattr(nursery, "_shared", type(nursery._shared)())
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -123,29 +123,32 @@ class _Shared:
     users = 0
 
 
+_shared = _Shared()
+
+
 @contextlib.contextmanager
 def prewarmed(modules: Sequence[str]) -> Generator[None]:
     """Fork workers from a process with these modules imported, until the last block ends.
 
     In nested blocks the modules of the first one are used; workers import others themselves.
     """
-    with _Shared.lock:
-        if _Shared.nursery is None and kernel.LINUX:
-            _Shared.nursery = Nursery(modules)
-        _Shared.users += 1
+    with _shared.lock:
+        if _shared.nursery is None and kernel.LINUX:
+            _shared.nursery = Nursery(modules)
+        _shared.users += 1
     try:
         yield
     finally:
-        with _Shared.lock:
-            _Shared.users -= 1
-            if _Shared.users == 0 and _Shared.nursery is not None:
-                _Shared.nursery.close()
-                _Shared.nursery = None
+        with _shared.lock:
+            _shared.users -= 1
+            if _shared.users == 0 and _shared.nursery is not None:
+                _shared.nursery.close()
+                _shared.nursery = None
 
 
 def fork_worker(folder: Path | None, *, stderr: int) -> ForkedProcess | None:
     """Fork a worker from the nursery process, or return None if there is none."""
-    nursery = _Shared.nursery
+    nursery = _shared.nursery
     return None if nursery is None else nursery.fork(folder, stderr=stderr)
 
 
