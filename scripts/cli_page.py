@@ -48,7 +48,7 @@ with other exit codes list them. See also [training settings](settings.md),
 | `--version` | Print the version (`telic` alone). |
 | `--install-completion`, `--show-completion` | Shell completion (`telic` alone). |
 """
-EXAMPLES = 3
+EXAMPLES = 2
 """most examples per command; --help has all"""
 COMMON_FROM = 3
 """number of commands with an equal row from which on it is a common option"""

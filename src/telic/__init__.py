@@ -99,7 +99,7 @@ def lazy_modules(package: str) -> Callable[[str], Any]:
 
 
 class VerbPackage(ModuleType):
-    """Callable package that runs the operation of the same name: `telic.search("CartPole-v1")`."""
+    """Package that can be called to run its operation, e.g. `telic.search("CartPole-v1")`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the operation with the specified arguments."""
@@ -108,5 +108,5 @@ class VerbPackage(ModuleType):
 
 
 def is_also_a_verb(package: str) -> None:
-    """Make a package callable, because it shadows the operation of the same name."""
+    """Make a package callable, since it hides the operation of the same name."""
     sys.modules[package].__class__ = VerbPackage

@@ -1,7 +1,7 @@
 """Entry point for `telic` and `python -m telic`. Hooks bypass the full command-line app.
 
-Hosts call a hook for every shell command and wait for it. Importing all commands would take longer
-than the hook itself.
+Coding agents wait for a hook before every shell command, and importing all commands would take
+longer than the hook itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Base classes for all user-facing errors.
+"""Base classes of all user-facing errors.
 
-Exit codes: 1 the work failed, 2 (UsageError) the request is invalid, 3 (Refused) rejected by a
-gate, limit or safety rule. Messages state what happened, why, and what to do (hint).
+The exit code is 1 if the work failed, 2 (UsageError) if the request is invalid, and 3 (Refused) if
+a gate, limit or safety rule rejected it. Messages state what happened, and hints what to do.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class BadEnvironment(UsageError):
 
 
 class NotUnderstood(UsageError):
-    """No part of the intent could be interpreted. Nothing was started."""
+    """No part of the intent was understood. Nothing was started."""
 
 
 class Contradiction(UsageError):
@@ -87,7 +87,7 @@ class RewardError(UsageError):
 
 
 class PluginError(UsageError):
-    """A plugin cannot be used: it fails to load, or its name is already in use."""
+    """A plugin fails to load, or its name is already in use."""
 
 
 class MissingExtra(UsageError):
@@ -115,7 +115,7 @@ class RefusedCode(Refused):
 
 
 class ResourceError(Refused):
-    """Not enough disk space, memory or time."""
+    """Disk space, memory or time is insufficient."""
 
 
 class BudgetExceeded(ResourceError):
@@ -148,10 +148,10 @@ _SHOWN = 60
 
 @contextmanager
 def telling_places() -> Generator[None]:
-    """Turn errors about invalid file or folder paths in a request into a readable message.
+    """Convert errors about invalid file or folder paths in a request to a readable message.
 
-    Paths of a request are first used in many places, so every interface runs its verbs within this
-    context manager.
+    Every interface runs its operations in this context manager, because a request's paths are used
+    in many places.
     """
     try:
         yield
@@ -161,6 +161,6 @@ def telling_places() -> Generator[None]:
         place = str(error.filename)
         shown = place if len(place) <= _SHOWN else f"{place[:_SHOWN]}…"
         raise UsageError(
-            f"{shown} cannot be used as a file or folder: {error.strerror}.",
+            f"Cannot use {shown} as a file or folder: {error.strerror}.",
             hint="Choose another path.",
         ) from error

@@ -1,4 +1,4 @@
-"""Wrappers for using telic environments and rewards in Gymnasium, Stable-Baselines3 and rsl_rl.
+"""Wrappers to use telic environments and rewards in Gymnasium, Stable-Baselines3 and rsl_rl.
 
     import gymnasium as gym
     import telic.gym                                         # registers telic/...
@@ -10,8 +10,8 @@
     runner = rsl_rl.runners.OnPolicyRunner(telic.gym.rsl_rl_envs("unitree-go1", 4096), ...)
 
 The reward is the environment's built-in reward, a reward file, or the reward of a finished session
-or training run. It runs in this process under the allow-list for reward code, not in the confined
-worker, so use only files and sessions whose code you trust.
+or training run. Reward code runs in this process, checked against the allow-list but not confined,
+so use only code that you trust.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SHOWN = ("x_position", "y_position", "x_velocity", "y_velocity")
 
 
 class RewardedEnvs:
-    """Batch of N environments with a reward; every wrapper in this module steps one."""
+    """Batch of N environments with a reward, which every wrapper in this module uses."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class RewardedEnvs:
             num_envs: environments in the batch.
             reward: path of a reward file; defaults to the environment's built-in reward.
             session: folder of a finished session or training run.
-            trust: run the reward of `session` in this process; required once per reward.
+            trust: allow the reward of `session` to run in this process. Required once per reward.
             device: "cpu" or "cuda".
             **arguments: constructor arguments of the environment.
         """
@@ -84,9 +84,9 @@ class RewardedEnvs:
         if self.reward is not None:
             if self.reward.seen_memory:
                 raise UsageError(
-                    f"{self.reward.name} requires a policy that observes its memory, which other "
+                    f"{self.reward.name} requires a policy that observes its state, which other "
                     "libraries do not support.",
-                    hint='Set memory_to = "critic"; for a gait, declare phase_hz instead.',
+                    hint='Set memory_to = "critic", or declare phase_hz for a gait.',
                 )
             probes = build(name, num_envs=_PROBE_ENVS, device=device, **arguments)
             probe(self.reward, probes)
@@ -229,10 +229,10 @@ def sb3_envs(name: str, num_envs: int, **arguments: Any) -> Any:
             return [found for _ in self._get_indices(indices)]
 
         def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-            raise AttributeError(f"{attr_name}: the environments are one batch")
+            raise AttributeError(f"{attr_name} is not available for a batch")
 
         def env_method(self, method_name: str, *args: Any, **kwargs: Any) -> list[Any]:
-            raise AttributeError(f"{method_name}: the environments are one batch")
+            raise AttributeError(f"{method_name} is not available for a batch")
 
         def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
             return [False for _ in self._get_indices(indices)]
@@ -278,7 +278,7 @@ def _of_session(path: Path, trust: bool) -> tuple[str, dict[str, Any], Reward]:
         best = {"best_iteration": int | None, "best_member": str | None}
         found = read_fields(SessionFolder(path).summary, **best)
         if found["best_iteration"] is None:
-            raise UsageError(f"{path} has no judged policy, and thus no best reward.")
+            raise UsageError(f"{path} has no judged policy, so its best reward is not known.")
         run, member = (
             SessionFolder(path).iteration(found["best_iteration"]).run,
             found["best_member"],
@@ -296,7 +296,7 @@ def _of_session(path: Path, trust: bool) -> tuple[str, dict[str, Any], Reward]:
 
 
 def register() -> None:
-    """Register every built-in task and public robot with Gymnasium, and `telic/session`."""
+    """Register `telic/session`, every built-in task and every public robot with Gymnasium."""
     for name in ("session", *TASKS, *robot_names()):
         if PREFIX + name not in gymnasium.registry:
             gymnasium.register(

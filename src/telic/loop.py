@@ -2,9 +2,9 @@
 
     propose -> check -> run -> judge -> record -> decide
 
-A kind of work implements five functions (`LoopParts`). This module calls them in order, records
-the results in the journal, and resumes from it. A part may be a generator that yields requests to
-the driver of the loop, e.g. for a batch of episodes.
+Each kind of work implements five functions (`LoopParts`). This module calls them in order, records
+the results in the journal, and resumes from it. A function may be a generator that yields requests
+to the driver of the loop, e.g. for a batch of episodes.
 
 | loop     | candidate          | run                        | verdict                           |
 |----------|--------------------|----------------------------|-----------------------------------|
@@ -13,9 +13,9 @@ the driver of the loop, e.g. for a batch of episodes.
 | tracking | a configuration    | trains a motion tracker    | success and joint error           |
 | study    | a change of a repo | its own training command   | contract metric and guardrails    |
 
-Each record is appended when its step is finished, so a process may be killed at any point.
-Running the loop again reads finished steps from the journal and runs only the others. A step that
-was interrupted (a training run, an external command) is responsible for resuming itself.
+Each record is appended when its step is finished, so the process may be killed at any time. Running
+the loop again reads the finished steps from the journal and runs only the others. An interrupted
+step (e.g. a training run or external command) must be able to resume its own work.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Answer = _Result | Generator[Any, Any, _Result]
 _Step = TypeVar("_Step", bound=BaseModel)
 
 EXHAUSTED = "exhausted"
-"""outcome of a loop without remaining candidates"""
+"""outcome of a loop that has no more candidates"""
 
 
 class LoopParts(Protocol[C, R, V]):
@@ -49,13 +49,13 @@ class LoopParts(Protocol[C, R, V]):
         ...
 
     def check(self, number: int, candidate: C) -> V | None:
-        """Return a verdict if the candidate is not worth running, or None to run it."""
+        """Return a verdict if the candidate should not be run, or None to run it."""
         ...
 
     def run(self, number: int, candidate: C) -> Answer[R]:
         """Run a candidate.
 
-        Called again with the same candidate after a crash, so it must resume partial work.
+        After a crash this is called again with the same candidate, and must resume partial work.
         """
         ...
 
@@ -64,7 +64,7 @@ class LoopParts(Protocol[C, R, V]):
         ...
 
     def decide(self, number: int, candidate: C, verdict: V) -> Answer[str | None]:
-        """Process a verdict, also one read from the journal. Return the outcome, if any."""
+        """Process a new or recorded verdict, and return the outcome if the loop must end."""
         ...
 
 
@@ -96,25 +96,25 @@ class Loop(Generic[C, R, V]):
         """Create a loop.
 
         Args:
-            recorder: storage for the records of finished steps.
+            recorder: storage of the records of finished steps.
             parts: implementation of the steps.
             iterations: maximum number of candidates, or None for no limit.
-            safe_point: called before each iteration; waits or raises if the loop must not continue.
+            safe_point: called before each iteration. It may wait, or raise to end the loop.
         """
         self._recorder, self._parts = recorder, parts
         self._iterations, self._safe_point = iterations, safe_point
 
     def run(self) -> str:
-        """Run to the outcome in this thread. No part may yield requests to a driver."""
+        """Run until there is an outcome. No part may yield requests to a driver."""
         steps = self.steps()
         try:
             request = next(steps)
         except StopIteration as end:
             return cast("str", end.value)
-        raise TypeError(f"no driver answers {request!r}: drive the generator of `steps` instead")
+        raise TypeError(f"no driver for the request {request!r}: use the generator `steps` instead")
 
     def steps(self) -> Generator[Any, Any, str]:
-        """Yield the requests of parts, receive the answers, and return the outcome."""
+        """Yield the parts' requests, receive the answers, and return the outcome."""
         parts, number = self._parts, 0
         while self._iterations is None or number < self._iterations:
             number += 1

@@ -83,11 +83,11 @@ class SessionConfig(Config):
     episodes: int = Field(
         default=EPISODES,
         ge=4,
-        description="New evaluation episodes per policy; increased if too few for a pass.",
+        description="New evaluation episodes per policy. Increased if too few for a pass.",
     )
     start_seed: int | None = Field(
         default=None,
-        description="Seed of the evaluation episodes; default: random for each session.",
+        description="Seed of the evaluation episodes. Default: random for each session.",
     )
     steps: int | None = Field(
         default=None,
@@ -125,7 +125,7 @@ class SessionConfig(Config):
     vision: bool = Field(default=True, description="Also judge episodes with the vision model.")
     judge: str | None = Field(
         default=None,
-        description="Additional judge from an installed package; the lower score is used.",
+        description="Additional judge from an installed package. The lower score is used.",
     )
     criteria: tuple[Criterion, ...] | None = Field(
         default=None,

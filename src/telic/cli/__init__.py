@@ -1,1 +1,1 @@
-"""Command-line interface, without business logic."""
+"""Command-line interface. It contains no business logic."""

@@ -1,6 +1,6 @@
-"""Terminal output of facts and tables, with control characters escaped.
+"""Print facts and tables to the terminal, with control characters escaped.
 
-Separate from `_output`, so that commands that print JSON do not import rich.
+This is separate from `_output` so that commands that print JSON do not import rich.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PIPED_WIDTH = 120
 
 
 class PlainConsole(Console):
-    """A console that escapes control characters in names and file contents.
+    """Console that escapes control characters in names and file contents.
 
     Colours and cursor moves are separate segments. Control characters within text are escaped.
     """
@@ -40,7 +40,7 @@ if not console.is_terminal:  # a file or pipe has no width; 80 would wrap names
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
-    """Print `key: value` lines, for people and for grep."""
+    """Print `key: value` lines, which are readable and easy to grep."""
     width = max(map(len, facts), default=0) + 1
     for key, value in facts.items():
         if value is not None:

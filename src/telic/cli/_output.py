@@ -1,7 +1,7 @@
 """Print results on the command line as one JSON document or as a formatted view.
 
-By default a result is printed by its generic view: `key: value` lines for facts, tables for lists
-of records. `view` registers a specific view for a result type.
+The generic view prints facts as `key: value` lines and lists of records as tables. `view` registers
+a specific view for a result type.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def fail(error: TelicError, as_json: bool) -> NoReturn:
 def view(function: Callable[[Any], None]) -> Callable[[Any], None]:
     """Register a function as the view of its argument's type.
 
-    Types are identified by name, which is unique, so that views need not import them.
+    Types are identified by their unique names, so that views need not import them.
     """
     [kind] = [kind for name, kind in function.__annotations__.items() if name != "return"]
     _VIEWS[kind] = function
@@ -60,7 +60,7 @@ def show(result: Any) -> None:
 
 
 def show_generic(result: Any) -> None:
-    """Print any result. Its class may define table `columns` and a closing `hint`."""
+    """Print any result. Its class may define table `columns` and a final `hint`."""
     from telic.cli import _console as terminal
 
     print_data(as_data(result), getattr(result, "columns", ()))
@@ -69,7 +69,7 @@ def show_generic(result: Any) -> None:
 
 
 def print_data(data: Any, columns: tuple[str, ...] = (), title: str = "") -> None:
-    """Print plain data, starting with facts, followed by nested tables and long texts."""
+    """Print plain data: first facts, then nested tables and long texts."""
     from telic.cli import _console as terminal
 
     if is_mapping(data):
@@ -100,7 +100,7 @@ def print_data(data: Any, columns: tuple[str, ...] = (), title: str = "") -> Non
 
 
 def _is_part(value: Any) -> bool:
-    """Return whether a value must be printed on separate lines."""
+    """Return whether a value does not fit on one line."""
     if is_mapping(value):
         return bool(value)
     if is_row(value):
@@ -122,14 +122,14 @@ def _line(value: Any) -> Any:
 
 
 def _says(value: Any) -> bool:
-    """Return whether a cell has content, i.e. is neither empty nor a zero count."""
+    """Return whether a cell has content. Empty values and zero counts have none."""
     return (
         value is not None and value != "" and value is not False and _line(value) not in (None, "0")
     )
 
 
 def _cell(value: Any) -> Any:
-    """Format a value as a table cell. Numbers remain numbers so that they are right-aligned."""
+    """Format a value as a table cell. Numbers stay numbers, so that they are right-aligned."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if value is None or is_number else str(_line(value) or "")
 

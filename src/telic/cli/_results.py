@@ -1,4 +1,4 @@
-"""Views for results that need more than the generic view."""
+"""Views for results that the generic view cannot print."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _say(text: str, **options: Any) -> None:
 
 
 def asked_lines(event: MeasurableIntent) -> Iterator[str]:
-    """Yield the interpretation of an intent, with criteria, goals, weights and unjudged parts."""
+    """Yield lines about an intent's criteria, goals and weights, and the parts not judged."""
     yield "criteria:"
     whole = sum(each.weight for each in event.criteria) or 1.0
     for each in event.criteria:
@@ -78,14 +78,14 @@ def asked_lines(event: MeasurableIntent) -> Iterator[str]:
 
 @view
 def show_reading(reading: MeasurableIntent) -> None:
-    """Print the interpretation of an intent."""
+    """Print how an intent was interpreted."""
     for line in asked_lines(reading):
         _say(line)
 
 
 @view
 def show_session(session: Session) -> None:
-    """Print the outcome of a session and the commands to use it."""
+    """Print the outcome of a session and commands for its report and policy."""
     summary = session.summary
     verdict = outcome_words(summary.outcome, summary.limits)
     styled = f"[{_STYLES.get(summary.outcome, 'bold yellow')}]{verdict}[/]"
@@ -119,7 +119,7 @@ def show_order(order: WorkOrder) -> None:
 
 @view
 def show_run(run: Run) -> None:
-    """Print the result of a training and the paths of its files."""
+    """Print the result of a training run and the paths of its files."""
     summary, name, folder = run.summary, run.path.name, RunFolder(run.path)
     best, facts = best_member(folder), dict[str, Any]()
     if best is not None and best.summary.exists():
@@ -223,7 +223,7 @@ def show_summary(summary: SearchSummary) -> None:
 
 @view
 def show_motion_intake(intake: MotionIntake) -> None:
-    """Print the totals. Each clip was already printed when it was added or rejected."""
+    """Print the totals. Each clip was printed when it was added or rejected."""
     counts = ", ".join(f"{count:,} {what}" for what, count in intake.counts.items())
     _say(f"{counts or 'nothing'}: {escape(intake.library)}")
 
@@ -258,7 +258,7 @@ def _show_report(report: TrackingReport) -> None:
 
 @view
 def show_tracked(run: TrackedRun) -> None:
-    """Print how well the policies of a training run track held-out clips."""
+    """Print the tracking success of a run's policies on held-out clips."""
     for report in run.reports:
         _show_report(report)
     _say(f"\nfolder  {run.path}")
@@ -283,7 +283,7 @@ def show_tracker_evaluation(found: TrackerEvaluation) -> None:
 
 @view
 def show_robot_file(text: RobotText) -> None:
-    """Print the file unchanged."""
+    """Print the file as it is."""
     _say(text.toml, markup=False, end="")
 
 
@@ -304,7 +304,7 @@ def _rate(rate: Rate) -> str:
 
 @view
 def show_benchmark(benchmark: Benchmark) -> None:
-    """Print the totals. Each case was printed when it ended, and the page has all details."""
+    """Print the totals. Each case was printed when it ended, and the report has the details."""
     path, tally = benchmark
     console.print(f"\n[bold]{_rate(tally.overall)}[/] pass")
     if tally.median_seconds_to_pass is not None:
@@ -385,7 +385,7 @@ def show_ledger(report: LedgerReport) -> None:
 
 @view
 def show_adapter(report: AdapterReport) -> None:
-    """Print errors and open questions of the adapter, and the results of smoke runs."""
+    """Print the adapter's errors and open questions, and the results of smoke runs."""
     check = report.check
     for problem in check.problems:
         console.print(f"[red]✗[/] {escape(problem)}", soft_wrap=True)
@@ -403,7 +403,7 @@ def show_adapter(report: AdapterReport) -> None:
 
 @view
 def show_progress(report: StudyProgress) -> None:
-    """Print the executed steps, the run that was started, or the gates."""
+    """Print the executed steps, the started run, or the gates."""
     if report.stopped is not None:
         console.print(f"{report.stopped} is stopping. Then: telic study run")
     elif report.gates is not None:

@@ -1,16 +1,16 @@
-"""Handle termination signals: Ctrl-C, SIGTERM and SIGHUP are all treated as stop requests.
+"""Handle Ctrl-C, SIGTERM and SIGHUP as stop requests.
 
-The first signal is graceful: resumable work saves its state and exits. Other work is unwound, so
-that no temporary files or processes remain. A second Ctrl-C or SIGTERM exits immediately. Repeated
-SIGHUPs from a closing terminal count as one request. Work still running some seconds after SIGTERM
-or SIGHUP is unwound, then killed; it resumes from its last save.
+On the first signal, resumable work saves its state and exits, and other work is unwound so that no
+temporary files or processes remain. A second Ctrl-C or SIGTERM exits immediately. Repeated SIGHUPs
+from a closing terminal count as one request. Work that is still running some seconds after SIGTERM
+or SIGHUP is unwound and then killed. It resumes from its last save.
 
     Ctrl-C (SIGINT)   exit code 1, as for all unfinished work
     SIGTERM           exit code 143
     SIGHUP            exit code 129
 
-A signal that was ignored at startup (`nohup`) stays ignored, and work that ended before it polled
-the request exits with its normal code.
+A signal that was ignored at startup (`nohup`) stays ignored. Work that ends before it polls the
+request exits with its normal code.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from telic.jobs.process import end_after_grace
 _ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TERMINAL = (0, 1, 2)
 _ECHO_S = 0.2
-"""`timeout` and terminals signal both a process and its group; this is one request, not two"""
+"""`timeout` and terminals signal both a process and its group, which is a single request"""
 
 
 class SignalInterrupt(KeyboardInterrupt):
     """Exception that unwinds a command in the same way as Ctrl-C.
 
-    A subclass, because Python records a KeyboardInterrupt that passes through a module imported by
-    compiled code, and then exits as on Ctrl-C, ignoring the requested exit code.
+    It is a subclass because Python records a KeyboardInterrupt that passes through a module
+    imported by compiled code. Python then ignores the requested exit code and exits as on Ctrl-C.
     """
 
 
 class StopSignal:
-    """A request to end this command, and its exit code."""
+    """Request to end this command, with its exit code."""
 
     def __init__(self, *, saves: bool) -> None:
         self.asked_by: signal.Signals | None = None
@@ -52,7 +52,7 @@ class StopSignal:
         self._shown = [handle for handle in _TERMINAL if _is_terminal(handle)]
 
     def __call__(self) -> bool:
-        """Return whether a stop was requested. Long-running work polls this."""
+        """Return whether a stop was requested. Long-running work polls this function."""
         return self.asked_by is not None
 
     @property
@@ -89,7 +89,7 @@ class StopSignal:
 
 @contextmanager
 def stoppable(*, saves: bool) -> Generator[StopSignal]:
-    """Turn signals into stop requests if the work polls them (`saves`), else into exceptions."""
+    """Convert signals to stop requests if the work polls them (`saves`), and else to exceptions."""
     request = StopSignal(saves=saves)
     if threading.current_thread() is not threading.main_thread():
         yield request  # only the main thread can handle signals

@@ -1,7 +1,7 @@
-"""Display progress as a live bar on terminals and as plain lines elsewhere.
+"""Display progress as a live bar in terminals and as plain lines elsewhere.
 
-Events are matched by name: importing their records loads torch and MuJoCo, which should not delay
-the start of workers that load them too.
+Events are matched by name. Importing their records would load torch and MuJoCo and delay the start
+of workers that load them too.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ OUTCOMES = {
     "error": "[red]! error[/]",
     "stopped": "[dim]… stopped[/]",
 }
-"""display of benchmark case outcomes"""
+"""text for each outcome of a benchmark case"""
 _LINE_EVERY_S = 5.0
 _DEAD = "dead_term"
-"""finding that concerns the author of a reward, not the user of a session"""
+"""finding that is relevant to the author of a reward, but not to the user of a session"""
 _Lines = Iterator[str]
 
 
 class ProgressView:
-    """Listener that prints the events that are of interest to users."""
+    """Event listener that prints progress for users."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ProgressView:
         self._task: TaskID | None = None
         self._last_line = 0.0
         self._found: set[str] = set()
-        """findings printed in this training, to avoid repeating one for every population member"""
+        """findings already printed in this training, which members of a population share"""
         self._orders: set[str] = set()
         self._path: Path | None = None
 
@@ -107,7 +107,7 @@ class ProgressView:
             self.say(line)
 
     def _follow(self, event: Any) -> None:
-        """Update the bar and the state used by later lines."""
+        """Update the bar and the state that later lines use."""
         match event.NAME:
             case "probe.done":
                 self._probed(event)
@@ -230,7 +230,7 @@ def _forecast(event: Any) -> _Lines:
         yield f"  [dim]time unknown: {why}[/]"
     if event.calls:
         price = "price unknown" if event.usd is None else _dollars(event.usd)
-        yield f"  at most about {event.calls} model calls, {price}"
+        yield f"  up to about {event.calls} model calls, {price}"
     for limit in event.short:
         yield f"  [yellow]the limit on {limit} may be reached first[/]"
 
@@ -329,4 +329,4 @@ _LINES: dict[str, Callable[[Any], Iterable[str]]] = {
     "bench.case": lambda x: [f"\n[bold]── {x.case}[/]"],
     "bench.result": _case_result,
 }
-"""functions that format an event as lines of text"""
+"""functions that format an event as text"""

@@ -1,4 +1,4 @@
-"""The `telic` command, with options defined by requests and output by results."""
+"""The `telic` command. Requests define its options, and results define its output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _progress_of(verb: Verb[Any, Any], values: dict[str, Any], is_quiet: bool) -> ProgressView:
-    """Return the progress view for the events of an operation."""
+    """Return the progress view for an operation's events."""
     from telic.cli._views import ProgressView  # imports rich, which few commands need
 
     return ProgressView(
@@ -41,7 +41,7 @@ def _progress_of(verb: Verb[Any, Any], values: dict[str, Any], is_quiet: bool) -
     )
 
 
-_WHAT = "Describe a behavior, get a trained policy, and the evidence that it does what you asked."
+_WHAT = "Describe a behavior to get a trained policy with evidence that it does what you asked."
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
 
@@ -74,7 +74,7 @@ class _RootGroup(_LazyGroup):
         self.commands = _commands(VERBS, panels)
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        """Parse the arguments before the command."""
+        """Parse the arguments that precede the command."""
         with _printable_errors():
             return super().make_context(*args, **options)
 
@@ -114,7 +114,7 @@ _Debug = Annotated[bool, typer.Option("--debug", help="Show Python tracebacks.",
 
 
 class _VerbCommand(TyperCommand):
-    """Command for an operation. Its help, options and function are loaded lazily."""
+    """Command that runs an operation. Its help, options and function are loaded lazily."""
 
     def __init__(self, name: str, path: str, panel: str | None = None) -> None:
         super().__init__(
@@ -132,7 +132,7 @@ class _VerbCommand(TyperCommand):
 
     @short_help.setter
     def short_help(self, text: str | None) -> None:
-        """Ignore the value set by the base class."""
+        """Ignore the value that the base class sets."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options and arguments."""
@@ -148,7 +148,7 @@ class _VerbCommand(TyperCommand):
 
 
 class _GroupCommand(_LazyGroup):
-    """A group of verbs."""
+    """A group of operations."""
 
     def __init__(self, name: str, group: VerbGroup, panel: str | None = None) -> None:
         super().__init__(
@@ -175,7 +175,7 @@ def _commands(
 
 
 def _options(verb: Verb[Any, Any]) -> list[Any]:
-    """Return an operation's options and arguments, including those common to all commands."""
+    """Return an operation's options and arguments, including options of all commands."""
     fields = [field for field in verb.fields if field.how.scope != "inner"]
     parameters = [_parameter(field) for field in fields]
     if verb.has_result:
@@ -183,7 +183,7 @@ def _options(verb: Verb[Any, Any]) -> list[Any]:
     parameters.append(_named(_DEBUG, _Debug, default=False))
 
     def command() -> None:
-        """Provide a signature for typer to read."""
+        """Provide the signature that typer reads."""
 
     # pyrefly: ignore[missing-attribute]
     command.__signature__ = inspect.Signature(parameters)
@@ -222,7 +222,7 @@ def _named(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _kind(field: RequestField) -> Any:
-    """Return the command-line type of a field, which is text if it has a custom parser."""
+    """Return the command-line type of a field, or str if the field has a custom parser."""
     plain: Any = str
     if field.how.read is None:
         plain = next((kind for kind in field.alternatives if kind in _PLAIN), str)
@@ -230,7 +230,7 @@ def _kind(field: RequestField) -> Any:
 
 
 def _default(field: RequestField) -> Any:
-    """Return the default in command-line form."""
+    """Return the default value as it is written on the command line."""
     if field.how.many:
         return None
     if field.how.read is not None:
@@ -291,7 +291,7 @@ def _inner(
     stack: ExitStack,
     stopping: StopSignal,
 ) -> dict[str, Any]:
-    """Return the fields set by the command line itself: listener, stop signals and actor."""
+    """Return the fields that the command line sets: listener, stop signals and actor."""
     names = {field.name for field in verb.fields if field.how.scope == "inner"}
     out: dict[str, Any] = {}
     if "should_stop" in names:

@@ -1,6 +1,6 @@
 """MCP server that provides telic as tools, resources and prompts for coding agents.
 
-Only the verb that starts the server is here; the other modules need the `mcp` package.
+This module only contains the operation that starts the server. The others need the `mcp` package.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ The server only reads and writes files, unless it is started with [bold]--allow-
 
 
 class _ServeRequest(RunsRequest):
-    """A server for coding agents."""
+    """Settings of the server."""
 
     root: Path = location("Repository folder.", "--root", default=Path())
     allow_launch: bool = option(
-        "Add the tools that start runs and sessions.", "--allow-launch", default=False
+        "Also provide tools that start runs and sessions.", "--allow-launch", default=False
     )
 
 

@@ -19,8 +19,8 @@ from telic.verbs.artifacts import list_artifacts
 _CODE = "source"
 """field of an answer that contains a complete Python file"""
 _OrderName = Annotated[str, Field(description="Id of the order, as returned by next_work_order.")]
-_Because = Annotated[str, Field(description="Reason, stored with the order.")]
-_Answer = Annotated[dict[str, Any], Field(description="One JSON object matching the schema.")]
+_Because = Annotated[str, Field(description="Reason to record with the order.")]
+_Answer = Annotated[dict[str, Any], Field(description="One JSON object that matches the schema.")]
 
 
 def _folders(runs_dir: Path) -> dict[str, Path]:
@@ -63,8 +63,8 @@ def list_work(
 def next_work_order(call: Call) -> dict[str, Any]:
     """Return the next model request of a session or search.
 
-    Answer it with one JSON object that matches its output_schema, using submit_work_order. Read its
-    inputs first. If there is none, call again later; for studies, call study_next.
+    Read its inputs, and answer with submit_work_order and one JSON object that matches its
+    output_schema. If it returns none, call again later. For studies, call study_next.
     """
     for run, folder in _folders(workplace(call).runs_dir).items():
         for line in list_orders(folder):
@@ -80,7 +80,7 @@ def next_work_order(call: Call) -> dict[str, Any]:
                     "complaint": line.reason,
                 }
                 return {"order": asked, "why": ""}
-    return {"order": None, "why": "All work orders are answered."}
+    return {"order": None, "why": "All work orders have been answered."}
 
 
 def submit_work_order(call: Call, order: _OrderName, answer: _Answer) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def submit_work_order(call: Call, order: _OrderName, answer: _Answer) -> dict[st
 
 
 def decline_work_order(call: Call, order: _OrderName, because: _Because) -> dict[str, Any]:
-    """Decline a work order that you cannot or should not answer. It is not offered again."""
+    """Decline a work order that you cannot or should not answer. It will not be offered again."""
     run, _, key = order.partition("/")
     folder = _folder(call, run)
     declined = {"by": caller(call).name, "because": because}

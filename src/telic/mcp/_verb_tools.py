@@ -1,7 +1,7 @@
 """MCP tools for operations, with arguments from request fields and responses from results.
 
-A verb that needs a person's consent becomes a tool that asks for it: the server builds the
-question, the client shows it as a form, and the verb runs only after consent.
+An operation that needs a person's consent becomes a tool that asks for it. The server builds the
+question, the client shows it as a form, and the operation runs only after consent.
 """
 
 from __future__ import annotations
@@ -56,34 +56,33 @@ class PersonAnswer(Record):
     status: Literal["agreed", "ask_in_terminal"]
     result: dict[str, Any] | None = None
     command: str | None = None
-    """command for the person to run in a terminal if no form could be shown"""
+    """command that the person can run in a terminal if no form could be shown"""
 
 
 # ---------------------------------------------------------------------------- the tools
 
 
 class VerbTool(NamedTuple):
-    """A verb as a tool."""
+    """Tool for an operation."""
 
     name: str
     verb: str
     """module:name, as in the catalogue of verbs"""
     hints: ToolAnnotations
     asks: bool = False
-    """whether the tool asks for consent; otherwise a verb that needs consent is refused"""
+    """whether the tool asks for consent. If false, operations that need consent are refused."""
     required: tuple[str, ...] = ()
     """fields that an agent must provide"""
     hidden: tuple[str, ...] = ()
     """fields hidden from agents"""
     help: str | None = None
-    """tool description, if it differs from the command's help"""
+    """description of the tool, if it differs from the command's help"""
     command: str | None = None
-    """command of a verb that runs in the background"""
+    """command of an operation that runs in the background"""
     defaults: Mapping[str, Any] = {}
-    """defaults for agents, if they differ from the command's"""
+    """defaults for agents that differ from the command's defaults"""
     thing: str | None = None
-    """the field that names a session, run or search; only a full id is accepted, because a path
-    could lead out of the folder of runs"""
+    """field with the full id of a session, run or search. Paths are rejected for safety."""
 
 
 _RUN_ALONE = ("confirm", "stop", "wait", "gpu")
@@ -109,7 +108,7 @@ WITHOUT_LAUNCH = (
     VerbTool("study_adapter", "study:adapter", RECORDS, hidden=("smoke", "confirm")),
     VerbTool("study_run", "study_runs:run_asking", RECORDS, asks=True, hidden=_RUN_ALONE),
 )
-"""tools that start no process; --allow-launch replaces them by those of LAUNCHES"""
+"""tools that start no process, which --allow-launch replaces with those of LAUNCHES"""
 
 LAUNCHES = (
     VerbTool("study_adapter", "study:adapter", STARTS),
@@ -132,7 +131,7 @@ LAUNCHES = (
     ),
     VerbTool("stop_work", "control:stop", STARTS, thing="thing", defaults={"wait": 0.0}),
 )
-"""tools that start processes; available only with --allow-launch"""
+"""tools that start processes, available only with --allow-launch"""
 
 OPINIONS = (
     VerbTool(
@@ -149,14 +148,14 @@ OPINIONS = (
         "labels:veto",
         ADDS,
         thing="session",
-        help="Withdraw the pass of a session; it becomes unproven permanently.",
+        help="Withdraw the pass of a session, which becomes permanently unproven.",
     ),
 )
-"""tools for an agent's opinions: labels change no score, a veto can only reduce a claim"""
+"""tools for an agent's opinions. Labels do not change scores, and a veto only withdraws a pass."""
 
 
 def register(server: Server, tools: tuple[VerbTool, ...]) -> None:
-    """Register verbs as tools."""
+    """Register operations as tools."""
     for tool in tools:
         verb = catalogue.load_verb(tool.verb)
         make = _starting if tool.command else _asking if tool.asks else _plain
@@ -191,13 +190,13 @@ def _starting(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
 
 
 def _data(result: Any) -> dict[str, Any]:
-    """Return a result as one object, because result schemas would fill the agent's context."""
+    """Return a result as one object without a schema, to save space in the agent's context."""
     data = plain(as_data(result))
     return data if isinstance(data, dict) else {"result": data}
 
 
 class Asking(NamedTuple):
-    """Confirmation that a call requires, if any."""
+    """Return the confirmation that a call requires, if any."""
 
     question: Question | None
     needs_person: bool
@@ -308,7 +307,7 @@ def _signed(
     name: str | None = None,
     **resolved: Any,
 ) -> Callable[..., Any]:
-    """Give a function that takes arbitrary keywords the signature that defines its schema."""
+    """Set the signature, from which the schema is derived, of a function with keyword arguments."""
     call = inspect.Parameter("call", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Call)
     parameters = [
         call,

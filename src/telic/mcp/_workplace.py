@@ -1,7 +1,7 @@
 """Repository and folders of the server, registration of tools, and confirmation by people.
 
-A confirmation is a form shown by the client, with a code to type. The answer comes from the client,
-never from tool arguments. A client without forms gets a command that a person runs in a terminal.
+To confirm, a person types a code into a form that the client shows. The code never comes from tool
+arguments. If the client cannot show forms, it gets a command that a person runs in a terminal.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ class Workplace:
     """Repository and runs folder of a server."""
 
     root: Path
-    """root of the repository; nothing outside it is read or written, except runs"""
+    """root of the repository. Nothing outside is read or written, except runs."""
     runs_dir: Path
     allow_launch: bool = False
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
-    """secret of this server, from which the confirmation codes are derived"""
+    """secret from which the server derives confirmation codes"""
 
     def open_study(self, task: str | None = None, study: str | None = None) -> Study:
         """Return the active study, or the named one."""
         return Study.find(self.root, task, study)
 
     def inside(self, path: str) -> Path:
-        """Return a file in the repository. Raises UsageError if it is missing or outside."""
+        """Return a file in the repository. Raises UsageError if it is missing or lies outside."""
         root = self.root.resolve()
         found = (root / path).resolve()
         if not found.is_relative_to(root):
@@ -73,7 +73,7 @@ class Workplace:
 
 Server = MCPServer[Workplace]
 Call = Context[Workplace, Any]
-"""context of a tool call: its client, and the workplace"""
+"""context of a tool call, with its client and the repository"""
 
 
 def workplace(call: Call) -> Workplace:
@@ -82,7 +82,7 @@ def workplace(call: Call) -> Workplace:
 
 
 def caller(call: Call) -> StudyActor:
-    """Return the caller. It is always an agent, because tool arguments cannot prove a person."""
+    """Return the caller, always an agent, because tool arguments do not identify a person."""
     params = call.session.client_params
     given = params.client_info.name if params is not None else ""
     name = _NOT_IN_A_NAME.sub("-", given).strip("-")[:_LONGEST_NAME]
@@ -100,7 +100,7 @@ def _hints(*, reads: bool = False, starts: bool = False, repeats: bool = True) -
 
 READS = _hints(reads=True)
 RECORDS = _hints()
-"""appends to files; idempotent"""
+"""appends to files, but only on the first call"""
 ADDS = _hints(repeats=False)
 """appends to files on each call"""
 STARTS = _hints(starts=True, repeats=False)
@@ -120,7 +120,7 @@ def add_tool(server: Server, function: Callable[..., object], hints: ToolAnnotat
 def guarded(
     function: Callable[Given, Result], told: Callable[[TelicError], Exception] = _tool_error
 ) -> Callable[Given, Result]:
-    """Run a function with process starts and connections blocked, and convert errors to text."""
+    """Run a function without access to processes or connections, and convert errors to text."""
 
     @wraps(function)
     def offline_call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -156,7 +156,7 @@ class Typed(BaseModel):
 
 
 class NoConfirmation(BaseModel):
-    """Raised if no form is shown because none is required or the client cannot show all of it."""
+    """Raised if no form is required or the client cannot show all of it."""
 
 
 def ask(call: Call, question: Question) -> Elicit[Typed] | NoConfirmation:
@@ -190,7 +190,7 @@ def consent_to(call: Call, question: Question, answer: object) -> Consent | None
 
 
 def _code(call: Call, question: Question) -> str:
-    """Return the unpredictable code for a question, which is the same on each call."""
+    """Return the secret code for a question. It is the same on each call."""
     # The code covers the text and its hashes, so a changed text has another code.
     shown = "\n".join([question.text, *map(str, question.seen.values())])
     digest = hmac.digest(workplace(call).secret, shown.encode(), sha256)

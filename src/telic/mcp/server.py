@@ -1,4 +1,4 @@
-"""MCP server with tools, resources and prompts in a fixed order. Responses contain no secrets."""
+"""MCP server with tools, resources and prompts. Secrets are removed from all responses."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _MOST_POINTS, _MOST_EVENTS = 1000, 500
 _SHORTEST = 8  # shorter values are placeholders; removing them would damage ordinary words
 _INSTRUCTIONS = """\
 telic runs experiments with evidence. A study has a contract, candidates, runs, audits and a ledger.
-Call study_run: it takes all steps that require no person and returns the next one and its reason.
-You draft and check; a person approves, amends and accepts: those tools ask them.
-next_work_order returns what a session or a search needs to have written."""
+Call study_run: it executes all steps that require no person, and returns the next with a reason.
+You draft and check; a person approves, amends and accepts in forms that these tools show.
+next_work_order returns the next model request of a session or search."""
 
 
 def make_server(place: Workplace) -> Server:
-    """Return the server. Nothing is read or started before a client's first request."""
+    """Return the server. Nothing is read or started before the first request of a client."""
 
     @asynccontextmanager
     async def lifespan(_: Server) -> AsyncGenerator[Workplace]:
@@ -63,7 +63,7 @@ def make_server(place: Workplace) -> Server:
     _verb_tools.register(server, may_start)
 
     def registry() -> str:
-        """Return the tasks and studies of the repository, and which are active."""
+        """Return the tasks and studies of the repository, and which of them are active."""
         return _text(read_registry(place.root).as_data())
 
     server.resource("telic://registry", mime_type=_JSON)(guarded(registry, _resource_error))
@@ -91,7 +91,7 @@ def _state(call: Call, task: str, study: str) -> str:
 
 
 def _contract(call: Call, task: str, study: str) -> str:
-    """Return the contract, which defines the allowed changes and how candidates are judged."""
+    """Return the contract, which defines allowed changes and how candidates are judged."""
     return read_text(workplace(call).open_study(task, study).folder.contract)
 
 

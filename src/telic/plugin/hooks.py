@@ -1,9 +1,9 @@
-"""Hooks called by agent hosts: one JSON object in, at most one out.
+"""Hooks for coding agents. They read one JSON object and write at most one.
 
-`before-shell` denies shell commands that would train outside the launch gates or answer on a
-person's behalf, and edits of a study's records. It only parses text: it protects an agent
-from mistakes, while gates, hashes and signatures (`telic verify`) enforce the rules.
-Uses only the standard library until a match, since it delays every shell command of the host.
+`before-shell` denies shell commands that would bypass the launch gates or confirm on a person's
+behalf, and edits of a study's records. It only parses text to protect agents from mistakes. The
+rules are enforced by gates, hashes and signatures (`telic verify`). Until a match, only the
+standard library is imported, since the hook delays every shell command.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from telic.errors import TelicError
 from telic.storage.reading import parse_json, read_text
 
 GATE = (
-    "telic: this starts training of a study outside the launch gate. Run `telic study next` to "
-    "see which runs may be started; it prints the command that passes the gates."
+    "telic: this would start training of a study without its launch gates. Run `telic study next`, "
+    "which prints the command of the next allowed run."
 )
 UNKNOWN = "telic: this may start training, but the study's adapter cannot be read. {}"
 PERSON = "telic: {} requires a person. Show them the command to run in their own terminal."
@@ -32,15 +32,15 @@ RECORDS = (
     "study. To correct it, append a new entry: follow `telic study next`."
 )
 _PERSONS = {"approve": "", "run": "--resume", "report": "--close"}
-"""human-only commands, with the option that makes a command human-only"""
+"""commands for people only, and the option that makes them so"""
 _LARGEST_SCRIPT = 65_536
 _DEEPEST = 3
 
 
 def answer(name: str, text: str) -> str:
-    """Return a hook's response to the host's event, or "" if there is none.
+    """Return a hook's response to an event, or "" if there is none.
 
-    Raises TelicError, never a usage error, since hosts interpret exit code 2 as a denial.
+    Raises TelicError but not UsageError, since coding agents interpret exit code 2 as a denial.
     """
     try:
         event = parse_json(text, "The event")
@@ -55,7 +55,7 @@ def answer(name: str, text: str) -> str:
 def before_shell(event: dict[str, Any]) -> dict[str, Any] | None:
     """Return a denial of a shell command or an edit, or None to allow it.
 
-    The event has tool_input.command (text or words) or the edited file, and cwd.
+    The event contains cwd and either tool_input.command (text or words) or the edited file.
     """
     given = event.get("tool_input")
     tool: dict[str, Any] = given if is_dict(given) else {}
@@ -77,7 +77,7 @@ HOOKS: dict[str, Hook] = {"before-shell": before_shell}
 
 
 def shell_refusal(line: str, here: Path) -> str | None:
-    """Return why a shell line is denied, or None if it is allowed."""
+    """Return the reason why a shell line is denied, or None if it is allowed."""
     root = study_root(here)
     if root is None:
         return None
@@ -115,7 +115,7 @@ def study_root(here: Path) -> Path | None:
 
 
 def _folder(event: dict[str, Any]) -> Path:
-    """Return the host's working directory."""
+    """Return the working directory of the event."""
     given = event.get("cwd")
     return Path(given) if isinstance(given, str) and is_text(given) else Path()
 
@@ -127,13 +127,13 @@ _SECTION = re.compile(r"^commands:\s*\n(?:[ \t#].*\n?|\n)*", re.MULTILINE)
 
 
 class _Start(NamedTuple):
-    """Start command of an adapter."""
+    """Command of an adapter that starts training."""
 
     trains: bool
     target: str
     """script, dotted module name or installed command"""
     words: frozenset[str]
-    """literal words that follow it"""
+    """fixed words that follow it"""
 
 
 def _read_adapter(adapter: Path) -> Iterator[_Start]:
@@ -172,7 +172,7 @@ def _read_adapter(adapter: Path) -> Iterator[_Start]:
 
 
 def _is_launch(words: list[str], start: _Start, starts: list[_Start]) -> bool:
-    """Return whether a command starts training, rather than another use of its target."""
+    """Return whether a command starts training, as opposed to other uses of its target."""
     if not start.trains or not _names(words, start.target):
         return False
     for other in starts:  # e.g. evaluation with a script that also trains
@@ -230,7 +230,7 @@ def _only_reads(words: list[str]) -> bool:
 
 
 def _all_commands(line: str, here: Path, depth: int = 0) -> Iterator[list[str]]:
-    """Yield the commands of a line, including quoted lines and shell scripts it starts."""
+    """Yield the commands of a line, including quoted lines and the shell scripts that it runs."""
     for words in simple_commands(line):
         yield words
         for word in words if depth < _DEEPEST and not _only_reads(words) else ():
@@ -249,7 +249,7 @@ def simple_commands(line: str) -> list[list[str]]:
     text, fed = line.replace("\\\n", " "), list[str]()
 
     def cut(match: re.Match[str]) -> str:
-        """Remove a here-document, collecting its text as a script if a shell reads it."""
+        """Remove a here-document, and collect its text as a script if a shell reads it."""
         before = text[: match.start()].rpartition("\n")[2]
         if set(re.findall(r"\w+", before + match[3])) & _SHELLS:
             fed.append(match[4])

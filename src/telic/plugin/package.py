@@ -1,4 +1,4 @@
-"""Plugin files for every host: the folder `files` with the version of telic filled in."""
+"""Plugin files for every coding agent, i.e. the folder `files` with telic's version filled in."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FENCE = "---\n"
 
 
 class Skill(NamedTuple):
-    """Skill of the plugin."""
+    """Skill in the plugin."""
 
     name: str
     description: str
@@ -25,7 +25,7 @@ class Skill(NamedTuple):
 
 
 def package_files() -> dict[str, str]:
-    """Return the text of every plugin file by path relative to the catalogue root."""
+    """Return the text of every plugin file by its path relative to the catalogue root."""
     return {
         path.relative_to(_FILES).as_posix(): path.read_text().replace("@VERSION@", __version__)
         for path in sorted(_FILES.rglob("*"))
@@ -34,7 +34,7 @@ def package_files() -> dict[str, str]:
 
 
 def read_skills() -> Iterator[Skill]:
-    """Yield every skill, without the note about its source."""
+    """Yield every skill without the note about its source."""
     for name, text in package_files().items():
         if name.endswith("/SKILL.md"):
             head, body = split_front_matter(text, name)
@@ -44,7 +44,7 @@ def read_skills() -> Iterator[Skill]:
 def split_front_matter(text: str, where: str) -> tuple[dict[str, str], str]:
     """Split a page into front matter (`key: "text"` lines after `name: NAME`) and body.
 
-    Raises ConfigError. The format is a minimal YAML subset that all hosts parse alike.
+    Raises ConfigError. The format is a minimal subset of YAML that all coding agents parse alike.
     """
     start, fence, rest = text.partition(_FENCE)
     head, closing, body = rest.partition(f"\n{_FENCE}")
@@ -72,7 +72,7 @@ def write_package(root: Path) -> list[str]:
 
 
 def differences(root: Path) -> list[str]:
-    """Return files that differ from the source: changed, missing or extra."""
+    """Return the files that differ from the source, i.e. changed, missing or extra files."""
     files = package_files()
     present = {
         path.relative_to(root).as_posix()

@@ -39,7 +39,7 @@ class TrainOptions(Config):
         description="Several devices to train on in parallel: cuda:0,cuda:1 or cpu,cpu. Members "
         "are distributed over them.",
     )
-    threads: int | None = Field(default=None, description="Physics threads; default: all cores.")
+    threads: int | None = Field(default=None, description="Physics threads. Default: all cores.")
     tensorboard: bool = Field(
         default=False, description="Also write TensorBoard files (extra tensorboard)."
     )
@@ -58,7 +58,7 @@ class JobRequest(TrainOptions, VerbRequest):
         "Environment id, module:Class, path of an MJCF file, or SIMULATOR:TASK (mjlab, isaaclab)."
     )
     reward: RewardLike | Sequence[RewardLike] = argument(
-        "Reward file; repeat to compare. None: the task's built-in reward.",
+        "Reward file. Repeat to compare. Default: the task's built-in reward.",
         "--reward",
         "-r",
         default=None,
@@ -66,7 +66,7 @@ class JobRequest(TrainOptions, VerbRequest):
     )
     steps: int | None = option("Steps per member, e.g. 500k, 2M.", default=None, read=read_count)
     seeds: Sequence[int] = option("Training seeds: 1,2,3 or 1-3.", default=(1,), read=integer_list)
-    preset: str = option("Preset to start from; see: telic presets", default="default")
+    preset: str = option("Preset to start from, as listed by telic presets.", default="default")
     learner: Literal["auto", "ppo", "reppo", "flashsac"] = option(
         "Learning algorithm: ppo, reppo, flashsac, or auto (best known choice).", default="auto"
     )
@@ -74,21 +74,21 @@ class JobRequest(TrainOptions, VerbRequest):
         "Settings to override.", default=(), many=True, metavar="KEY=VALUE"
     )
     weights: Mapping[str, float] | None = option(
-        "Override a reward weight: --weight speed=2; repeatable.",
+        "Override a reward weight: --weight speed=2. Repeatable.",
         "--weight",
         default=None,
         many=True,
         read=pairs,
     )
     variants: Sequence[Mapping[str, Any]] = option(
-        "Train one member per value: --vary gamma=0.98,0.99; repeatable.",
+        "Train one member per value: --vary gamma=0.98,0.99. Repeatable.",
         "--vary",
         default=({},),
         many=True,
         read=crossed,
     )
     env_args: Mapping[str, Any] | None = option(
-        "Constructor argument: --env-arg max_episode_steps=200; repeatable.",
+        "Constructor argument: --env-arg max_episode_steps=200. Repeatable.",
         "--env-arg",
         default=None,
         many=True,

@@ -1,4 +1,4 @@
-"""Resume work and load its results from its folder. Importing this module loads training code."""
+"""Resume work, and load results from its folder. Importing this module loads training code."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:
     if not is_resumable(folder):
         raise UsageError(
             f"{folder.name} was trained by Stable-Baselines3 and cannot be resumed.",
-            hint="Rerun its command; telic show prints it.",
+            hint="Run its command again. telic show prints the command.",
         )
     run = execute(
         read_record(folder.config, TrainJob),
@@ -89,7 +89,7 @@ def _resume_session(
     if limits:
         raise UsageError(
             "The limits of a running session cannot be changed.",
-            hint=f"First run: telic stop {folder.name}",
+            hint=f"Stop it first: telic stop {folder.name}",
         )
     folder.pause.unlink(missing_ok=True)
     return work_state("session", folder.name, "running")  # the session records it soon

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from telic.search.records import SearchSummary
     from telic.verbs.study_runs import StatusReport
 
-_NAMED = "Session, run, search, study or policy: an id, a prefix of one, a path, or 'latest'."
+_NAMED = "Session, run, search, study or policy: an id or its prefix, a path, or 'latest'."
 _ALL: tuple[ArtifactKind, ...] = (*WORK, "study", "policy")
 
 
@@ -48,28 +48,28 @@ class ArtifactRequest(RunsRequest):
 
 
 _INSTEAD: dict[ArtifactKind, str] = {
-    "search": "telic report writes its map, which plays every policy.",
+    "search": "To play its policies, write its map with telic report.",
     "study": "See: telic study --help",
     "policy": "Specify the run that it belongs to.",
 }
 
 
 class _MemberRequest(ArtifactRequest):
-    """Request for a policy of a run, or of the best run of a session."""
+    """Request for a policy of a run or of a session's best run."""
 
     member: str | None = option(
-        "Member of the run; default: the best member.", "--member", "-m", default=None
+        "Member of the run. Default: the best member.", "--member", "-m", default=None
     )
 
 
 class _PolicyRequest(_MemberRequest):
     """A single policy."""
 
-    step: int | None = option("Checkpoint step; default: the best checkpoint.", default=None)
+    step: int | None = option("Checkpoint step. Default: the best checkpoint.", default=None)
     root: Path | str = inner("Repository folder, for studies.", default=Path())
 
     def choose(self) -> _PolicyPlace:
-        """Locate the policy. For a session, this is the policy that was judged."""
+        """Locate the policy. For a session, it is the judged policy."""
         thing = self.find("session", "run", "policy")
         if thing.kind == "session":
             return self._judged(thing)
@@ -99,15 +99,15 @@ class _PolicyRequest(_MemberRequest):
 
 
 class _PolicyPlace(NamedTuple):
-    """Location of a policy. Fields that are None are chosen based on its evaluations."""
+    """Location of a policy. Fields that are None are set based on its evaluations."""
 
     run: RunFolder
     member: str | None
     step: int | None
     home: Path
-    """folder of the artifact that was named"""
+    """folder of the requested artifact"""
     is_judged: bool = False
-    """whether the policy is the final one of the session at `home`"""
+    """whether the policy is the final policy of the session in `home`"""
 
 
 # -------------------------------------------------------------------------------- list and show
@@ -117,7 +117,7 @@ class _ArtifactListRequest(RunsRequest):
     """A list of artifacts."""
 
     kind: Literal["session", "run", "search", "study"] | None = argument(
-        "session, run, search or study; default: all.", default=None
+        "Kind: session, run, search or study. Default: all kinds.", default=None
     )
     limit: int = option("Maximum number of lines, newest first.", default=20, minimum=0)
     root: Path | str = location("Repository folder, for studies.", "--root", default=Path())
@@ -145,7 +145,7 @@ class RunPage(NamedTuple):
     """whether a single member was requested"""
 
     def as_data(self) -> dict[str, Any]:
-        """Return all data except the curves, which are long."""
+        """Return all data except the curves, which are too long."""
         members = [{k: v for k, v in member.items() if k != "curve"} for member in self.members]
         return {**self.facts, "members": members}
 
@@ -232,7 +232,7 @@ def _study_page(thing: Thing, member: str | None) -> StatusReport:
 
 
 def _study(thing: Thing) -> dict[str, Any]:
-    """Return the request fields that identify a study."""
+    """Return the fields that identify a study."""
     task, _, study = thing.name.partition("/")
     return {"root": thing.path.absolute().parents[4], "task": task, "study": study}
 
@@ -252,10 +252,9 @@ _PAGES: dict[ArtifactKind, Callable[[Thing, str | None], Any]] = {
 class _ExportRequest(_PolicyRequest):
     """A policy to export."""
 
-    out: Path | None = option("Output folder; default: THING/export.", "--out", "-o", default=None)
+    out: Path | None = option("Output folder. Default: THING/export.", "--out", "-o", default=None)
     verify: bool = option(
-        "For robots: run the deployment bundle in plain MuJoCo, without telic, and score it "
-        "with the session's judge.",
+        "Score a robot's deployment bundle in plain MuJoCo with the session's judge.",
         "--verify",
         default=False,
     )
@@ -263,7 +262,7 @@ class _ExportRequest(_PolicyRequest):
 
 @verb(_ExportRequest)
 def export(request: _ExportRequest) -> dict[str, Any]:
-    """Export a policy to ONNX and NumPy with normalizer and model card, verified to within 1e-5."""
+    """Export a policy to ONNX and NumPy with normalizer and model card, and verify the outputs."""
     policy = request.choose()
     proof = check = None
     if policy.is_judged:
@@ -296,7 +295,7 @@ class _PlayRequest(_PolicyRequest):
     episode: str = option("Recorded episode: p10, median or p90.", default="median")
     seed: int | None = option("Seed of a new episode to render instead.", default=None)
     view: str | None = option(
-        "side, front, top, three-quarter or rear-quarter; default: automatic.", default=None
+        "side, front, top, three-quarter or rear-quarter. Default: automatic.", default=None
     )
     size: str | None = option("Image size in pixels, WIDTHxHEIGHT, e.g. 640x480.", default=None)
     out: Path | None = option("Output video file.", "--out", "-o", default=None)
@@ -355,7 +354,7 @@ def report(request: ArtifactRequest) -> ReportPlace:
         sessions.report.rewrite_report(folder)
     elif not folder.report.exists():
         raise UsageError(
-            f"{thing.name} has no report yet.", hint="Available when it ends or is stopped."
+            f"{thing.name} has no report yet.", hint="It is written when the work ends."
         )
     return ReportPlace(str(folder.report), str(folder.page) if folder.page.exists() else None)
 
@@ -367,9 +366,9 @@ class _DeleteRequest(RunsRequest):
     """Something to delete."""
 
     thing: str = argument(
-        "Session, run or search: an id, a prefix of one, or a path.", metavar="THING"
+        "Session, run or search: an id or its prefix, or a path.", metavar="THING"
     )
-    undo: bool = option("Restore it from the trash; THING may be 'latest'.", default=False)
+    undo: bool = option("Restore it from the trash. THING may be 'latest'.", default=False)
 
 
 @verb(_DeleteRequest)

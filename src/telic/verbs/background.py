@@ -1,11 +1,11 @@
-"""Long-running work in a separate process that outlives its parent.
+"""Run long operations in separate processes that outlive their parent.
 
-The request is written to a file, because command lines are visible to every user of the machine;
-the verb then runs exactly as in a terminal. Output and progress are files, too, so that a restarted
-server finds the work of the previous one:
+The request is passed in a file, because command lines are visible to every user of the machine. The
+operation then runs as in a terminal. Output and progress are written to files, so that a restarted
+server finds them:
 
-    runs/started/<job>.json         the verb, its values, and the command that does the same
-    runs/started/<job>.state.json   the process, its artifact, how it ended
+    runs/started/<job>.json         the operation, its values, and the equivalent command
+    runs/started/<job>.state.json   the process, its artifact, and how it ended
     runs/started/<job>.log          its output
 """
 
@@ -52,7 +52,7 @@ class JobFile(Record):
     verb: str
     """module:name, as in the catalogue of verbs"""
     values: dict[str, Any]
-    """fields of the request that were given"""
+    """fields that the request sets"""
     command: str
     """equivalent terminal command"""
 
@@ -91,7 +91,7 @@ def start_verb(
     *,
     without: Sequence[str] = (),
 ) -> StartedJob:
-    """Run an operation, identified by its catalogue path, in a process that outlives this one.
+    """Run an operation by its catalogue path in a process that outlives this one.
 
     `values` are request fields as plain data. Variables named in `without` are not passed on.
     """
@@ -133,7 +133,7 @@ def read_job(runs_dir: Path, job: str) -> StartedJob:
 
 
 def list_jobs(runs_dir: Path) -> list[StartedJob]:
-    """Return the jobs that were started in this folder, latest first."""
+    """Return the jobs that were started in this folder, newest first."""
     files = sorted(_requests(runs_dir), key=changed_at, reverse=True)[:_MOST_LISTED]
     return [read_job(runs_dir, path.stem) for path in files]
 
@@ -155,7 +155,7 @@ def stop_job(runs_dir: Path, job: str) -> StartedJob:
 
 
 def read_log(runs_dir: Path, job: str) -> str:
-    """Return the end of a job's output."""
+    """Return the last lines of a job's output."""
     read_job(runs_dir, job)
     return log_end(runs_dir / STARTED / f"{job}.log")
 

@@ -1,4 +1,4 @@
-"""Catalogue of all operations by command, in the order in which new users need them."""
+"""Catalogue of all operations by command, in the order in which users need them."""
 
 from __future__ import annotations
 
@@ -139,4 +139,4 @@ PANELS: dict[str, str] = {
     "study": "Studies",
     "envs": "This machine",
 }
-"""help panels: the first command of each, and its title"""
+"""title of each help panel, by its first command"""

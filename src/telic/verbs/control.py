@@ -1,4 +1,4 @@
-"""Control running work from any terminal: stop, pause, resume, watch, note, approve, branch."""
+"""Stop, pause, resume, watch, annotate, approve and branch work from any terminal."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ telic resume                           continue where it was
 
 telic branch --iteration 2 --note "slower"
 
-Requests are files in the session's folder, so any terminal will do.
+Requests are files in the session's folder, so they work from any terminal.
 """
 
 
 WorkState = VerbResult[dict[str, str]]
-"""state of a session, run or search after a request, keyed by its kind"""
+"""state of a session, run or search after a request, by its kind"""
 
 
 def work_state(kind: str, name: str, state: str) -> WorkState:
-    """Return the state of the work, including the command that resumes it if it is waiting."""
+    """Return the state of the work, and the command that resumes it if it is waiting."""
     is_waiting = state in ("stopped", "interrupted", "pausing", "paused")
     hint = f"Resume with: telic resume {name}" if is_waiting else ""
     return VerbResult({kind: name, "status": state}, hint=hint)
@@ -67,7 +67,7 @@ class _WorkRequest(ArtifactRequest):
     """A session, run or search."""
 
     thing: str = argument(
-        "An id, a prefix of one, a path, or 'latest' (running first).",
+        "An id or its prefix, a path, or 'latest' (running work first).",
         default="latest",
         metavar="THING",
     )
@@ -83,7 +83,7 @@ class _WorkRequest(ArtifactRequest):
 class _WorkStopRequest(_WorkRequest):
     """Work to stop."""
 
-    wait: float = option("Seconds to wait for the stop; 0: do not wait.", default=60.0)
+    wait: float = option("Seconds to wait until it has stopped. 0 does not wait.", default=60.0)
 
 
 @verb(_WorkStopRequest, examples=STEER)
@@ -98,7 +98,7 @@ def stop(request: _WorkStopRequest) -> WorkState:
     if not _becomes(lambda: not thing.is_running, request.wait):
         raise TelicError(
             f"{thing.name} did not stop within {request.wait:g} s.",
-            hint="It stops after the current step; try again later, or check its events.jsonl.",
+            hint="It stops after the current step. Try again later, or check its events.jsonl.",
         )
     return work_state(thing.kind, thing.name, state_of(thing))
 
@@ -106,14 +106,12 @@ def stop(request: _WorkStopRequest) -> WorkState:
 class WorkResumeRequest(_WorkRequest, WatchedRequest):
     """Work to resume."""
 
-    max_hours: float | None = option("New limit of a session: total hours of work.", default=None)
+    max_hours: float | None = option("New limit of a session in total hours.", default=None)
     max_steps: int | None = option(
-        "New limit of a session: environment steps in total.",
-        default=None,
-        read=read_count,
+        "New limit of a session in total environment steps.", default=None, read=read_count
     )
-    max_usd: float | None = option("New limit of a session: total model cost in USD.", default=None)
-    max_calls: int | None = option("New limit of a session: model calls in total.", default=None)
+    max_usd: float | None = option("New limit of a session in USD for models.", default=None)
+    max_calls: int | None = option("New limit of a session in model calls.", default=None)
 
     def limits(self) -> dict[str, float | int]:
         """Return the limits that are set."""
@@ -133,7 +131,7 @@ def _exit_code(result: Any) -> int:
 
 @verb(WorkResumeRequest, examples=STEER, exit_code=_exit_code)
 def resume(request: WorkResumeRequest) -> Run | Session | Search | WorkState:
-    """Resume a paused, stopped or interrupted session, run or search exactly where it stopped."""
+    """Resume a paused, stopped or interrupted session, run or search."""
     from telic.verbs import _resume
 
     return _resume.resume(request.work()[0], request)
@@ -174,9 +172,9 @@ def tell_from(path: Path, position: int, listener: Listener) -> int:
 
 
 class AuthoredRequest(RunsRequest):
-    """A statement that is recorded with its author."""
+    """Text that is recorded with its author."""
 
-    author: str | None = inner("Author; default: the user.", default=None)
+    author: str | None = inner("Author. Default: the user.", default=None)
     by: Literal["person", "agent"] = inner(
         "Kind of author: a person or an agent.", default="person"
     )
@@ -198,7 +196,7 @@ class SessionRequest(RunsRequest):
 class _SessionPauseRequest(SessionRequest):
     """A session to pause."""
 
-    wait: float = option("Seconds to wait for the pause.", default=30.0)
+    wait: float = option("Seconds to wait until it is paused.", default=30.0)
 
 
 @verb(_SessionPauseRequest, examples=STEER)
@@ -216,7 +214,7 @@ class _SessionNoteRequest(AuthoredRequest):
     """Feedback for a session."""
 
     text: str = argument("Feedback for the next reward revision.")
-    session: str = option("Session; default: the latest.", default="latest")
+    session: str = option("Session to annotate.", default="latest")
 
 
 @verb(_SessionNoteRequest, examples=STEER)
@@ -246,12 +244,12 @@ def approve(request: _CriteriaRequest) -> dict[str, Any]:
 
 
 class _BranchRequest(SessionRequest):
-    """An iteration to start from."""
+    """Iteration to continue from."""
 
     iteration: int = option("Judged iteration to continue from.", minimum=0)
     note: str | None = option("Feedback for the first revision.", default=None)
     iterations: int | None = option(
-        "Maximum number of iterations; default: unchanged.", default=None, minimum=1
+        "Maximum number of iterations. Default: unchanged.", default=None, minimum=1
     )
 
 

@@ -1,8 +1,8 @@
-"""Run operations on other machines as jobs, copy their files back, and read the results here.
+"""Run operations as jobs on other machines, and copy their files back.
 
-The job's process runs the verb exactly as in a terminal (`background.py`), in a working folder with
-the files that the request names. Its event log is copied back with every heartbeat, and the events
-are emitted from the copy.
+The job runs the operation as in a terminal (`background.py`), in a working folder that contains the
+request's files. Its event log is copied back with every heartbeat, and the events are emitted from
+the copy.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _VerbJob(NamedTuple):
 
 
 def do_elsewhere(request: PlacedRequest, words: Sequence[str], path: str) -> Any:
-    """Run an operation where its request specifies, and return the session, run or search."""
+    """Run an operation at the place set in its request, and return the session, run or search."""
     fields = catalogue.load_verb(path).fields
     given = {field.name: getattr(request, field.name) for field in fields}
     _require_no_answers(str(request.on), given)  # before the place is opened
@@ -56,12 +56,12 @@ def do_elsewhere(request: PlacedRequest, words: Sequence[str], path: str) -> Any
 
 
 def _require_no_answers(on: str, given: Mapping[str, Any]) -> None:
-    """Raise UsageError for work on Ray that would wait for answers."""
+    """Raise UsageError for work on Ray that has to wait for answers."""
     waits = given.get("model") == "host" or given.get("approve")
     if waits and read_place(on).kind == "ray":
         raise UsageError(
-            "Work on Ray cannot wait for answers: files are only copied back from it.",
-            hint="Run it locally, or use a model whose API key is available on the nodes.",
+            "Work on Ray cannot wait for answers, since files are only copied back.",
+            hint="Run it locally, or use a model whose API key is set on the nodes.",
         )
 
 
@@ -142,7 +142,7 @@ def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: 
 
 
 def _named_files(values: Any, cwd: Path) -> Iterator[str]:
-    """Yield the files and folders in the working folder that a request refers to."""
+    """Yield the files and folders in the working folder that a request uses."""
     if is_mapping(values):
         values = list(values.values())
     if is_row(values):
@@ -157,7 +157,7 @@ def _named_files(values: Any, cwd: Path) -> Iterator[str]:
 def thing_of(job: _VerbJob, future: Future[JobRecord], on_event: Listener) -> Path:
     """Wait for a job while emitting its events, and return the folder of its results.
 
-    Raises the error of the job, or Refused if it was stopped or could not run.
+    Raises the job's error, or Refused if it was stopped or could not run.
     """
     position, is_over = 0, False
     progress = None

@@ -28,15 +28,15 @@ from telic.verbs.search import search_tasks
 
 _ENV_COLUMNS = ("id", "obs_dim", "act_dim", "max_episode_steps", "description")
 _ENVS_HINT = (
-    "Describe one: telic envs Ant-v5. Also valid: any Gymnasium id (--all), module:Class, robot.xml"
+    "Describe one: telic envs Ant-v5. Gymnasium ids (--all), module:Class and robot.xml work too"
 )
 
 
 class EnvsRequest(VerbRequest):
-    """Request for all training environments, one of them, or the tasks for policy search."""
+    """Request for all environments, for one of them, or for the tasks of telic search."""
 
     env: str | None = argument(
-        "Environment to describe: an id, module:Class or MJCF path.", default=None
+        "Environment to describe: an id, module:Class or an MJCF path.", default=None
     )
     every: bool = option("Also list other Gymnasium ids.", "--all", default=False)
     search: bool = option("List the tasks of telic search instead.", default=False)
@@ -77,9 +77,9 @@ class _RobotsRequest(VerbRequest):
     robot: str | None = argument(
         "Robot name, MJCF or URDF file, or description (.toml).", default=None
     )
-    describe: bool = option("Print its description as a TOML file to edit.", default=False)
+    describe: bool = option("Print its description in TOML, for editing.", default=False)
     output: str | None = option(
-        "Image file; default: in the cache.", "--output", "-o", default=None
+        "Image file. Default: in the cache.", "--output", "-o", default=None
     )
 
 
@@ -92,12 +92,12 @@ class RobotLine(Record):
     licence: str
     package: str
     model: str | None
-    """path of its model file, or None if not downloaded"""
+    """path of its model file, or None if it is not downloaded"""
     mass_kg: float
     joints: int
     actuators: int
     height_m: float | None
-    """height of the standing base, or None for a fixed base"""
+    """height of the base when the robot stands, or None for a fixed base"""
 
 
 _ROBOT_COLUMNS = ("robot", "title", "kind", "mass_kg", "joints", "actuators", "height_m", "licence")
@@ -132,7 +132,7 @@ class RobotText(Record):
 
 @verb(VerbRequest)
 def list_robots(request: VerbRequest) -> VerbResult[list[RobotLine]]:
-    """List the named robots."""
+    """List the robots that have a name."""
     return VerbResult([_robot_line(name) for name in robot_names()], _ROBOT_COLUMNS, _ROBOT_HINT)
 
 
@@ -166,7 +166,7 @@ def robots(request: _RobotsRequest) -> VerbResult[list[RobotLine]] | dict[str, A
 
 
 def _describe(name: str) -> RobotText:
-    """Return a robot's description as TOML, with estimates where the model is incomplete."""
+    """Return a robot's description as TOML, with estimates for what its model lacks."""
     from telic.envs.robot_facts import robot_facts
     from telic.robots.build import complete, named_record
     from telic.robots.record import RobotRecord, as_toml

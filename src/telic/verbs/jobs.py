@@ -18,7 +18,7 @@ from telic.storage.keys import require_permitted
 _EXAMPLES = """
 telic bench intents --on ray://head:10001       every case is a job of a Ray cluster
 
-telic jobs                                      where jobs run, attempts and reasons
+telic jobs                                      where they run, attempts and reasons
 
 telic jobs run_2026... --logs                   end of its output
 
@@ -29,8 +29,8 @@ telic jobs run_2026... --retry                  resume it from the files that we
 class _JobsRequest(RunsRequest, WatchedRequest):
     """Request for all jobs, or one of them."""
 
-    name: str | None = argument("Job: a name, a prefix of one, or 'latest'.", default=None)
-    logs: bool = option("Print the end of the output of the latest attempt.", default=False)
+    name: str | None = argument("Job: a name or its prefix, or 'latest'.", default=None)
+    logs: bool = option("Print the last lines of the latest attempt's output.", default=False)
     stop: bool = option("Ask the job to save and stop.", default=False)
     retry: bool = option("Retry a failed, stopped or interrupted job.", default=False)
     on: str | None = option("Place: local, ray://HOST:PORT or slurm.", "--on", default=None)
@@ -43,7 +43,7 @@ class _JobsRequest(RunsRequest, WatchedRequest):
 
 
 class PrintedLog(Record):
-    """End of a job's output."""
+    """Last lines of a job's output."""
 
     job: str
     log: str
@@ -57,9 +57,9 @@ def _exit_code(result: object) -> int:
 
 @verb(_JobsRequest, examples=_EXAMPLES, exit_code=_exit_code)
 def jobs(request: _JobsRequest) -> VerbResult[list[JobRow]] | PrintedLog | JobRow | JobRecord:
-    """List jobs with their location, attempts and state, or print the log of one, stop or retry it.
+    """List jobs with their place, attempts and state, or print, stop or retry one.
 
-    Jobs that were started from the dashboard are on its Machine page.
+    Jobs started from the dashboard are listed on its Machine page.
     """
     if request.logs + request.stop + request.retry > 1:
         raise UsageError("--logs, --stop and --retry exclude each other.")

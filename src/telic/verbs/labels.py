@@ -29,20 +29,19 @@ telic veto --why "a look-alike"     withdraw a pass
 
 
 class _LabelRequest(AuthoredRequest):
-    """Episode with a label that states whether it shows the requested behavior."""
+    """Episode and its label, which states whether it shows the requested behavior."""
 
     answer: Literal["yes", "no"] | None = argument(
-        "Whether the episode shows the intended behavior; default: list the labels.",
+        "Whether the episode shows the intended behavior. Default: list all labels.",
         default=None,
         what="answer",
     )
-    session: str = option("Session; default: the latest.", default="latest")
+    session: str = option("Session of the episode.", default="latest")
     episode: str | None = option(
-        "Episode number from 1, or p10, median or p90; default: the median, as in the report.",
-        default=None,
+        "Episode number from 1, or p10, median or p90. Default: the median.", default=None
     )
-    member: str | None = option("Policy; default: the best policy.", "--member", "-m", default=None)
-    iteration: int | None = option("Iteration; default: that of the best policy.", default=None)
+    member: str | None = option("Policy. Default: the best policy.", "--member", "-m", default=None)
+    iteration: int | None = option("Iteration. Default: that of the best policy.", default=None)
     why: str | None = option("Reason.", default=None)
 
 
@@ -95,7 +94,7 @@ class _VetoRequest(SessionRequest, AuthoredRequest):
 
 @verb(_VetoRequest, examples=EXAMPLES)
 def veto(request: _VetoRequest) -> VerbResult[dict[str, Any]]:
-    """Withdraw a pass. The session is then permanently recorded as unproven."""
+    """Withdraw a pass. The session is permanently recorded as unproven."""
     folder = request.folder
     made = sessions.labels.add_veto(folder, request.why, request.author, request.by)
     sessions.report.rewrite_report(

@@ -1,4 +1,4 @@
-"""Rows that describe sessions, runs, searches and studies in the lists of every interface."""
+"""Rows about sessions, runs, searches and studies in the lists of every interface."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from telic.storage.workspace import ArtifactKind, Thing
 from telic.training.folder import run_facts, status_of
 
 STUDY_MARK = "~"
-"""separates task and study in an id; names never contain it"""
+"""separates task and study in an id, and is not allowed in names"""
 
 
 def artifact_id(thing: Thing) -> str:
@@ -35,7 +35,7 @@ class ArtifactLine(Record):
     title: str
     """intent, method, or task"""
     name: str | None = None
-    """name given by a person, as are tags and note"""
+    """name set by a person, like the tags and the note"""
     tags: tuple[str, ...] = ()
     note: str | None = None
     env: str | None
@@ -52,9 +52,9 @@ class ArtifactLine(Record):
     """training time"""
     seeds: tuple[int, ...] = ()
     group: str | None = None
-    """equal for runs that differ only in their seeds"""
+    """equal for runs that differ only in seeds"""
     origin: str | None = None
-    """session that it was branched from"""
+    """session from which it was branched"""
     labels: int = 0
     disputed: int = 0
     """number of labels that disagree with the judge"""
@@ -76,7 +76,7 @@ class ArtifactAbout(Record):
 
 
 def read_line(thing: Thing) -> ArtifactLine:
-    """Read the row of an artifact. Errors are reported in the row instead of raised."""
+    """Read the row of an artifact. Errors are reported in the row, not raised."""
     try:
         line, about = _LINES[thing.kind](thing), _read_about(thing)
         return line if about is None else line.model_copy(update=about.model_dump())
@@ -119,7 +119,7 @@ _JUDGED: dict[str, Any] = {
 
 
 def judged_facts(folder: SessionFolder) -> list[dict[str, Any]]:
-    """Return the facts about each judged iteration that are shown in lists."""
+    """Return the facts about each judged iteration that lists show."""
     files = [folder.iteration(number).judgment for number in folder.iterations()]
     return [read_fields(file, **_JUDGED) for file in files if file.exists()]
 
@@ -155,7 +155,7 @@ def _session(thing: Thing) -> ArtifactLine:
 
 
 def _session_state(folder: SessionFolder) -> str:
-    """Return the state of a session, including stop requests and sessions that never ran."""
+    """Return the state of a session, also if a stop was requested or it never ran."""
     state = session_state(folder)
     if folder.stop.exists() and is_running(folder):
         return "stopping"

@@ -51,14 +51,14 @@ def doctor(request: _DoctorRequest) -> VerbResult[list[MachineCheck]]:
 
 
 class _PluginRequest(VerbRequest):
-    """The package for coding agents."""
+    """Plugin for coding agents."""
 
     root: Path | str = location("Folder for the catalogues.", "--root", default=Path())
     check: bool = option("List outdated files instead of writing them.", default=False)
 
 
 class _PluginFiles(NamedTuple):
-    """Files of the coding agent plugin that were written or are outdated."""
+    """Plugin files that were written or are outdated."""
 
     plugin: str
     changed: list[str]
@@ -78,16 +78,16 @@ def build(request: _PluginRequest) -> _PluginFiles:
 
 
 class _HookRequest(VerbRequest):
-    """Hook event of a coding agent, read as JSON from standard input."""
+    """Hook event of a coding agent."""
 
     event: Literal["before-shell"] = argument(
-        "before-shell: deny commands that bypass the launch gate."
+        "Hook: before-shell (deny commands that bypass the launch gates)."
     )
 
 
 @verb(_HookRequest)
 def hook(request: _HookRequest) -> None:
-    """Answer a hook event of a coding agent, read as JSON from standard input."""
+    """Answer a coding agent's hook event, read as JSON from standard input."""
     sys.stdout.write(answer(request.event, sys.stdin.read()))
 
 
@@ -103,19 +103,19 @@ Run the same command again to resume unfinished cases.
 
 
 class _IntentsRequest(PlacedRequest):
-    """Request to run the cases of a suite, each as a session."""
+    """Request to run each case of a suite as a session."""
 
-    suite: str = option("core, exotic, or a TOML file.", default="core")
-    only: Sequence[str] = option("Cases by id: a,b.", default=(), read=names)
-    env: str | None = option("Cases of this environment only.", default=None)
-    difficulty: Sequence[str] = option("easy,medium,hard", default=(), read=names)
+    suite: str = option("Suite: core, exotic, or a TOML file.", default="core")
+    only: Sequence[str] = option("Case ids, separated by commas.", default=(), read=names)
+    env: str | None = option("Only run cases of this environment.", default=None)
+    difficulty: Sequence[str] = option("Difficulties: easy,medium,hard.", default=(), read=names)
     sample: int | None = option(
         "Number of cases, stratified by difficulty.", default=None, minimum=1
     )
-    jobs: int = option("Cases in parallel.", default=1, minimum=1)
+    jobs: int = option("Number of cases to run in parallel.", default=1, minimum=1)
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
     settings: Sequence[str] = option(
-        "Option for every session, as in telic run: --set iterations=2; repeatable.",
+        "Option of telic run for every session: --set iterations=2. Repeatable.",
         "--set",
         default=(),
         many=True,
@@ -136,7 +136,7 @@ def intents(request: _IntentsRequest) -> Benchmark:
         difficulty=list(request.difficulty),
         sample=request.sample,
     )
-    request.on_event(LogMessage(message=f"{len(cases)} cases chosen"))
+    request.on_event(LogMessage(message=f"{len(cases)} cases selected"))
     run_cases = partial(
         bench.intents.bench_intents,
         suite,
@@ -155,9 +155,9 @@ def intents(request: _IntentsRequest) -> Benchmark:
 
 
 class _JudgesRequest(RunsRequest):
-    """Episodes with known ground truth."""
+    """Request for pairs of labeled episodes."""
 
-    only: Sequence[str] = option("Pairs by id: a,b.", default=(), read=names)
+    only: Sequence[str] = option("Pair ids, separated by commas.", default=(), read=names)
 
 
 @verb(_JudgesRequest)

@@ -39,20 +39,17 @@ _MOST_LISTED = 200
 class _MotionRequest(VerbRequest):
     """Request for the clips of a library, or one of them."""
 
-    clip: str | None = argument("Clip to show; default: list all.", default=None)
+    clip: str | None = argument("Clip to show. Default: list all clips.", default=None)
     library: Path = option("Library folder.", "--library", "-l", default=_LIBRARY)
     match: str = option("List only clips whose name or source contains this text.", default="")
     out: Path | None = option(
-        "Render the clip to a video (.mp4) or an image strip (.png).",
-        "--out",
-        "-o",
-        default=None,
+        "Video (.mp4) or image strip (.png) of the clip.", "--out", "-o", default=None
     )
 
 
 @verb(_MotionRequest, examples=_EXAMPLES)
 def show_motions(request: _MotionRequest) -> dict[str, Any]:
-    """List the clips of a library, or show the origin, processing, metrics and video of one."""
+    """List the clips of a library, or show one with its origin, processing, metrics and video."""
     library = motions.library.MotionLibrary.open(request.library)
     robot = {"robot": library.robot.name}
     if request.clip is None:
@@ -92,13 +89,13 @@ def show_motions(request: _MotionRequest) -> dict[str, Any]:
 
 
 class _IntakeRequest(WatchedRequest):
-    """Motions to add to a library as clips."""
+    """Request to add motions to a library."""
 
     library: Path = option(
-        "Library folder; created if missing.", "--library", "-l", default=_LIBRARY
+        "Library folder, which is created if missing.", "--library", "-l", default=_LIBRARY
     )
     limits: Sequence[str] = option(
-        "Change a filter limit: name=value, or none to accept every clip; repeatable.",
+        "Filter limit: name=value, or none to accept every clip. Repeatable.",
         "--limit",
         default=(),
         many=True,
@@ -140,24 +137,22 @@ class _ImportMotionsRequest(_IntakeRequest):
 
     files: Sequence[str] = argument("Files or folders.", many=True, metavar="FILE ...")
     robot: str = option(
-        "Robot of the clips: planar-biped, a robot name, Humanoid-v5, or a file.",
-        "--robot",
-        "-r",
+        "Robot: planar-biped, a robot name, Humanoid-v5, or a file.", "--robot", "-r"
     )
     fps: float | None = option(
-        "Frame rate; required if the file does not contain it.", default=None, minimum=1.0
+        "Frame rate, if the file does not contain it.", default=None, minimum=1.0
     )
-    up: Literal["y", "z"] | None = option("Vertical axis; default: detected.", default=None)
+    up: Literal["y", "z"] | None = option("Vertical axis. Default: detected.", default=None)
     scale: float | None = option(
-        "Meters per unit of length; default: detected.", default=None, minimum=1e-6
+        "Meters per unit of length. Default: detected.", default=None, minimum=1e-6
     )
     joints: str | None = option(
-        "Order of unnamed joint columns: model, isaac, 23, 23-locked-wrists, 27-locked-waist, 21.",
+        "Order of unnamed columns: model, isaac, 23, 23-locked-wrists, 27-locked-waist or 21.",
         default=None,
     )
-    cut: str | None = option("Part of each clip in seconds: 2:10.", default=None)
+    cut: str | None = option("Part of each clip to import, in seconds, e.g. 2:10.", default=None)
     held_out: str | None = option(
-        'Files for validation and test: a fraction (0.1), or a pattern ("*subject5*").',
+        'Files for validation and test, as a fraction (0.1) or a pattern ("*subject5*").',
         default=None,
     )
     jobs: int = option("Number of processes.", "--jobs", "-j", default=1, minimum=1)
@@ -185,7 +180,7 @@ def import_motions(request: _ImportMotionsRequest) -> MotionIntake:
         try:
             cut = (float(first or 0.0), float(last or "inf"))
         except ValueError:
-            raise UsageError(f"Invalid --cut {request.cut}: expected START:END in s.") from None
+            raise UsageError(f"Invalid --cut {request.cut}. Expected START:END in s.") from None
     options = motions.intake.ReadOptions(
         request.fps, request.up, request.scale, request.joints, cut
     )
@@ -201,14 +196,14 @@ def import_motions(request: _ImportMotionsRequest) -> MotionIntake:
 
 
 class _GenerateMotionsRequest(_IntakeRequest):
-    """Motions to generate."""
+    """Request to generate motions."""
 
     robot: str = option("Bipedal robot: planar-biped, a robot name, or a file.", "--robot", "-r")
     count: int = option(
         "Number of clips.", "--count", "-n", default=20, minimum=1, maximum=1_000_000
     )
     families: Sequence[str] = option(
-        "Only this family, such as walk; repeatable.", "--family", default=(), many=True
+        "Motion family, e.g. walk. Repeatable.", "--family", default=(), many=True
     )
     seed: int = option("Random seed of the motion parameters.", default=0)
     held_share: float = option(
@@ -236,7 +231,7 @@ def generate_motions(request: _GenerateMotionsRequest) -> MotionIntake:
 
 
 class _FilterMotionsRequest(_IntakeRequest):
-    """A library to filter or mirror."""
+    """Request to filter or mirror a library."""
 
     library: Path = option("Library folder.", "--library", "-l", default=_LIBRARY)
     out: Path = option("New folder for the clips that pass.", "--out", "-o")
@@ -245,12 +240,12 @@ class _FilterMotionsRequest(_IntakeRequest):
 
 @verb(_FilterMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
 def filter_motions(request: _FilterMotionsRequest) -> MotionIntake:
-    """Write the clips within the limits to a library, and report why other clips are rejected."""
+    """Write the clips within the limits to a new library, and report why others are rejected."""
     new, suffix = motions.intake.NewClip, motions.mirror.SUFFIX
     library = motions.library.MotionLibrary.open(request.library)
     if request.out.resolve() == request.library.resolve():
         raise UsageError(
-            "The new library requires a separate folder.", hint="Choose another --out."
+            "The new library must be in a different folder.", hint="Choose another --out."
         )
     if request.mirror:
         motions.mirror.symmetry(library.robot)  # raises for a robot without left-right symmetry

@@ -31,7 +31,7 @@ Run the same command again to resume an interrupted search.
 class _SearchRequest(SearchConfig, PlacedRequest):
     """Configuration of a search and how to run it."""
 
-    jobs: int | None = option("Processes; default: one per CPU core.", default=None, minimum=1)
+    jobs: int | None = option("Processes. Default: one per core.", default=None, minimum=1)
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
 
 
@@ -47,8 +47,8 @@ def search(request: _SearchRequest) -> Search:
     refuse_simulated(
         request.env,
         "Policy search",
-        "it requires thousands of seeded episodes in one process, which external simulators do "
-        "not support; for its tasks see telic envs --search",
+        "it needs thousands of seeded episodes in one process, which external simulators do not "
+        "support. See telic envs --search",
     )
     if request.on is not None:
         return do_elsewhere(request, ("search",), "search:search")
@@ -69,14 +69,14 @@ _COLUMNS = ("id", "states", "actions", "target", "time_limit")
 
 
 def search_tasks() -> VerbResult[list[SearchTask]]:
-    """Return the available tasks for policy search."""
+    """Return the tasks for policy search."""
     from telic.search import worlds
 
     return VerbResult([worlds.find_task(name) for name in worlds.TASKS], _COLUMNS)
 
 
 def search_methods() -> VerbResult[dict[str, dict[str, Any]]]:
-    """Return the methods for policy search, with the switches that differ from the defaults."""
+    """Return the methods for policy search, with the switches that differ from their defaults."""
     from telic.search.plan import method_names, switches_of
 
     found = {name: switches_of(name).model_dump(exclude_defaults=True) for name in method_names()}

@@ -29,7 +29,7 @@ telic run "do a backflip and land on your feet" --env HalfCheetah-v5
 
 telic run "walk slowly backward" --env Walker2d-v5 --iterations 6
 
-telic run "trot 4 m" --env unitree-go1 --dry-run     print criteria and unread words; train nothing
+telic run "trot 4 m" --env unitree-go1 --dry-run     print criteria and ignored words only
 
 telic run "limp" --env Walker2d-v5 --model host     answer the requests yourself: telic orders
 
@@ -44,7 +44,7 @@ class IntentRequest(SessionConfig, PlacedRequest):
     dry_run: bool = option("Print the criteria derived from the intent, and exit.", default=False)
 
     def options(self) -> dict[str, Any]:
-        """Return the fields of the session configuration."""
+        """Return the session configuration."""
         return {name: getattr(self, name) for name in SessionConfig.model_fields}
 
 
@@ -62,9 +62,9 @@ def _read(request: IntentRequest) -> MeasurableIntent:
     made = sessions.motion.composed(request)
     doubts = [*made.doubts]
     if not made.motions and not made.shown:
-        doubts.append("no demonstration exists: the judge is not validated on a good example")
+        doubts.append("no demonstration exists, so the judge is not validated on a good example")
     if request.model is not None:
-        doubts.append(f"read by the composer; {request.model} may read it differently")
+        doubts.append(f"interpreted by the composer. {request.model} may interpret it differently.")
     return MeasurableIntent.of(made.model_copy(update={"doubts": tuple(doubts)}))
 
 
@@ -98,19 +98,19 @@ class _OrdersRequest(RunsRequest):
     """Request to list, show or answer the work orders of a session or search."""
 
     key: str | None = argument(
-        "Order to show, by key or a prefix of it; all: answer several.", default=None
+        "Order to show, by its key or a prefix, or 'all' to answer several.", default=None
     )
     file: str | None = argument(
-        "JSON file with the answer; - reads standard input. With all: a folder of KEY.json files.",
+        "JSON file with the answer, or - for stdin. With 'all', a folder of KEY.json files.",
         default=None,
     )
     session: Path | str | None = option(
-        "Session folder; default: the latest one with open orders.", "--session", default=None
+        "Session folder. Default: the latest with open orders.", "--session", default=None
     )
 
     @property
     def folder(self) -> Path:
-        """Folder of the orders."""
+        """Return the folder of the orders."""
         if self.session is not None:
             session = Path(self.session)
             folder = session if session.name == _ORDERS else session / _ORDERS
@@ -139,11 +139,11 @@ _ORDERS = "orders"
 _ORDER_EXAMPLES = """
 telic orders                          open orders of the latest session
 
-telic orders 3f2a                     instructions, request and the schema of the answer
+telic orders 3f2a                     instructions, request and answer schema
 
-telic orders 3f2a answer.json         check an answer and hand it in; the first one counts
+telic orders 3f2a answer.json         validate and submit an answer, once
 
-telic orders all answers/             hand in answers/KEY.json for every order
+telic orders all answers/             submit answers/KEY.json for every order
 """
 
 

@@ -1,4 +1,4 @@
-"""Set up a study: create it, describe the repository, and agree on and approve the contract."""
+"""Set up a study: create it, describe the repository, and agree on a contract."""
 
 from __future__ import annotations
 
@@ -55,12 +55,10 @@ Result = TypeVar("Result")
 
 
 class RootRequest(VerbRequest):
-    """A request on a repository."""
+    """Request about a repository."""
 
     root: Path = location("Repository folder.", "--root", default=Path())
-    actor: StudyActor | None = inner(
-        "The actor, by default the user of this process.", default=None
-    )
+    actor: StudyActor | None = inner("Actor. Defaults to the user of this process.", default=None)
 
     @property
     def who(self) -> StudyActor:
@@ -69,29 +67,29 @@ class RootRequest(VerbRequest):
 
 
 class StudyRequest(RootRequest):
-    """A request on one study of a repository."""
+    """Request about one study of a repository."""
 
-    task: str | None = context("Task; default: the active one.", "--task", default=None)
-    study: str | None = context("Study; default: the active one.", "--study", default=None)
+    task: str | None = context("Task. Default: the active one.", "--task", default=None)
+    study: str | None = context("Study. Default: the active one.", "--study", default=None)
 
     def open(self) -> Study:
         """Return the requested study."""
         return Study.find(self.root, self.task, self.study)
 
     def terminal_command(self, *words: str) -> tuple[str, ...]:
-        """Return the terminal command that asks a person for the same confirmation."""
+        """Return the terminal command with which a person can confirm this request."""
         task = ("--task", self.task) if self.task else ()
         study = ("--study", self.study) if self.study else ()
         return ("telic", "study", *words, *task, *study)
 
 
 class PersonRequest(StudyRequest):
-    """A request that a person may have to confirm."""
+    """Request that a person may have to confirm."""
 
     consent: Consent | None = inner(
-        "Consent of a person, set by the interface that asked for it.", default=None
+        "Consent of a person, set by the interface that requested it.", default=None
     )
-    seen: Mapping[str, Any] | None = inner("Hashes of what the person was shown.", default=None)
+    seen: Mapping[str, Any] | None = inner("Hashes of the displayed text.", default=None)
 
     @property
     def person(self) -> Consent:
@@ -155,7 +153,7 @@ class NewStudy(Record):
 
     @property
     def hint(self) -> str:
-        """Return the next step."""
+        """Return a hint about the next step."""
         files = "adapter.yaml, metric_spec.yaml and contract.yaml"
         return f"Fill in {files} (telic study adapter, telic study contract), then: telic study run"
 
@@ -164,7 +162,7 @@ class NewStudy(Record):
 def init(request: InitRequest) -> NewStudy:
     """Create a study with a ledger and valid template files. Repeating the command has no effect.
 
-    adapter.yaml is drafted from the repository without running its code; see telic study adapter.
+    adapter.yaml is drafted from the repository without running its code. See telic study adapter.
     """
     task, name = request.task, request.study
     folder = create_study(request.root, task, name, request.who, statement=request.says).folder
@@ -179,17 +177,17 @@ def init(request: InitRequest) -> NewStudy:
 
 
 class AdapterRequest(StudyRequest):
-    """An adapter to draft, check or verify."""
+    """Request to draft, check or verify an adapter."""
 
     draft: bool = option(
-        "Draft adapter.yaml from the repository; keep confirmed fields.", "--draft", default=False
+        "Draft adapter.yaml again, keeping confirmed fields.", "--draft", default=False
     )
     smoke: bool = option(
-        "Verify it with three smoke runs of the baseline, subject to all gates.",
+        "Verify it with smoke runs of the baseline, which must pass all gates.",
         "--smoke",
         default=False,
     )
-    confirm: str | None = option("With --smoke: the word RUN_CANDIDATE.", default=None)
+    confirm: str | None = option("RUN_CANDIDATE, to start the smoke runs.", default=None)
     on_step: Callable[[str], None] = inner("Called with each step.", default=lambda _: None)
 
 
@@ -209,13 +207,13 @@ class AdapterReport(Record):
 def adapter(request: AdapterRequest) -> AdapterReport:
     """Check the schema, cited lines and commands of adapter.yaml. Exits with code 4 on an error.
 
-    --draft rewrites it based on the files of the repository, without running its code. With
-    --smoke --confirm RUN_CANDIDATE, the baseline runs three times in its smoke phase to check that
-    it starts, respects seeds and steps and logs the metric, and that the evaluator works.
+    --draft rewrites it from the files of the repository, without running code. --smoke --confirm
+    RUN_CANDIDATE runs the baseline briefly to check that it starts, uses seeds and steps and logs
+    the metric, and that the evaluator works.
     """
     check_token(request.confirm)
     if request.smoke != (request.confirm is not None):
-        raise UsageError("Smoke runs are started with: --smoke --confirm RUN_CANDIDATE.")
+        raise UsageError("Start smoke runs with: --smoke --confirm RUN_CANDIDATE.")
     study = request.open()
     with offline("adapter"):
         questions = write_draft(study.folder).questions if request.draft else ()
@@ -235,10 +233,10 @@ class ContractView(Record):
     ok: bool
     approvals: tuple[ApprovalState, ...]
     voided: tuple[str, ...] = ()
-    """approvals voided by changes of the approved text"""
+    """approvals that became void because the approved text changed"""
 
     def as_data(self) -> dict[str, Any]:
-        """Return the check, including the approvals."""
+        """Return the check and the approvals."""
         rows = [standing.model_dump(mode="json") for standing in self.approvals]
         check = self.check.model_dump(mode="json")
         more = {"approvals": rows, "voided": list(self.voided)}
@@ -246,25 +244,25 @@ class ContractView(Record):
 
 
 class ContractRequest(PersonRequest):
-    """Changes of the contract and its metric and protocol files."""
+    """Request to check or change the contract, its metrics and its protocol."""
 
     answers: Mapping[str, Any] | None = option(
-        "Dotted field and value, e.g. budget.gpu_h=96; repeatable.",
+        "Dotted field and value, e.g. budget.gpu_h=96. Repeatable.",
         "--set",
         default=None,
         many=True,
         read=pairs,
     )
     evaluator: Sequence[str] = option(
-        "File that measures results; its hash is added to the protocol. Repeatable.",
+        "File that measures results, to be hashed in the protocol. Repeatable.",
         "--evaluator",
         default=(),
         many=True,
     )
-    metric_spec: dict[str, Any] | None = option("New metric_spec.yaml, as JSON.", default=None)
-    protocol: dict[str, Any] | None = option("New eval_protocol.yaml, as JSON.", default=None)
+    metric_spec: dict[str, Any] | None = option("metric_spec.yaml, as JSON.", default=None)
+    protocol: dict[str, Any] | None = option("eval_protocol.yaml, as JSON.", default=None)
     amend: str | None = option(
-        "Record contract.yaml as a new version, with this reason.", "--amend", default=None
+        "Record contract.yaml as a new version, for this reason.", "--amend", default=None
     )
 
 
@@ -281,10 +279,11 @@ def _amend_question(request: ContractRequest) -> Question | None:
 
 @study_verb(ContractRequest, exit_code=lambda view: 0 if view.ok else 4, question=_amend_question)
 def contract(request: ContractRequest) -> ContractView:
-    """Check the contract. Exits with code 4 on an error or an unrecorded version.
+    """Check the contract. Exits with code 4 on errors or unrecorded changes.
 
-    --set, --metric-spec, --protocol and --evaluator change it first; --amend records a new version.
-    Once parts are approved, a person must confirm changes. Approvals of changed text become void.
+    --set, --metric-spec, --protocol and --evaluator change it first, and --amend records a new
+    version. A person must confirm changes once parts are approved. Approvals of changed parts
+    become void.
     """
     study = request.open()
     folder = study.folder
@@ -311,19 +310,19 @@ ADAPTER = "adapter"
 
 
 class ApproveRequest(PersonRequest):
-    """Parts of a study to approve."""
+    """Request to approve parts of a study."""
 
     keys: Sequence[ApprovalKey] = argument(
-        "Items to approve; default: everything missing.", default=(), many=True, what="approval"
+        "Items to approve. Default: all that are missing.", default=(), many=True, what="approval"
     )
     candidate: str | None = option(
-        "Candidate, for experiment and physical_actuation.", default=None
+        "Candidate, if the item is experiment or physical_actuation.", default=None
     )
-    note: str = option("Comment for the record.", default="")
+    note: str = option("Comment to record.", default="")
     refuse: bool = option("Reject instead of approving.", "--reject", default=False)
 
     def subjects(self) -> dict[str, str]:
-        """Return the hash of each item to approve, by key.
+        """Return the hash of each item to approve.
 
         Defaults to all missing items and the unconfirmed fields of the adapter.
         """
@@ -371,10 +370,10 @@ def _approve_question(request: ApproveRequest) -> Question | None:
 
 @study_verb(ApproveRequest, question=_approve_question)
 def approve_study(request: ApproveRequest) -> Approvals:
-    """Approve a candidate or parts of the contract. A person must type a code in a terminal.
+    """Approve a candidate or parts of the contract. A person types a code to confirm.
 
-    Without a name, all missing approvals are granted, including the confirmation of commands, seeds
-    and numbers that the adapter inferred from the repository.
+    By default, all missing approvals are granted, and the commands, seeds and numbers that the
+    adapter inferred from the repository are confirmed.
     """
     study = request.open()
     # Use the text that the person saw: consent to an outdated text is refused.

@@ -1,4 +1,4 @@
-"""Propose candidates with one bounded change each, and decide on them. Only people accept."""
+"""Propose candidates, each with one bounded change, and decide on them. Only people accept them."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class CandidateDraft(Record):
     title: str | None = Field(default=None, description="Short title, which is used in the id.")
     kind: CandidateKind | None = None
     hypothesis: Hypothesis | None = Field(
-        default=None, description="Prediction, reason, and what would falsify it."
+        default=None, description="Prediction with its reason and a condition that falsifies it."
     )
     change: Change | None = Field(
-        default=None, description="Parameters by path, each {from, to}; patches belong in `patch`."
+        default=None, description="Parameters by path, each {from, to}. Patches belong in `patch`."
     )
     patch: str | None = Field(default=None, description="Unified diff against the base commit.")
     files: dict[str, str] = Field(default={}, description="New files by path in the repository.")
@@ -53,12 +53,12 @@ class CandidateDraft(Record):
     dr_probe_ref: str | None = None
     replicate_of: str | None = None
     plan: dict[str, Any] | None = Field(
-        default=None, description="phases, seeds by phase, steps, and est: the estimated cost."
+        default=None, description="phases, seeds by phase, steps, and est (estimated cost)."
     )
     curriculum: dict[str, Any] | None = None
 
     def authored(self, key: str | None) -> dict[str, Any]:
-        """Return the candidate's parts that the request specifies, with the request's key."""
+        """Return the candidate's fields that the request sets, with the request's key."""
         given = self.model_dump(
             mode="json", exclude_unset=True, exclude={"title", "patch", "files"}
         )
@@ -77,23 +77,23 @@ def read_draft(words: Any, flag: str) -> CandidateDraft:
 
 
 class ProposeRequest(StudyRequest):
-    """A candidate to write."""
+    """Request to write a candidate."""
 
     draft: CandidateDraft = argument(
-        "YAML file of the candidate; missing fields are taken from the contract.",
+        "YAML file of the candidate. Missing fields are taken from the contract.",
         read=read_draft,
         metavar="DRAFT",
     )
-    revise: str | None = option("Candidate to revise; earlier revisions are kept.", default=None)
+    revise: str | None = option("Candidate to revise. Earlier revisions are kept.", default=None)
     base_revision: int | None = option(
-        "Revision to change; rejected if it is not the latest.", default=None
+        "Revision to change, which must be the latest.", default=None
     )
     patch: Path | None = option("Unified diff against the base commit.", default=None)
     files: Sequence[str] = option(
-        "New file: path/in/repository=FILE; repeatable.", "--file", default=(), many=True
+        "New file, as path/in/repository=FILE. Repeatable.", "--file", default=(), many=True
     )
     key: str | None = option(
-        "Idempotency key: repeating the request with it creates no second candidate.", default=None
+        "Idempotency key. A repeated request with the same key has no effect.", default=None
     )
 
     def complete(self) -> CandidateDraft:
@@ -113,10 +113,10 @@ class ProposedCandidate(Record):
     content_hash: str | None
     outcome: ValidationOutcome | None
     problem: str = ""
-    """why it could not be checked"""
+    """reason why it could not be checked"""
 
     def as_data(self) -> dict[str, Any]:
-        """Return the candidate, including its checks."""
+        """Return the candidate and its checks."""
         own = self.model_dump(mode="json", exclude={"outcome"})
         return {**({} if self.outcome is None else self.outcome.as_data()), **own}
 
@@ -134,8 +134,8 @@ telic study propose better.yaml --revise c-0003-more-tracking
 def propose(request: ProposeRequest) -> ProposedCandidate:
     """Write a candidate and run the checks V01 to V16. Exits with code 4 if one fails.
 
-    A draft has title, kind, hypothesis, change, evidence_refs and plan. It is frozen when all
-    checks pass and can be revised until then.
+    A draft has title, kind, hypothesis, change, evidence_refs and plan. It can be revised until all
+    checks pass.
     """
     study = request.open()
     made, outcome, problem = _write(study, request), None, ""
@@ -183,24 +183,24 @@ _BY_PEOPLE = ("accept", "keep", "revert")
 
 
 class DecideRequest(PersonRequest):
-    """A decision about a candidate."""
+    """Request to decide on a candidate."""
 
     candidate: str = argument(CANDIDATE)
     verdict: Literal[
         "accept", "reject", "inconclusive", "debug", "keep", "revert", "withdraw", "more-seeds"
     ] = argument(
-        "accept, reject, inconclusive, debug, keep, revert (an accepted one), withdraw (an "
-        "untested one) or more-seeds."
+        "accept, reject, inconclusive, debug, keep, revert (if accepted), withdraw (if untested) "
+        "or more-seeds."
     )
-    because: str = option("Reason, stored with the decision.", "--because", default="")
-    audit: str | None = option("Audit; default: the latest.", default=None)
+    because: str = option("Reason to record.", "--because", default="")
+    audit: str | None = option("Audit. Default: the latest.", default=None)
     cause: str | None = option(
-        "Reason to reject without an audit: guardrail_breach, falsifier_met, rollback, exploit "
-        "or phase_rule.",
+        "Cause of a rejection without audit: guardrail_breach, falsifier_met, rollback, exploit or "
+        "phase_rule.",
         default=None,
     )
-    to: str | None = option("For revert: incumbent to return to.", default=None)
-    evidence: Sequence[str] = option("Cited evidence.", "--evidence", default=(), many=True)
+    to: str | None = option("Incumbent to return to, for a revert.", default=None)
+    evidence: Sequence[str] = option("Evidence to cite.", "--evidence", default=(), many=True)
 
 
 def _question(request: DecideRequest) -> Question:
@@ -222,9 +222,9 @@ def _decide_question(request: DecideRequest) -> Question | None:
 
 @study_verb(DecideRequest, question=_decide_question)
 def decide(request: DecideRequest) -> DecisionOutcome:
-    """Record a decision with evidence. A person confirms accept, keep or revert with a code.
+    """Record a decision with evidence. A person confirms accept, keep and revert with a code.
 
-    If an agent accepts, keeps or reverts, this is a proposal to a person.
+    An agent's accept, keep or revert is recorded as a proposal to a person.
     """
     study, name, because = request.open(), request.candidate, request.because
     is_unproven = request.verdict in _BY_PEOPLE and request.who.kind == "human"

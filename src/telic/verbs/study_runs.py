@@ -45,31 +45,31 @@ _LOOK_EVERY_S = 0.5
 
 
 class RunRequest(PersonRequest):
-    """Steps to take, or one run."""
+    """Request to take steps or to start one run."""
 
     candidate: str | None = argument(
-        "Candidate to run once; default: take every step that requires no person.", default=None
+        "Candidate to run once. Default: take all steps that require no person.", default=None
     )
     confirm: str | None = option(
-        "RUN_CANDIDATE, to start runs. Without it, nothing is started.", default=None
+        "RUN_CANDIDATE, to start runs. By default nothing is started.", default=None
     )
-    phase: str | None = option("Phase; default: the current one.", default=None)
-    seed: int | None = option("Seed; default: the next one of the phase.", default=None)
+    phase: str | None = option("Phase. Default: the current phase.", default=None)
+    seed: int | None = option("Seed. Default: the phase's next seed.", default=None)
     gpu: int | None = option("GPU to use, from the contract.", default=None)
-    wait: bool = option("Wait for the end of the run, then measure it.", "--wait", default=False)
+    wait: bool = option("Wait until the run ends, then measure it.", "--wait", default=False)
     minutes: float | None = option(
-        "Seconds after which to return; runs continue.", default=None, minimum=0
+        "Minutes after which to return. Runs continue.", default=None, minimum=0
     )
     stop: str | None = option("Run to stop.", default=None)
-    pause: bool = option("Pause the study; active runs continue.", "--pause", default=False)
-    resume: bool = option("Resume a paused study; requires a person.", "--resume", default=False)
+    pause: bool = option("Pause the study. Active runs continue.", "--pause", default=False)
+    resume: bool = option("Resume a paused study. Requires a person.", "--resume", default=False)
     because: str = option("Reason for --stop, --pause or --resume.", default="no reason given")
     on_step: Callable[[str], None] = inner("Called with each step.", default=lambda _: None)
-    processes: bool = inner("Whether programs, e.g. a scheduler's, may be started.", default=True)
+    processes: bool = inner("Whether programs such as a scheduler's may be started.", default=True)
 
 
 class StudyProgress(Record):
-    """Progress of a study: steps taken, a run, a change of status, or the state of the gates."""
+    """Progress of a study: steps taken, a started run, a new status, or the gates of a run."""
 
     study: str
     steps: dict[str, int] = Field(default={})
@@ -78,10 +78,10 @@ class StudyProgress(Record):
     next: NextAction | None = None
     """action required from a person or author"""
     gates: DryRun | None = None
-    """what a run would start and the states of its gates; nothing was started"""
+    """command and gates of a run that was not started"""
     launched: LaunchResult | None = None
     status: str | None = None
-    """status of the started run, or of the paused or resumed study"""
+    """status of the started run, or of the study if it was paused or resumed"""
     why: str = ""
     stopped: str | None = None
 
@@ -91,7 +91,7 @@ class StudyProgress(Record):
         return self.gates is not None and not self.gates.is_open
 
     def as_data(self) -> dict[str, Any]:
-        """Return the progress. For a dry run, this includes whether all gates are open."""
+        """Return the progress. For a dry run, it includes whether all gates are open."""
         data = self.model_dump(mode="json", exclude_none=True)
         return data if self.gates is None else {**data, "open": self.gates.is_open}
 
@@ -109,12 +109,12 @@ def _resume_question(request: RunRequest) -> Question | None:
 
 @verb(RunRequest, exit_code=lambda x: 3 if x.is_refused else 0, question=_resume_question)
 def run_steps(request: RunRequest) -> StudyProgress:
-    """Execute all steps that need no person, and stop at the first one that does.
+    """Execute all steps that need no person, and stop at the first that does.
 
-    Ended runs are settled, measured, reflected on and audited; candidates advance. The baseline is
-    drafted. With --confirm RUN_CANDIDATE runs are started and awaited. With a CANDIDATE one run is
-    shown with its gates, and started with --confirm. Exit codes: 2 usage, 3 a gate is shut, 4
-    validation, 5 integrity, 7 budget, 8 this machine lacks something.
+    Ended runs are measured, analyzed and audited, candidates advance, and the baseline is drafted.
+    --confirm RUN_CANDIDATE also starts runs and waits for them. With a CANDIDATE, the gates of one
+    run are shown, and --confirm starts it. Exit codes: 2 usage, 3 closed gate, 4 validation, 5
+    integrity, 7 budget, 8 requirements of this machine.
     """
     check_token(request.confirm)
     study, because = request.open(), request.because
@@ -226,10 +226,10 @@ def run_asking(request: RunRequest) -> StudyProgress:
 
 
 class StatusRequest(StudyRequest):
-    """Name of the record to show."""
+    """Request to show a study or one of its records."""
 
     about: str | None = argument(
-        "Id of a candidate, run or evidence record; candidates, runs or queue; default: the study.",
+        "Candidate, run or evidence id, or candidates, runs or queue. Default: the study.",
         default=None,
     )
 
@@ -282,26 +282,26 @@ def next_action(request: StudyRequest) -> NextAction:
 
 
 class AuditRequest(StudyRequest):
-    """A run or candidate to audit."""
+    """Request to audit a run or a candidate."""
 
     about: str = argument(
-        "Run to measure, or to monitor while it is active; or candidate whose claim to test."
+        "Run to measure, or to monitor if it is active, or candidate whose claim is tested."
     )
     finding: str | None = option(
-        "Record this finding of a reviewer on the candidate instead.", "--finding", default=None
+        "Record this review finding about the candidate instead.", "--finding", default=None
     )
     exploit: bool = option(
-        "For --finding: whether the reward is exploited.",
+        "Whether the finding is that the reward is exploited.",
         "--exploit/--no-exploit",
         default=False,
     )
     unusable: bool = option(
-        "Record the run as not measured, because its files changed after its end and are lost.",
+        "Record that the run cannot be measured, because its files changed after it ended.",
         "--unusable",
         default=False,
     )
     probe: bool = option(
-        "Summarize the candidate's runs under the perturbations of the protocol instead.",
+        "Summarize the candidate's runs under the protocol's perturbations instead.",
         "--probe",
         default=False,
     )
@@ -315,10 +315,10 @@ class StudyAudit(Record):
     summary: str
     facts: dict[str, Any]
     reflection: dict[str, Any] | None = None
-    """statistics of the reward's terms, if the metric spec names them"""
+    """statistics of the reward terms, if the metric spec lists them"""
 
     def as_data(self) -> dict[str, Any]:
-        """Return the facts, including their evidence."""
+        """Return the facts and their evidence."""
         return {**self.facts, "evidence": self.evidence, "reflection": self.reflection}
 
 
@@ -326,11 +326,11 @@ class StudyAudit(Record):
 def audit(request: AuditRequest) -> StudyAudit:
     """Audit a run or a candidate and record the result as evidence.
 
-    A run that has ended is measured, and the terms of its reward are examined. A live one is
-    monitored. The claim of a candidate is tested against the incumbent: twelve checks, intervals, a
-    verdict. With --finding a reviewer's finding is recorded. A review by the author is marked as a
-    self-review: it counts if it finds an exploit, or after a person has approved the candidate.
-    With --probe the ranges in which its policies work are determined.
+    An ended run is measured and its reward terms are analyzed. A live run is monitored. A
+    candidate's claim is compared with the incumbent in twelve checks that lead to a verdict.
+    --finding records a review. A self-review by the author counts only if it finds an exploit, or
+    if a person approves the candidate after it. --probe determines the parameter ranges in which
+    the candidate's policies work.
     """
     study, about, who = request.open(), request.about, request.who
     if request.finding is not None:
@@ -363,13 +363,13 @@ def _entered(kind: Literal["metrics", "claim", "review", "probe"], sheet: Eviden
 
 
 class VerifyRequest(PersonRequest):
-    """Evidence to verify."""
+    """Request to verify evidence."""
 
     path: Path | None = argument(
-        "Session, exported bundle or report; default: the study's ledger.", default=None
+        "Session, exported bundle or report. Default: the ledger of the study.", default=None
     )
     adopt: bool = option(
-        "Continue a ledger written on another machine; requires a person.",
+        "Continue a ledger that was written on another machine. Requires a person.",
         "--adopt",
         default=False,
     )
@@ -381,7 +381,7 @@ class LedgerReport(Record):
     ok: bool
     check: dict[str, Any]
     changed: tuple[str, ...] = ()
-    """files that differ from the ledger's record"""
+    """files that differ from their hashes in the ledger"""
 
     def as_data(self) -> dict[str, Any]:
         """Return the check, including the changed files."""
@@ -394,7 +394,7 @@ def _adopt_question(request: VerifyRequest) -> Question | None:
     study = request.open()
     why = study.ledger.verify().why
     return Question(
-        f"The ledger of {study.name} was not written here: {why}. Continue it anyway?",
+        f"The ledger of {study.name} was not written on this machine: {why}. Continue it anyway?",
         request.terminal_command("verify", "--adopt"),
     )
 
@@ -404,11 +404,11 @@ class Verification(Record):
 
     path: str
     ok: bool
-    """whether nothing changed since signing"""
+    """whether all files are as they were signed"""
     state: str
-    """passed: proven here; claimed: asserted by the owner of another key; unproven"""
+    """passed (proven here), claimed (signed with another key) or unproven"""
     signed_by: str | None
-    """public key of the signer; compare it with the one that telic doctor shows its author"""
+    """public key of the signer, which telic doctor prints for its owner"""
     reasons: tuple[str, ...] = ()
 
 
@@ -428,7 +428,7 @@ def _verify_path(path: Path) -> Verification:
         fault = fault or (None if signer else "it has no valid signature")
         key, outcome = usable_key(), claims.get("outcome")
         if outcome is None and not fault:
-            reasons, state = ("it does not concern a judged session",), "unproven"
+            reasons, state = ("it is not about a judged session",), "unproven"
         else:
             is_ours = key is not None and signer == key.public
             state = "unproven" if fault else str(outcome) if is_ours else "claimed"
@@ -441,9 +441,9 @@ def _verify_path(path: Path) -> Verification:
 def verify(request: VerifyRequest) -> LedgerReport | Verification:
     """Verify a session, bundle or report, or a study's ledger and all its files.
 
-    No secret is needed, because signatures include their public key. Exits with code 5 if anything
-    differs. Ledgers that were modified outside of telic are detected by their last line, of which
-    a copy is kept in the user's folder.
+    Signatures include their public key, so no secret is needed. Exits with code 5 if anything
+    differs. A copy of each ledger's last line in the user's folder reveals ledgers that were
+    modified outside of telic.
     """
     if request.path is not None:
         return _verify_path(request.path)  # trained policies: imports the training code
@@ -458,10 +458,10 @@ def verify(request: VerifyRequest) -> LedgerReport | Verification:
 
 
 class ReportRequest(PersonRequest):
-    """A report to write."""
+    """Request to write a report."""
 
     close: bool = option(
-        "Close the study permanently first; requires a person.", "--close", default=False
+        "Close the study permanently first. Requires a person.", "--close", default=False
     )
     because: str = option("Reason for --close.", default="no reason given")
 
@@ -486,7 +486,7 @@ def _close_question(request: ReportRequest) -> Question | None:
 def report_study(request: ReportRequest) -> StudyReportFiles:
     """Write report.md and report.html from the ledger and the evidence, keeping manual notes.
 
-    With --close, this is the last report, and the study proposes and launches nothing more.
+    --close makes it the last report. A closed study accepts no proposals and no runs.
     """
     study = request.open()
     if request.close:

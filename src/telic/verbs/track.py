@@ -31,25 +31,25 @@ telic track train --seeds 1-3 --set losses.alignment=0.5
 
 telic track train --preset quarter --library motions/g1 --device cuda
 
-telic track eval latest --videos 3                     held-out clips, every encoder, worst as video
+telic track eval latest --videos 3                     held-out clips, with videos of the worst
 
-telic track export latest --tokens                     ONNX; and the robot with tokens as actions
+telic track export latest --tokens                     ONNX, and the robot with tokens as actions
 """
 
 
 class _TrackRequest(PlacedRequest):
-    """Trackers to train."""
+    """Request to train trackers."""
 
     preset: str = option("Preset: planar, quarter or release.", default="planar")
     settings: Sequence[str] = option(
-        "Override a setting: --set command.frames=8; repeatable.", "--set", default=(), many=True
+        "Override a setting: --set command.frames=8. Repeatable.", "--set", default=(), many=True
     )
-    library: str | None = option("Motion library folder; default: generated motions.", default=None)
+    library: str | None = option("Motion library folder. Default: generated motions.", default=None)
     seeds: Sequence[int] = option("Training seeds: 1,2,3 or 1-3.", default=(1,), read=integer_list)
-    steps: int | None = option("Control steps per seed; default: the preset's.", default=None)
+    steps: int | None = option("Control steps per seed. Default: as in the preset.", default=None)
     device: str = option("Device: cpu or cuda.", default="cpu")
-    threads: int | None = option("Physics threads; default: all cores.", default=None)
-    evaluations: int = option("Evaluations during training.", default=4, minimum=1)
+    threads: int | None = option("Physics threads. Default: all cores.", default=None)
+    evaluations: int = option("Number of evaluations during training.", default=4, minimum=1)
     name: str | None = option("Name of the run folder.", default=None)
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
     dry_run: bool = option("Print the resolved settings and exit.", default=False)
@@ -97,11 +97,11 @@ def _tracked(run: Run) -> TrackedRun:
 
 
 class _TrackerRequest(RunsRequest):
-    """A tracker of a run."""
+    """Request for a tracker of a run."""
 
     run: str = argument("Run: latest, its name, or a folder.", default="latest")
-    seed: int | None = option("Member of the run; default: the first.", default=None)
-    step: int | None = option("Step of the tracker; default: the last.", default=None)
+    seed: int | None = option("Member of the run. Default: the first.", default=None)
+    step: int | None = option("Step of the tracker. Default: the last.", default=None)
 
     def choose(self) -> _ChosenTracker:
         """Return the requested tracker."""
@@ -121,8 +121,8 @@ class _TrackerRequest(RunsRequest):
         known = [x for x in known if x.member.endswith(wanted) and self.step in (None, x.step)]
         if not known:
             raise UsageError(
-                f"{run.name} has no such tracker.",
-                hint="Each evaluation saves one in <member>/checkpoints/tracker_<step>.pt.",
+                f"{run.name} does not have this tracker.",
+                hint="Each evaluation saves a tracker as <member>/checkpoints/tracker_<step>.pt.",
             )
         last = known[-1]
         return _ChosenTracker(run, MemberFolder(run.path / last.member), last.path, last.step)
@@ -138,12 +138,12 @@ class _ChosenTracker(NamedTuple):
 
 
 class _EvalRequest(_TrackerRequest):
-    """A tracker to evaluate."""
+    """Request to evaluate a tracker."""
 
     split: Literal["held-out", "train", "validation", "test"] = option(
-        "Clips to evaluate; held-out: test, or validation if there are none.", default="held-out"
+        "Clips to evaluate. held-out: test clips, or else validation clips.", default="held-out"
     )
-    library: str | None = option("Motion folder; default: the motions of the run.", default=None)
+    library: str | None = option("Motion folder. Default: the motions of the run.", default=None)
     videos: int = option(
         "Number of videos of the worst clips, with the reference as a ghost.", default=0, minimum=0
     )
@@ -192,14 +192,14 @@ def eval(request: _EvalRequest) -> TrackerEvaluation:
 
 
 class _ExportTrackerRequest(_TrackerRequest):
-    """A tracker to export as ONNX."""
+    """Request to export a tracker to ONNX."""
 
     output: str | None = option(
-        "Output folder; default: next to the tracker.", "--output", "-o", default=None
+        "Output folder. Default: next to the tracker.", "--output", "-o", default=None
     )
-    clip: str | None = option("Also export a folder that tracks this clip alone.", default=None)
+    clip: str | None = option("Also export a folder that tracks only this clip.", default=None)
     tokens: bool = option(
-        "Also export tokens/robot.xml, a robot with tokens as actions: telic run ... --env FILE.",
+        "Also export tokens/robot.xml, a robot with tokens as actions, for telic run --env FILE.",
         "--tokens",
         default=False,
     )
@@ -207,7 +207,7 @@ class _ExportTrackerRequest(_TrackerRequest):
 
 @verb(_ExportTrackerRequest, examples=_EXAMPLES)
 def export_tracking(request: _ExportTrackerRequest) -> TrackerExport:
-    """Export the encoders, decoder and full policy of a tracker to ONNX, and verify each."""
+    """Export a tracker's encoders, decoder and full policy to ONNX, and verify each of them."""
     chosen = request.choose()
     folder = Path(request.output) if request.output else chosen.member.path / "onnx"
     tracker = tracking.tracker.load_tracker(chosen.path)

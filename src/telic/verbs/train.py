@@ -73,7 +73,7 @@ def train(request: TrainRequest) -> Run | TrainJob:
 
 
 def tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) -> None:
-    """Report assumptions about a robot given as a file, before a long training run."""
+    """Report the assumptions about a robot file before a long training run."""
     if not env.endswith(MODEL_FILES):
         return
     from telic.envs.factory import make
@@ -85,9 +85,9 @@ def tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) 
 
 
 class _PresetsRequest(VerbRequest):
-    """Request for the training presets, or the methods for policy search."""
+    """Request for the training presets or for the methods of policy search."""
 
-    env: str | None = argument("Environment; default: all.", default=None)
+    env: str | None = argument("Environment. Default: all.", default=None)
     search: bool = option("Show the methods of telic search instead.", default=False)
 
 

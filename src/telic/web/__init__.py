@@ -19,25 +19,24 @@ if TYPE_CHECKING:
     from telic.web._static_site import SavedSite
 
 _EXAMPLES = """
-telic serve                                          the address is printed, and opened
+telic serve                                          print and open its address
 
-telic serve --no-open --port 8764                    on a machine without a screen; from yours:
+telic serve --no-open --port 8764                    on a remote machine. On yours:
 
 ssh -L 8764:127.0.0.1:8764 MACHINE                   then open the printed address
 
-telic serve --new-token                              log out every browser and bookmark
+telic serve --new-token                              log out all browsers and bookmarks
 
 Only this machine can reach it, and every request needs the token in the address. The token stays
-the same on this machine until it is rotated. Work that was started from the page continues when the
-server ends.
+the same until it is rotated. Work that was started from the page continues when the server ends.
 """
 
 
 class _DashboardRequest(RunsRequest):
-    """Address of the dashboard."""
+    """Settings of the dashboard's server."""
 
     host: str = option("Address on this machine.", default="127.0.0.1")
-    port: int = option("Port; 0: a free one.", default=8764, minimum=0, maximum=65535)
+    port: int = option("Port. 0 selects a free one.", default=8764, minimum=0, maximum=65535)
     opens: bool = option("Open the page in a browser.", "--open/--no-open", default=True)
     new_token: bool = option("Replace the stored token.", "--new-token", default=False)
     root: Path = location("Repository folder, for studies.", "--root", default=Path())
@@ -77,7 +76,7 @@ def write_report(request: _ArtifactReportRequest) -> ReportPlace | SavedSite:
 def serve(request: _DashboardRequest) -> None:
     """Open the dashboard to describe behaviors, monitor training and give feedback.
 
-    The token is TELIC_WEB_TOKEN, or the one stored on this machine.
+    The token is TELIC_WEB_TOKEN, or the token stored on this machine.
     """
     _require_web()
     from telic.web._connections import find_token, is_own_listener, listen
@@ -88,7 +87,7 @@ def serve(request: _DashboardRequest) -> None:
         listening = listen(request.host, request.port)
     except UsageError as error:
         address = f"http://{request.host}:{request.port}/?token={token}"
-        hint = f"A dashboard is already running there; open it with: {address}"
+        hint = f"A dashboard is already running there. Open it with: {address}"
         if not is_own_listener(request.port):  # another user's server must not get the token
             hint = "Choose another port with --port."
         raise UsageError(error.message, hint=error.hint or hint) from None
