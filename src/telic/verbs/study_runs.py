@@ -176,7 +176,7 @@ def _once(request: RunRequest, study: Study) -> StudyProgress:
 
 
 class _GatesRequest(StudyRequest):
-    """A run whose gates to evaluate."""
+    """Request to evaluate the gates of a run."""
 
     candidate: str = argument(CANDIDATE)
     phase: str | None = option("Phase; default: the current one.", default=None)
@@ -192,7 +192,7 @@ def check_gates(request: _GatesRequest) -> DryRun:
 
 
 def _start_question(request: RunRequest) -> Question | None:
-    """Return the confirmation needed to start or resume runs, or None if autonomy is approved."""
+    """Return the confirmation that is needed to start or resume runs, if any."""
     if request.confirm is None:
         return _resume_question(request)
     check_token(request.confirm)
@@ -213,11 +213,11 @@ def _start_question(request: RunRequest) -> Question | None:
 
 @verb(RunRequest, question=_start_question)
 def run_asking(request: RunRequest) -> StudyProgress:
-    """Execute all steps that need no person. With confirm, also start runs and wait for them.
+    """Execute all steps that need no person. If confirm is set, also start runs and wait for them.
 
-    Asks the person before runs are started, unless autonomy is approved. With a candidate, one run
-    is shown with its gates, or started. Returns at a question or after some minutes. Then call it
-    again.
+    A person is asked before runs are started, unless autonomy is approved. If a candidate is given,
+    one run is shown with its gates, or started. It returns when a person is needed or after some
+    minutes. Call it again then.
     """
     return run_steps.do(request)
 
