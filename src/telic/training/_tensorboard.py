@@ -37,7 +37,7 @@ def tag_of(name: str) -> str:
 
 
 class TensorBoardLog:
-    """Event file of one member. Resuming writes a new file with the previous rows."""
+    """Event file of one member. A resumed run writes a new file that repeats the earlier rows."""
 
     def __init__(self, folder: Path, rows: Iterable[Mapping[str, Any]] = ()) -> None:
         require_tensorboard()

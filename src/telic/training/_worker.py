@@ -42,18 +42,18 @@ from telic.training.setup import (
 )
 
 _START_S = 120.0
-"""heartbeat timeout in seconds while the setup is built"""
+"""heartbeat timeout in seconds while training is set up"""
 _PROBE_S = 30.0
 _STEP_S = 120.0
 _COMPILE_S = 900.0
 
 
 class Prepared(NamedTuple):
-    """Job and environments prepared before confinement."""
+    """Job and environments that are prepared before confinement."""
 
     job: TrainJob
     envs: Environments | None
-    """environments on a GPU or in external simulators, which must open before confinement"""
+    """environments that must be opened before confinement (on a GPU or in external simulators)"""
 
 
 def prepare(payload: dict[str, Any], channel: HostChannel) -> Prepared:
@@ -73,13 +73,13 @@ def run(prepared: Prepared, payload: dict[str, Any], channel: HostChannel) -> di
 
 
 def _open_environments(job: TrainJob, channel: HostChannel) -> Environments:
-    """Create the environments of a run. On a GPU, also compile their kernels."""
+    """Create the environments of a run, and on a GPU also compile their kernels."""
     if not (job.on_gpu or simulated(job.env)):
         return make_environments(job)
     what = f"the simulator of {job.env}" if simulated(job.env) else f"the GPU for {job.env}"
     channel.heartbeat(_COMPILE_S, f"preparing {what}")
     started = time.perf_counter()
-    channel.send(_log(f"preparing {what} (a minute or two the first time) ..."))
+    channel.send(_log(f"preparing {what} (takes a minute or two the first time) ..."))
     if job.on_gpu:
         if ":" in job.device:  # makes it the default device
             torch.cuda.set_device(job.device)
@@ -122,7 +122,7 @@ def _explaining_gpu(job: TrainJob) -> Generator[None]:
 
 
 def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: HostChannel) -> None:
-    """Train in this process."""
+    """Train in this process until the job is complete or stopped."""
     job, envs = prepared
     if envs is None:
         channel.heartbeat(_START_S)
@@ -140,7 +140,7 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: HostChan
     setup = build_setup(job, rewards, envs.training)
     if unfit := warm_start(setup):
         names = ", ".join(unfit)
-        channel.send(_log(f"{names}: no compatible initial policy; training from scratch"))
+        channel.send(_log(f"{names}: training starts without an initial policy"))
     doing = f"training on {', '.join(one.name for one in job.rewards)}"
 
     def emit(event: Event) -> None:
@@ -171,7 +171,7 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: HostChan
 
 
 def _complete_spec(reward: Reward) -> RewardSpec:
-    """Return the reward specification, extended by undeclared terms."""
+    """Return the reward specification, extended by terms that the reward does not declare."""
     declared = {term.name for term in reward.spec.terms}
     missing = tuple(
         TermSpec(name=name, weight=reward.weights.get(name))

@@ -22,9 +22,9 @@ from telic.training.rollout import ActionMap, Scoring
 
 LABELS = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 _PIECE = 20
-"""steps between checks for unfinished episodes"""
+"""number of steps between checks for unfinished episodes"""
 UNLIMITED = 1000
-"""time limit in steps of evaluation episodes for environments without one"""
+"""time limit in steps for evaluating environments that have none"""
 
 
 class Evaluation(NamedTuple):
@@ -35,7 +35,7 @@ class Evaluation(NamedTuple):
 
 
 class Evaluator:
-    """Evaluator that starts all members in the same initial states for comparability."""
+    """Evaluate policies from initial states that are the same for all members."""
 
     def __init__(
         self, job: TrainJob, env: VecEnv, scoring: Scoring, networks: PolicyNetworks
@@ -93,7 +93,7 @@ class Evaluator:
         return Evaluation(records, kept)
 
     def _play(self, actor: Actor) -> dict[str, Tensor]:
-        """Return columns (T, N, ...). After an episode, `played` is False and rewards are zero."""
+        """Return columns (T, N, ...). After an episode, `played` is False and rewards are 0."""
         env = self.env
         if self._actor is None or env.device.type == "cpu":
             self._actor = actor

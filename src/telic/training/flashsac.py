@@ -40,7 +40,7 @@ _BINS = 101
 _TAU = 0.01
 """Polyak averaging coefficient of the target critics"""
 _TARGET_STD = 0.15
-"""action standard deviation that defines the target entropy"""
+"""standard deviation of actions that defines the target entropy"""
 _FIRST_TEMPERATURE = 0.01
 _MOMENTUM, _EPSILON = 0.01, 1e-5
 _BLOCKS = 2
@@ -166,7 +166,7 @@ class ReplayMemory:
     def __init__(self, batches: int, widths: list[int], device: torch.device) -> None:
         self.batches, self.widths, self.device = batches, widths, device
         self.rows = torch.empty(0)
-        """(P, batches * B, columns)"""
+        """replay data of shape (P, batches * B, columns)"""
         self._saved = 0
 
     def add(self, batch: Batch, iteration: int) -> None:
@@ -227,7 +227,7 @@ class ReplayMemory:
 
 
 def _kept(folder: Path) -> list[tuple[Path, int, int]]:
-    """Return the replay files with their ranges of batches (first, end)."""
+    """Return the replay files with the range of batches (first, end) of each."""
     names = [(file, file.stem.split("-")) for file in sorted(folder.glob("replay-*-*.pt"))]
     return [(file, int(first), int(end)) for file, (_, first, end) in names]
 

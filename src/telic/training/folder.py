@@ -42,7 +42,7 @@ _RESULTS: dict[str, Any] = {
 
 @contextmanager
 def working_on(folder: RunFolder, *, is_new: bool) -> Generator[None]:
-    """Hold a run's lock and update its status, except for the final status of a success.
+    """Hold the lock of a run and update its status, except for the final status of a success.
 
     The lock is acquired before the first file is written, so that of two concurrent jobs with the
     same name, one is rejected.
@@ -50,7 +50,7 @@ def working_on(folder: RunFolder, *, is_new: bool) -> Generator[None]:
     with RunLock(folder.lock, folder.name):
         if is_new and folder.config.exists():  # no configuration: the run never started
             raise TelicError(
-                f"A run named {folder.name} already exists: it is finished, has different "
+                f"A run named {folder.name} already exists, but is finished, has different "
                 "settings, or was created by an earlier version.",
                 hint="Choose another --name, or omit it.",
             )
@@ -211,7 +211,7 @@ def run_facts(folder: RunFolder) -> dict[str, Any]:
 
 
 def environment_of(run: RunFolder) -> Environment:
-    """Return the environment of a run from its configuration, never from worker output."""
+    """Return the environment of a run from its configuration, not from worker output."""
     config = read_fields(run.config, env=str, env_args=dict[str, Any] | None)
     return config["env"], config["env_args"] or {}
 

@@ -1,4 +1,4 @@
-"""Training jobs, with requests, settings, members and their partition into processes.
+"""Training jobs: requests, settings, members and their assignment to processes.
 
 A `TrainJob` is stored as the run's config.json, sent to the worker, and hashed to identify the run.
 This module imports nothing slow, because listing the command line's verbs imports it.
@@ -24,19 +24,19 @@ from telic.storage.layout import RunFolder
 from telic.storage.resources import usable_cores
 
 RewardLike = str | Path | type | None
-"""file, library name, source text or RewardFunction class; None for the task's built-in reward"""
+"""file, library name, source text or RewardFunction class, or None for the built-in reward"""
 Videos = Literal["best", "last", "all", "none"]
 
 
 class TrainOptions(Config):
-    """Options shared by a request and its job."""
+    """Options that a request and its job have in common."""
 
     evaluations: int = Field(default=4, ge=1, description="Evaluations during training.")
     eval_episodes: int = Field(default=10, ge=1, description="Episodes per evaluation.")
     device: str = Field(default="cpu", description="Device: cpu or cuda.")
     devices: tuple[str, ...] = Field(
         default=(),
-        description="Several devices to train on in parallel: cuda:0,cuda:1 or cpu,cpu. Members "
+        description="Devices for parallel training, e.g. cuda:0,cuda:1 or cpu,cpu. Members "
         "are distributed over them.",
     )
     threads: int | None = Field(default=None, description="Physics threads. Default: all cores.")
@@ -99,13 +99,13 @@ class JobRequest(TrainOptions, VerbRequest):
         default=None,
     )
     trusted: bool = option(
-        "Trust the reward code: skip the code allow-list.", "--trust", default=False
+        "Trust the reward code and skip the code allow-list.", "--trust", default=False
     )
     ours: bool = inner(
-        "The rewards are telic's own templates, which may share a process.", default=False
+        "Whether all rewards are written by telic and may share a process.", default=False
     )
     starts: Mapping[tuple[int, int], Path] | None = inner(
-        "Initial policy of a member, by reward index and seed.", default=None
+        "Initial policies of members, by reward index and seed.", default=None
     )
 
     @property
@@ -120,12 +120,12 @@ class TrainRequest(JobRequest, PlacedRequest):
     """Request to train a population in a run folder."""
 
     videos: Videos = option(
-        "Videos: best (p10, median, p90 of the best evaluation), last, all, none.", default="best"
+        "Videos: best (p10, median, p90 of the best evaluation), last, all or none.", default="best"
     )
     name: str | None = option("Name of the run folder.", default=None)
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
     dry_run: bool = option("Print the plan and exit.", default=False)
-    confined: bool = inner("Train in the confined worker; False: in this process.", default=True)
+    confined: bool = inner("Train in a confined worker rather than in this process.", default=True)
     command: str | None = inner("Command line of the request.", default=None)
 
 
@@ -140,7 +140,7 @@ class PpoSettings(Config):
     """Hyperparameters of a learner for a population of policies."""
 
     learner: Literal["ppo", "reppo", "flashsac"] = Field(
-        default="ppo", description="learning algorithm; set by --learner"
+        default="ppo", description="learning algorithm, set by --learner"
     )
     num_envs: int = Field(default=64, ge=1, description="parallel environments per member")
     horizon: int = Field(default=32, ge=1, description="steps per environment between updates")
@@ -168,45 +168,46 @@ class PpoSettings(Config):
     target_kl: float = Field(
         default=0.02,
         gt=0,
-        description="KL divergence per batch that stops its epochs; target of `adaptive`",
+        description="KL divergence per batch that stops its epochs, and target of `adaptive`",
     )
     hidden: tuple[int, ...] = Field(
         default=(64, 64), min_length=1, description="hidden layer sizes"
     )
     critic_hidden: tuple[int, ...] = Field(
-        default=(), description="hidden layer sizes of REPPO and FlashSAC critics; (): as `hidden`"
+        default=(),
+        description="hidden layer sizes of REPPO and FlashSAC critics (default: `hidden`)",
     )
-    updates: int = Field(default=32, ge=1, description="FlashSAC: gradient steps per batch")
+    updates: int = Field(default=32, ge=1, description="gradient steps per batch (FlashSAC)")
     replay_size: int = Field(
-        default=1_000_000, ge=1, description="FlashSAC: replay buffer size per member, in samples"
+        default=1_000_000, ge=1, description="replay buffer size per member in samples (FlashSAC)"
     )
     learning_starts: int = Field(
-        default=10_000, ge=0, description="FlashSAC: samples collected before the first update"
+        default=10_000, ge=0, description="samples collected before the first update (FlashSAC)"
     )
     noise_hold: int = Field(
-        default=1, ge=1, description="maximum number of steps an action noise vector is held"
+        default=1, ge=1, description="maximum number of steps for which action noise is held"
     )
     mirror: bool = Field(
         default=False,
-        description="PPO: also learn from left-right mirrored samples; rejected if robot or "
-        "reward is not symmetric",
+        description="whether to also learn from left-right mirrored samples (PPO), if robot and "
+        "reward are symmetric",
     )
     activation: Literal["tanh", "elu", "relu"] = Field(
         default="tanh", description="activation function of hidden layers"
     )
     log_std: float = Field(default=-1.0, description="initial log standard deviation of actions")
     normalise_obs: bool = Field(
-        default=True, description="normalize observations by running mean and std"
+        default=True, description="whether to normalize observations by running mean and std"
     )
     scale_reward: bool = Field(
-        default=True, description="scale rewards by the standard deviation of the return"
+        default=True, description="whether to scale rewards by the std of the return"
     )
     stagger: bool = Field(
-        default=True, description="start episodes at random times to avoid simultaneous resets"
+        default=True, description="whether to start at random times to avoid simultaneous resets"
     )
     overlap: bool = Field(
         default=True,
-        description="collect the next batch while learning (policies lag by one update)",
+        description="whether to collect the next batch while learning (policies lag by one update)",
     )
     critic_sees: tuple[str, ...] = Field(
         default=(), description="additional info fields that the critic observes"
@@ -252,16 +253,16 @@ class PpoSettings(Config):
 class RewardSource(Record):
     """Source code of a reward, or the environment's built-in reward."""
 
-    name: str = Field(description="short name for folder names")
+    name: str = Field(description="short name used in folder names")
     source: str | None = Field(
         default=None, description="Python source; None for the environment's built-in reward"
     )
-    weights: dict[str, float] = Field(default={}, description="weights overriding the file's own")
+    weights: dict[str, float] = Field(default={}, description="weights overriding the file's")
     trusted: bool = Field(
-        default=False, description="written by the user: skip the code allow-list"
+        default=False, description="whether the user trusts the code and skips the allow-list"
     )
     ours: bool = Field(
-        default=False, description="written by telic: may share a process with other such rewards"
+        default=False, description="whether telic wrote the code, which may then share a process"
     )
 
     @property
@@ -274,13 +275,13 @@ class RewardSource(Record):
 class Member(Record):
     """One policy of the population."""
 
-    name: str = Field(description="folder name, <config>_seed_<seed>")
+    name: str = Field(description="name of the folder, <config>_seed_<seed>")
     config: str = Field(description="short name of reward and settings")
     seed: int
-    reward: int = Field(description="index into the job's rewards")
+    reward: int = Field(description="index of the reward in the job")
     settings: PpoSettings
     start: str | None = Field(
-        default=None, description="path of the initial policy; None to train from scratch"
+        default=None, description="path of the initial policy, or None to train from scratch"
     )
 
 
@@ -334,7 +335,7 @@ class TrainJob(TrainOptions):
 
     @property
     def key(self) -> str:
-        """Hash of everything that affects the results. Identical commands have the same key."""
+        """Hash of everything that affects the results, which is equal for identical commands."""
         # The last five path components (iteration, run, member, folder, file) identify a start
         # policy, so moving the session does not change the key.
         members = tuple(
@@ -350,7 +351,7 @@ class TrainJob(TrainOptions):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def evaluation_iterations(self) -> list[int]:
-        """Return the iterations (from 1) to evaluate after, which always include the last."""
+        """Return the iterations (from 1) that are followed by an evaluation, including the last."""
         parts = min(self.evaluations, self.iterations)
         return [round(self.iterations * (i + 1) / parts) for i in range(parts)]
 
@@ -365,7 +366,7 @@ class TrainJob(TrainOptions):
 # process, and the manifest records that it is shared.
 
 _OWN = ""
-"""program of rewards that may share a process"""
+"""canonical program of rewards that may share a process"""
 
 
 class MemberGroup(NamedTuple):
@@ -382,7 +383,7 @@ class MemberGroup(NamedTuple):
 def processes(job: TrainJob, *, confined: bool = True) -> list[list[str]]:
     """Return the member names of each process, as recorded in the manifest.
 
-    Each group is split into contiguous parts of nearly equal size, one per device.
+    Each group is split into contiguous parts of nearly equal size, one for each device.
     """
     apart, places = not job.on_gpu and confined, len(job.devices) or 1
     groups: dict[str, list[str]] = {}
@@ -397,7 +398,7 @@ def processes(job: TrainJob, *, confined: bool = True) -> list[list[str]]:
 
 
 def is_shared(job: TrainJob, groups: list[list[str]]) -> bool:
-    """Return True if any process trains rewards with different programs."""
+    """Return True if a process trains rewards with different programs."""
     programs = {member.name: program_of(job.rewards[member.reward]) for member in job.members}
     return any(len({programs[name] for name in group}) > 1 for group in groups)
 
@@ -417,7 +418,7 @@ def declared_phase(source: str | None) -> float | None:
 
 
 def program_of(reward: RewardSource) -> str:
-    """Return a canonical form of the source that is equal for rewards differing only in weights."""
+    """Return a canonical form of the source, which is equal if rewards differ only in weights."""
     if reward.source is None or reward.ours:
         return _OWN
     try:
@@ -436,7 +437,7 @@ def program_of(reward: RewardSource) -> str:
 
 
 def _without_number(value: ast.expr) -> ast.expr:
-    """Replace a (signed) numeric literal with 0 and return other expressions unchanged."""
+    """Replace a (signed) numeric literal by 0, and return other expressions unchanged."""
     inner = value
     if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub | ast.UAdd):
         inner = value.operand

@@ -2,7 +2,7 @@
 
 On CPUs, the next batch is collected in parallel with the update, using the policies from before the
 update. `ppo.make_samples` applies an off-policy correction. This keeps all cores busy. The schedule
-does not depend on timing, so results are deterministic for a seed, and a resumed run reproduces an
+does not depend on timing, so results are deterministic for a seed and a resumed run reproduces an
 uninterrupted one. On a GPU, collection and learning are CUDA graphs that alternate, and results are
 written while the next batch is collected.
 """
@@ -35,7 +35,7 @@ DAMAGE = (
     *(ValueError, TypeError, LookupError, AttributeError, EOFError, OSError, OverflowError),
     *(RuntimeError, MemoryError, AssertionError, pickle.UnpicklingError, struct.error),
 )
-"""exceptions raised when loading a damaged torch file; usually RuntimeError"""
+"""exceptions that loading a damaged torch file may raise, usually RuntimeError"""
 
 
 class PolicyEvaluator(Protocol):
@@ -61,7 +61,7 @@ def run_training(
 ) -> bool:
     """Train until done or stopped. Return True if training is complete.
 
-    `state` is the file of the resumable state. `should_stop` is polled after every batch.
+    `state` is the file of the resumable state. `should_stop` is called after every batch.
     """
     progress = restore_state(state, setup)
     if progress is None:
@@ -152,7 +152,7 @@ class TrainingLoop:
         self.state = state
         self.should_stop = should_stop
         self.iteration = progress.iteration
-        """number of batches learned from"""
+        """number of batches used for learning so far"""
         self._evaluate_after = set(setup.job.evaluation_iterations())
         self._since = time.perf_counter() - progress.seconds
 
@@ -246,7 +246,7 @@ def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Record
 
 
 def _what(setup: Setup, member: int, batch: Batch) -> str:
-    """Describe the first source of non-finite values: the reward, observation or gradient."""
+    """Describe the first source of non-finite values, i.e. the reward, observation or gradient."""
     error = setup.scoring.error_of(member)
     if error is not None:
         return f"The reward raised an error ({error}), so its value"

@@ -1,4 +1,4 @@
-"""System checks for `telic doctor`, memory estimates and compilation of GPU kernels.
+"""Check the system for `telic doctor`, estimate memory and compile GPU kernels.
 
 Running `python -m telic.training.machine` with an environment, its arguments and a device compiles
 the GPU kernels into Warp's cache.
@@ -175,9 +175,9 @@ def _version(package: str) -> str | None:
 
 _FLOAT = 4
 _KEPT_BATCHES = 4
-"""simultaneous copies of a batch: collected, normalized, packed, shuffled"""
+"""number of simultaneous copies of a batch (collected, normalized, packed and shuffled)"""
 _ACTIVATIONS = 8
-"""simultaneous activation tensors per hidden layer in an update"""
+"""number of simultaneous activation tensors per hidden layer in an update"""
 _CONTEXT_BYTES = 1 << 30
 
 
@@ -251,7 +251,7 @@ def compile_kernels(env: str, env_args: str, device: str, shared: str | None = N
         env: environment id.
         env_args: environment arguments as JSON.
         device: GPU device.
-        shared: folder shared by the worker processes, or None to start the workers.
+        shared: folder shared by the worker processes, or None in the process that starts them.
     """
     from telic.envs.factory import make
 

@@ -1,4 +1,4 @@
-"""Mirror symmetry augmentation for PPO: every sample is also used with left and right exchanged.
+"""Mirror symmetry for PPO: every sample is also used with left and right exchanged.
 
 Joints are paired using the model, which defines the mirror image of a state. Observation columns
 are matched in simulation: random actions are applied to states, mirrored actions to mirrored
@@ -33,9 +33,9 @@ _AGREES = 0.05
 
 
 class SignedOrder(NamedTuple):
-    """Signed permutation of columns: column i is column `index[i]` times `sign[i]`.
+    """Signed permutation of columns, in which column i is column `index[i]` times `sign[i]`.
 
-    Both are (columns,), or (P, 1, columns) for a population.
+    Both have shape (columns,), or (P, 1, columns) for a population.
     """
 
     index: Tensor
@@ -203,7 +203,7 @@ def find_mirror(env: VecEnv, scoring: Scoring) -> Mirror:
         of = f" ({scoring.term_names[0][int(off[1:].argmax())]})" if len(off) > 1 else ""
         raise BadEnvironment(
             f"The reward differs between left and right{of}, so samples have no mirror image.",
-            hint="Disable mirror: the task itself is not symmetric.",
+            hint="Disable `mirror`, because the task is not symmetric.",
         )
     names = [*env.spec.obs_names, *(f"memory {i}" for i in range(scoring.critic_inputs))]
     left, right = torch.cat(rows, dim=1).double()

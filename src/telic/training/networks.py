@@ -1,7 +1,7 @@
 """Batched actor-critic networks of a population, and action distributions.
 
-Member p's parameters are row p of one matrix `flat` (P, size). Layers are views of it, so the
-forward pass uses a few batched matrix products for any P, and gradient clipping, Adam and
+The parameters of member p are row p of one matrix `flat` (P, size), and layers are views of it. So
+the forward pass uses a few batched matrix products for any P, and gradient clipping, Adam and
 checkpoints are single operations on one matrix. Outputs are means of Gaussian actions or logits of
 discrete actions.
 """
@@ -27,7 +27,7 @@ _LOG_STD = -10.0, 2.0
 class Gaussian:
     """Diagonal Gaussian with a learned, state-independent standard deviation.
 
-    Shapes use P for members and n for rows.
+    In shapes, P is the number of members and n the number of rows.
     """
 
     width: int
@@ -193,12 +193,12 @@ class Shape(NamedTuple):
     actor_inputs: int
     critic_inputs: int
     outputs: int
-    """number of action dimensions or discrete actions"""
+    """number of action dimensions or of discrete actions"""
     discrete: bool
     hidden: tuple[int, ...]
     activation: str
     shared_value: bool = False
-    """kept for files of earlier versions; always False"""
+    """kept for files of earlier versions, always False"""
     learner: str = "ppo"
 
 
@@ -215,7 +215,7 @@ class Views(NamedTuple):
     actor: list[Layer]
     critic: list[Layer]
     log_std: Tensor
-    """(P, outputs), empty for discrete actions"""
+    """log standard deviations (P, outputs), empty for discrete actions"""
 
     def flat(self) -> Tensor:
         """Concatenate the layers to a new flat matrix."""
@@ -227,8 +227,8 @@ class Views(NamedTuple):
 class Operation(NamedTuple):
     """One operation of an actor, used for inference and export.
 
-    Kinds: "affine" with its layer; "tanh", "elu", "relu", "silu"; "layer_norm" and "rms_norm"
-    without parameters; "keep" stores its input for a residual connection, and "add" adds it.
+    Kinds are "affine" with its layer, "tanh", "elu", "relu", "silu", "layer_norm" and "rms_norm"
+    without parameters, "keep" (stores its input for a residual connection) and "add" (adds it).
     """
 
     kind: str
@@ -239,27 +239,27 @@ class OutputGradients(NamedTuple):
     """Gradients of the loss with respect to the network outputs."""
 
     outputs: Tensor
-    """(P, B, outputs)"""
+    """gradient (P, B, outputs) with respect to the actor outputs"""
     log_std: Tensor
-    """(P, outputs)"""
+    """gradient (P, outputs) with respect to the log standard deviations"""
     values: Tensor
-    """(P, B, 1)"""
+    """gradient (P, B, 1) with respect to the values"""
 
 
 Result = TypeVar("Result")
 LossFn = Callable[[Tensor, Tensor], tuple[OutputGradients, Result]]
-"""(outputs (P, B, outputs), values (P, B)) -> (gradients, result)"""
+"""function from outputs (P, B, outputs) and values (P, B) to (gradients, result)"""
 
 
 class PolicyNetworks(Protocol):
     """Interface for the actors of P members as pure functions of a flat matrix (P, size).
 
-    `Networks` has actors and critics for PPO, `SquashedActor` actors for the other learners.
+    `Networks` has actors and critics for PPO. `SquashedActor` has actors for other learners.
     """
 
     shape: Shape
     unscaled: Tensor | None
-    """columns of the inputs excluded from normalization, such as categorical codes"""
+    """input columns that are excluded from normalization, such as categorical codes"""
 
     def initialise(
         self,
@@ -280,19 +280,19 @@ class PolicyNetworks(Protocol):
 
 
 class Known(NamedTuple):
-    """Inputs shared by two network shapes."""
+    """Inputs that two network shapes have in common."""
 
     actor: int
-    """number of leading actor inputs shared"""
+    """number of leading actor inputs in common"""
     critic: tuple[Tensor, Tensor]
-    """indices of the shared critic inputs in the old and the new shape"""
+    """indices of the common critic inputs in the old and the new shape"""
 
     @classmethod
     def of(cls, before: Shape, now: Shape, extra: int) -> Known:
-        """Return the shared inputs. Inputs are observation, reward memory and extra fields.
+        """Return the common inputs. Inputs are the observation, the reward memory and extra fields.
 
-        Memory is padded with zeros to the largest memory of all rewards in the population, so its
-        width depends on the other members.
+        Memory is padded with zeros to the largest memory in the population, so its width depends on
+        the rewards of the other members.
         """
         own = min(before.critic_inputs, now.critic_inputs) - extra
         last = [
@@ -316,7 +316,7 @@ def layer_pairs(inputs: int, hidden: tuple[int, ...], outputs: int) -> LayerPair
 
 
 class InputMask(NamedTuple):
-    """Boolean masks of the inputs visible to a member. Masked inputs are zero."""
+    """Boolean masks of the inputs that a member observes. All other inputs are zero."""
 
     actor: Tensor
     critic: Tensor
@@ -405,7 +405,7 @@ class Networks:
         return _GAINS[self.shape.activation]
 
     def views(self, flat: Tensor) -> Views:
-        """Split a flat matrix (P, size) into layer views; differentiable."""
+        """Split a flat matrix (P, size) into differentiable views, one per layer."""
         members = flat.shape[0]
         parts = split(flat, self._sizes, dim=1)
         count = len(self._pairs)
@@ -485,11 +485,11 @@ class Networks:
         """Write the gradient of every parameter to `out`, and return the result of `loss`.
 
         Args:
-            views: parameters.
-            out: gradient buffers, overwritten completely.
-            seen: actor inputs, (P, B, actor inputs).
-            inputs: critic inputs, (P, B, critic inputs).
-            loss: function that returns gradients of outputs and values, and a result.
+            views: layers of the parameters.
+            out: gradient buffers, which are overwritten.
+            seen: inputs of the actor, (P, B, actor inputs).
+            inputs: inputs of the critic, (P, B, critic inputs).
+            loss: function that returns the gradients of outputs and values, and a result.
         """
         acted, judged = self.forward(views.actor, seen), self.forward(views.critic, inputs)
         gradients, result = loss(acted[-1], judged[-1].squeeze(-1))

@@ -29,7 +29,7 @@ from telic.training.population import Learner, LearningResult, Population, Saved
 from telic.training.rollout import Batch
 
 _MOST = 5.0
-"""largest scaled return that critics represent; rewards are scaled accordingly"""
+"""largest scaled return that critics can represent, to which rewards are scaled"""
 _BETAS = 0.9, 0.999
 
 
@@ -63,7 +63,7 @@ class NetworkParameters(Saved):
     def descend(self, loss: Tensor, rate: Tensor, active: Tensor, most: Tensor | float) -> Tensor:
         """Take an Adam step on the sum of all rows' losses and return gradient norms (C,).
 
-        Inactive rows and rows with non-finite gradients are unchanged. `most` is the maximum
+        Inactive rows and rows with non-finite gradients remain unchanged. `most` is the maximum
         gradient norm of each row.
         """
         parts = torch.autograd.grad(loss, self._leaves)
@@ -95,7 +95,7 @@ class Bins:
         return (logits.softmax(-1) * self.centres).sum(-1)
 
     def smoothed(self, values: Tensor) -> Tensor:
-        """Return HL-Gauss targets (..., bins): normal distributions around values (...), binned."""
+        """Return HL-Gauss targets (..., bins): binned normal distributions around values (...)."""
         spread = 0.75 * self.width
         edges = torch.cat((self.centres - self.width / 2.0, self.centres[-1:] + self.width / 2.0))
         below = torch.special.ndtr((edges - values.clamp(-_MOST, _MOST).unsqueeze(-1)) / spread)
@@ -125,7 +125,7 @@ class SquashedActor:
     unscaled: Tensor | None = None
     sizes: PartSizes
     learned: int
-    """number of leading parts that are trained; the others are statistics"""
+    """number of leading parts that are trained, where the others are statistics"""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -182,7 +182,7 @@ class PathwiseLearner(Learner):
         self.parts: dict[str, NetworkParameters] = {"actor": self.actor}
         """all trained parameters by name"""
         self.held: list[Tensor] = []
-        """inputs of `update`, at fixed addresses for the CUDA graph"""
+        """inputs of `update` at fixed addresses for the CUDA graph"""
         self._graphed = GraphedCallable(self.update, [], population.device)
 
     def critics(self, sizes: PartSizes, learned: int, copies: int) -> NetworkParameters:
@@ -247,9 +247,9 @@ def fresh(sizes: PartSizes, generator: torch.Generator, used: Tensor | None) -> 
 
 
 def return_factor(population: Population, batch: Batch) -> Tensor:
-    """Update the return statistics. Return the factor (P, 1) that keeps returns in the bins.
+    """Update the return statistics, and return the factor (P, 1) that keeps returns in the bins.
 
-    1 / max(std of the discounted return, largest |return| / 5), over training so far.
+    The factor is 1 / max(std of the discounted return, largest |return| / 5) over training so far.
     """
     scale = population.return_scale
     scale.update(batch.rewards, batch.done, population.gamma, population.alive)

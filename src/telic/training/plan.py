@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 OWN = "default"
 """name of the environment's built-in reward"""
 _TAKEN_OVER = ("threads", "evaluations", "eval_episodes", "save_every_s", "tensorboard")
-"""options copied from the request to the job"""
+"""options that are copied from the request to the job"""
 
 
 @verb(JobRequest)
@@ -81,7 +81,7 @@ def plan(request: JobRequest) -> TrainJob:
     if len(phases) > 1:
         raise ConfigError(
             f"The rewards differ in phase_hz: {', '.join(map(str, sorted(phases)))}.",
-            hint="Policies of one run share an observation; train these in separate runs.",
+            hint="All policies of a run have the same observation. Train these in separate runs.",
         )
     for turns in phases:
         env_args.setdefault("phase_hz", turns)
@@ -104,7 +104,7 @@ def plan(request: JobRequest) -> TrainJob:
         raise ConfigError("learner cannot be changed as a setting.", hint="Use --learner.")
     if device != "cpu" and shared.overlap:
         raise ConfigError(
-            "overlap=true is only supported on CPUs: on a GPU, collection and learning alternate.",
+            "overlap=true requires a CPU, because a GPU alternates collection and learning.",
             hint="Omit overlap.",
         )
     return TrainJob.parse(
@@ -131,7 +131,7 @@ def device_of(request: JobRequest) -> str:
     if len(kinds) > 1:
         raise ConfigError(
             f"devices={','.join(request.devices)} mixes CPUs and GPUs.",
-            hint="Members are compared with each other: use CPUs only, or GPUs only.",
+            hint="Use only CPUs or only GPUs, so that members are comparable.",
         )
     return kinds.pop() if kinds else request.device
 
@@ -205,7 +205,7 @@ def read_reward(
 
 
 def _checked(name: str, source: str, weights: dict[str, float], trusted: bool) -> RewardSource:
-    """Check the syntax and the allow-list up front, before the worker does."""
+    """Check the syntax and the allow-list before a worker starts."""
     try:
         ast.parse(source)
     except SyntaxError as error:
@@ -361,7 +361,7 @@ _COMMON_TO: dict[str, tuple[int, dict[str, Any]]] = {
 def choose_learner(env: str, device: str, members: int) -> str:
     """Return the learner that performed best in benchmarks for an environment and device.
 
-    PPO unless docs/explanation/learners.md shows that another learner is faster.
+    The learner is PPO unless docs/explanation/learners.md shows that another one is faster.
     """
     return "reppo" if device != "cpu" and members == 1 and env == "Humanoid-v5" else "ppo"
 
@@ -382,7 +382,7 @@ def for_device(name: str, device: str) -> str:
 
 
 def steps_factor(device: str) -> int:
-    """Return the ratio of training steps to CPU training. Large GPU batches need more samples."""
+    """Return the ratio of training steps to CPU training. Large batches require more samples."""
     return 1 if device == "cpu" else _GPU_STEPS
 
 
@@ -413,14 +413,14 @@ _FALLS = 6.0
 _MOST_STEPS, _LOOK_EVERY = 200, 10
 _UPRIGHT = math.cos(math.radians(45.0))
 _IRRELEVANT = ("variation", "max_episode_steps")
-"""arguments ignored by the calibration, because they do not affect standing"""
+"""arguments that calibration ignores because they do not affect standing"""
 
 
 def calibrate_action_std(env: str, env_args: Mapping[str, Any]) -> float | None:
     """Return the largest action log std under which a robot stays upright, or None if unknown.
 
-    Only legged robots with a floating base, given as model files, are calibrated. Returns None if
-    the robot falls without noise or at every noise level.
+    Only legged robots with a floating base in a model file are calibrated. Returns None if the
+    robot falls without noise or at every noise level.
     """
     if not env.endswith(MODEL_FILES):
         return None
@@ -451,7 +451,7 @@ def _measured(env: str, arguments: str, stamp: int) -> float | None:
 
 
 def _stand(robots: MujocoEnv, robot: Robot, deviation: float) -> bool:
-    """Return True if all robots stay upright under action noise of this standard deviation."""
+    """Return True if all robots stay upright under action noise with this standard deviation."""
     import torch
 
     low, high = robots.action_low, robots.action_high

@@ -44,7 +44,7 @@ _SHAPE = TypeAdapter(Shape)
 
 
 class PolicyFacts(Record, extra="allow"):
-    """Metadata of a policy file. It is never used to import code or open files."""
+    """Metadata of a policy file, which is never used to import code or open files."""
 
     env: str
     env_args: dict[str, Any] = Field(default={})
@@ -82,7 +82,7 @@ class Policy:
 
     @property
     def memory_size(self) -> int:
-        """Size of the reward memory the policy observes, or 0 if it uses none of it."""
+        """Size of the reward memory that the policy observes, or 0 if it observes none."""
         mask, size = self.actor.mask, self.shape.actor_inputs - self.obs_dim
         is_used = size > 0 and (mask is None or bool(mask[0, 0, self.obs_dim :].any()))
         return size if is_used else 0
@@ -175,11 +175,11 @@ def save_policy(
 
 
 def load_policy(path: str | Path, step: int | None = None) -> Policy:
-    """Load a policy from a run folder (its best member), a member's folder, or a .pt file.
+    """Load a policy from a run folder (its best member), a member's folder or a .pt file.
 
     Args:
         path: run folder, member folder or policy file.
-        step: checkpoint step; defaults to the best evaluated checkpoint, else the latest.
+        step: checkpoint step. Defaults to the best evaluated checkpoint, or else the latest.
     """
     file = find_policy(Path(path), step)
     try:
@@ -247,14 +247,14 @@ def record_episode(
     environment: Environment,
     label: str | None = None,
 ) -> Path:
-    """Record one episode, save it with the member's trajectories and return the file.
+    """Record one episode, save it with the member's trajectories, and return the file.
 
     Args:
         folder: folder of the member.
-        step: checkpoint step; defaults to the best.
+        step: checkpoint step. Defaults to the best.
         seed: seed of the episode.
         environment: environment id and arguments.
-        label: label of the episode; defaults to "seed" and the seed.
+        label: label of the episode. Defaults to "seed" and the seed.
     """
     file = find_policy(folder.path, step)
     policy = load_policy(file)
@@ -273,7 +273,7 @@ def record_episode(
 def play_episode(policy: Policy, seed: int, environment: Environment) -> Trajectory:
     """Roll out one episode with deterministic actions.
 
-    The caller names the environment, because policy files are not trusted to name code to import.
+    The caller specifies the environment, because policy files must not name code to import.
     """
     env_id, env_args = environment
     env = make(env_id, num_envs=1, seed=seed, **env_args)
@@ -325,7 +325,7 @@ def spans_of(env_args: Mapping[str, Any]) -> VelocityCommands:
     if env_args.get("commands") is None:
         raise UsageError(
             "This policy was trained without velocity commands.",
-            hint='Train a policy that does: telic run "obey velocity commands" --env unitree-go1.',
+            hint='Train one with commands: telic run "obey velocity commands" --env unitree-go1.',
         )
     return VelocityCommands.parse(env_args["commands"])
 

@@ -1,4 +1,4 @@
-"""State of a population: weights, optimizer, statistics and random generators."""
+"""State of a population: parameters, optimizer, statistics and random generators."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 CLIP = 10.0
 _EPSILON = 1e-8
 _KNOWN_WELL = 1e5
-"""sample count assigned to the statistics of a warm-start policy"""
+"""sample count assigned to the statistics of an initial policy"""
 
 
 class Saved:
-    """Base class of objects whose state is a list of attributes: tensors or other `Saved`."""
+    """Base class for objects whose state is a list of attributes: tensors or other `Saved`."""
 
     _saved: ClassVar[tuple[str, ...]]
 
@@ -60,13 +60,13 @@ class Adam(Saved):
 
 
 class Actor(NamedTuple):
-    """Frozen copy of the policies for acting while the originals are trained."""
+    """Frozen copy of the policies that acts while the originals are trained."""
 
     views: Views
     scaling: Scaling
     actor_inputs: int
     mask: Tensor | None
-    """(P, 1, actor inputs) input mask, zero for hidden reward memory; None if all are visible"""
+    """input mask (P, 1, actor inputs) to hide reward memory, or None if all inputs are visible"""
 
     def copy_(self, other: Actor) -> None:
         """Copy other policies into the existing tensors."""
@@ -89,7 +89,7 @@ class Actor(NamedTuple):
 
 
 class UpdateStats(NamedTuple):
-    """Diagnostics per member, each (P,), or NaN if the learner does not compute them."""
+    """Diagnostics (P,) of each member, or NaN if the learner does not compute them."""
 
     policy_loss: Tensor
     value_loss: Tensor
@@ -98,9 +98,9 @@ class UpdateStats(NamedTuple):
     clip_fraction: Tensor
     grad_norm: Tensor
     steps: Tensor
-    """gradient steps taken on the batch"""
+    """number of gradient steps on the batch"""
     finite: Tensor
-    """False if the gradient was not finite and the member's weights were not updated"""
+    """False if the gradient was not finite, so that the member's weights were not updated"""
 
 
 class LearningResult(NamedTuple):
@@ -108,9 +108,9 @@ class LearningResult(NamedTuple):
 
     stats: UpdateStats
     explained_variance: Tensor
-    """(P,) fraction of the return variance explained by the value function"""
+    """fraction (P,) of the return variance explained by the value function"""
     policy_std: Tensor
-    """(P,) mean action standard deviation"""
+    """mean standard deviation (P,) of actions"""
 
 
 class Learner:
@@ -123,7 +123,7 @@ class Learner:
     def learn(self, batch: Batch, iteration: int) -> LearningResult:
         """Update the population on a batch.
 
-        On a GPU, returns asynchronously. All batches must use the same buffers.
+        On a GPU, this returns before the update is complete. All batches must use the same buffers.
         """
         raise NotImplementedError
 
@@ -215,7 +215,7 @@ class Population(Saved):
     ) -> list[torch.Generator]:
         """Return one generator per member, seeded by its seed, the purpose and the iteration.
 
-        Resuming requires no generator state, and members' random numbers are independent.
+        Resuming requires no generator state, and the random numbers of members are independent.
         """
         seeds = (derive(seed, purpose, iteration) for seed in self.seeds)
         return [torch.Generator(device or self.device).manual_seed(seed) for seed in seeds]
@@ -269,9 +269,9 @@ class Population(Saved):
             self.on_anneal(progress)
 
     def take_over(self, member: int, saved: dict[str, Any], extra: int = 0) -> bool:
-        """Initialize a member from a saved policy. Return False if it is incompatible.
+        """Initialize a member from a saved policy, or return False if it is incompatible.
 
-        Copies weights and statistics. The optimizer is reset, because the reward may differ. The
+        Copies weights and statistics, but resets the optimizer because the reward may differ. The
         input size of the critic may differ if the policy was trained together with other rewards.
         The last `extra` critic inputs are privileged fields.
         """
@@ -384,7 +384,7 @@ class ReturnScale(Saved):
         self.moments = Moments(members, 1, device)
         self.running = torch.zeros(members, num_envs, device=device)
         self.largest = torch.zeros(members, 1, device=device)
-        """(P, 1) largest absolute return so far"""
+        """largest absolute return so far, (P, 1)"""
 
     def update(self, rewards: Tensor, done: Tensor, gamma: Tensor, alive: Tensor) -> Tensor:
         """Update the statistics with rewards (T, P, n) and return scaled and clipped rewards."""

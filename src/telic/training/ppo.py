@@ -30,7 +30,7 @@ from telic.training.rollout import Batch, by_member
 _MAX_WEIGHT = 2.0
 """upper limit of importance weights"""
 _KL_STOP = 1.5
-"""early stopping threshold of the KL divergence, as a multiple of the target"""
+"""threshold of the KL divergence for early stopping, as a multiple of the target"""
 _BETAS = (0.9, 0.999)
 _EPSILON = 1e-5
 _LEARNING_RATES = 1e-5, 1e-2
@@ -41,15 +41,15 @@ class Samples(NamedTuple):
     """Samples of an update. Inputs are normalized with the statistics used in collection."""
 
     inputs: Tensor
-    """(P, B, d)"""
+    """network inputs (P, B, d)"""
     actions: Tensor
-    """(P, B, width) sampled actions before clipping to the action range"""
+    """sampled actions (P, B, width) before clipping to the action range"""
     log_probs: Tensor
-    """(P, B) log densities under the proximal policy"""
+    """log densities (P, B) under the proximal policy"""
     advantages: Tensor
-    """(P, B)"""
+    """advantages (P, B)"""
     returns: Tensor
-    """(P, B) value targets"""
+    """value targets (P, B)"""
 
 
 class Losses(NamedTuple):
@@ -290,8 +290,8 @@ def adam_step(
 ) -> None:
     """Take one Adam step with gradient clipping for the active members. Overwrites `grad`.
 
-    Moments decay only for members in `learning`. A member that stopped early must not change while
-    the others continue.
+    Moments decay only for members in `learning`, because a member that stopped early must not
+    change while the others continue.
 
     g <- g * min(max_norm / |g|, 1);  m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2
     w <- w - rate * sqrt(1 - b2^k) / (1 - b1^k) * m / (sqrt(v) + eps)

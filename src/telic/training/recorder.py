@@ -43,7 +43,7 @@ class Progress(NamedTuple):
     seconds: float
     """training time in seconds, accumulated over resumes"""
     pending: Batch | None
-    """batch collected but not yet learned from, or None"""
+    """batch that was collected but not yet used for learning, or None"""
 
 
 class Recorder:
@@ -191,7 +191,7 @@ class Recorder:
         self.emit(finding.model_copy(update={"member": name}))
 
     def complaints(self, counts: dict[str, int]) -> None:
-        """Report simulation overflows once per kind and member."""
+        """Report overflows of simulation buffers once per kind and member."""
         for kind, count in counts.items():
             for member, health in enumerate(self._setup.health):
                 finding = health.inexact(self.step, kind, count)
@@ -207,7 +207,7 @@ class Recorder:
         if graphed.is_recorded:
             text = "policy, physics and reward run as one CUDA graph"
         else:
-            text = f"step by step; cannot be captured as a CUDA graph: {graphed.obstacle}"
+            text = f"step by step, because no CUDA graph is possible: {graphed.obstacle}"
         self.emit(LogMessage(message=text))
 
     def not_finite(self, setup: Setup, member: int, batch: Batch, what: str) -> None:

@@ -102,7 +102,7 @@ def _predict(net: NetworkParameters, embedding: Tensor) -> Tensor:
 
 
 class _Samples(NamedTuple):
-    """Samples of an update, each (P, B, columns)."""
+    """Samples of an update, each of shape (P, B, columns)."""
 
     inputs: Tensor
     actions: Tensor
@@ -112,7 +112,7 @@ class _Samples(NamedTuple):
     following: Tensor
     """auxiliary targets: next embedding and reward"""
     runs: Tensor
-    """0 at episode ends, where the next embedding is not a target, else 1"""
+    """mask that is 0 at episode ends, where the next embedding is not a target, and 1 otherwise"""
     noise: Tensor
 
 
@@ -211,7 +211,7 @@ class Reppo(PathwiseLearner):
         return samples, explained
 
     def _improve_critic(self, samples: _Samples) -> tuple[Tensor, Tensor]:
-        """Update the critics on value and auxiliary losses. Return losses and gradient norms."""
+        """Update the critics on value and auxiliary losses. Returns losses and gradient norms."""
         population = self.population
         embedding, logits = _judge(self._critic, torch.cat((samples.inputs, samples.actions), -1))
         target = self.bins.smoothed(samples.target.squeeze(-1))
@@ -228,7 +228,7 @@ class Reppo(PathwiseLearner):
         return value.detach(), length
 
     def _improve_actor(self, samples: _Samples) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Update actors and multipliers. Return loss, entropy, KL and share beyond the bound."""
+        """Update actors and multipliers. Returns loss, entropy, KL and share beyond the bound."""
         population, multipliers = self.population, self._multipliers.layers
         views = self._networks.views_of(self.actor.layers)
         outputs = self._networks.act(views, population.part(samples.inputs))
@@ -250,7 +250,7 @@ class Reppo(PathwiseLearner):
 
 
 def _divergence(old: Tensor, new: Tensor) -> Tensor:
-    """Return KL(old, new) (P, n) of the Gaussians. The KL is invariant under tanh."""
+    """Return KL(old, new) (P, n) of the Gaussians, which is invariant under tanh."""
     (mean, log_std), (new_mean, new_log_std) = Squashed.parts(old), Squashed.parts(new)
     ratio = (2.0 * (log_std - new_log_std)).exp()
     distance = ((mean - new_mean) * torch.exp(-new_log_std)).square()

@@ -1,8 +1,8 @@
-"""Training results: records, health findings, and the handling of worker reports.
+"""Training results: records, diagnostic findings, and validation of worker reports.
 
 The worker runs untrusted code, so it can write only to the folders in `MemberFolder.filled`.
-Everything else is sent as a message, validated against its schema and the job, and written by the
-host.
+Everything else is sent as a message, validated against its schema and the job, and written by
+the host.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Finding(Event):
 
 
 class Health:
-    """Monitor for the metrics of one member that reports each kind of finding once."""
+    """Monitor of a member's metrics that reports each kind of finding once."""
 
     def __init__(self, term_names: list[str], target_kl: float) -> None:
         self.term_names = term_names
@@ -116,7 +116,7 @@ class Health:
         for name, size in sizes.items():
             if size == 0.0:
                 text = f'The term "{name}" was exactly zero for {_WINDOW} updates, so it has '
-                text += "no effect. Fine for an unused penalty; otherwise check its condition or "
+                text += "no effect. Unless it is an unused penalty, check its condition or "
                 self._report(f"dead_term:{name}", step, f"{text}its scale.", share=0.0)
             elif size > _DOMINANT * total:
                 text = f'The term "{name}" is {size / total:.0%} of the reward and dominates the '
@@ -139,7 +139,7 @@ class Health:
     def inexact(self, step: int, kind: str, count: int) -> Finding | None:
         """Report a contact buffer overflow, or return None if it was reported before."""
         text = f"The GPU's contact buffer ({kind}) overflowed in {count} simulation steps, "
-        text += "so some were dropped. Harmless if rare; otherwise use --device cpu."
+        text += "so some were dropped. This is harmless if rare. Otherwise, use --device cpu."
         name = f"simulation_overflow:{kind.lower()}"
         return self._report(name, step, text, count=float(count))
 
@@ -161,13 +161,13 @@ class Health:
 
 
 _MOST_VALUES = 2_000_000
-"""maximum number of values per message; evaluating 1,000 members needs about 40,000"""
+"""maximum number of values per message (evaluating 1,000 members requires about 40,000)"""
 _MOST_EVENTS = 200_000
-"""maximum number of logged events per training; long ones log some hundreds"""
+"""maximum number of logged events per training (long ones log some hundreds)"""
 
 
 class EvaluationRecord(Record):
-    """Evaluation of one member on episodes not used for training."""
+    """Evaluation of one member on episodes that are not used for training."""
 
     global_step: int
     episodes: int
@@ -200,7 +200,7 @@ class EvalDone(Event):
     seconds: float = 0.0
     """duration of the evaluation in seconds"""
     members: dict[str, EvaluationRecord]
-    """evaluations of active members by name, without individual returns"""
+    """evaluations of active members by name, without the returns of single episodes"""
 
 
 class MemberSummary(Record):
@@ -294,7 +294,7 @@ def member_folders(job: TrainJob, run: RunFolder) -> list[MemberFolder]:
 
 
 class RunKeeper:
-    """Host side of training, which validates worker messages and writes the run's files."""
+    """Host side of training: validates worker messages and writes the files of the run."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from telic.training.population import Actor
 
 
 class Group(NamedTuple):
-    """Reward with the adjacent members that train on it."""
+    """Reward with the adjacent members that it trains."""
 
     reward: Reward
     first: int
@@ -31,16 +31,16 @@ class Group(NamedTuple):
 
 
 class Score(NamedTuple):
-    """Rewards of one step, per member and environment."""
+    """Rewards of one step, by member and environment."""
 
     total: Tensor
-    """(P, n)"""
+    """total reward (P, n)"""
     terms: Tensor
-    """(P, n, k), zero where a member's reward has fewer than k terms"""
+    """reward terms (P, n, k), which are zero where a member's reward has fewer than k terms"""
 
 
 class Scoring:
-    """Computes each reward on its members' environments and holds the rewards' memory."""
+    """Compute each reward on its members' environments, and keep the memory of the rewards."""
 
     def __init__(
         self, env: VecEnv, groups: Sequence[Group], critic_sees: Sequence[str] = ()
@@ -72,7 +72,7 @@ class Scoring:
     def inputs(self, obs: Tensor, info: Info | None, out: Tensor) -> Tensor:
         """Write observations, reward memory and privileged fields to `out` (P, n, inputs).
 
-        `info` is the transition's info for next inputs, or None for the current state.
+        `info` is the info of the transition for next inputs, or None for the current state.
         """
         flat = out.view(-1, out.shape[-1])
         if not (self.memory_size or self.extra_size):
@@ -190,38 +190,38 @@ class Batch(NamedTuple):
     """Rollout of T steps for P members with n environments each."""
 
     inputs: Tensor
-    """(T, P, n, d) network inputs before normalization"""
+    """network inputs (T, P, n, d) before normalization"""
     next_inputs: Tensor
-    """(T, P, n, d) inputs after each step, before any reset"""
+    """inputs (T, P, n, d) after each step, before any reset"""
     actions: Tensor
-    """(T, P, n, width) sampled actions before clipping"""
+    """sampled actions (T, P, n, width) before clipping"""
     log_probs: Tensor
-    """(T, P, n)"""
+    """log probabilities of the actions (T, P, n)"""
     rewards: Tensor
-    """(T, P, n)"""
+    """rewards (T, P, n)"""
     terms: Tensor
-    """(T, P, n, k) reward terms, in the order of each member's term names"""
+    """reward terms (T, P, n, k), in the order of each member's term names"""
     terminated: Tensor
-    """(T, P, n) bool"""
+    """whether the episode terminated, (T, P, n) bool"""
     done: Tensor
-    """(T, P, n) bool: terminated or truncated"""
+    """whether the episode terminated or was truncated, (T, P, n) bool"""
     actor: Actor
-    """behavior policies"""
+    """policies that collected the batch"""
 
 
 class RolloutInputs(NamedTuple):
     """Inputs of a rollout: output buffers, action noise and a mask of active members."""
 
     batch: Batch
-    """buffers to fill; contains the behavior policies"""
+    """buffers to fill, with the policies that act"""
     noise: Tensor
-    """(T, P, n, outputs)"""
+    """action noise (T, P, n, outputs)"""
     alive: Tensor | None
-    """(P, 1, 1) bool, mask of active members, or None for all"""
+    """mask (P, 1, 1) of active members, or None for all"""
 
 
 class Collector:
-    """Collects rollouts with frozen policies and keeps the state between batches."""
+    """Collect rollouts with frozen policies, and keep the state between batches."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class Collector:
     def collect(self, actor: Actor, noise: Tensor, alive: Tensor) -> Batch:
         """Collect a rollout of `horizon` steps. Inactive members take zero actions.
 
-        On a GPU, returns asynchronously and reuses the same buffers in every call.
+        On a GPU, this returns before completion and reuses the same buffers in every call.
         """
         if self.env.device.type == "cpu":
             quiet = None if bool(alive.all()) else alive.view(-1, 1, 1)
@@ -363,9 +363,9 @@ class Collector:
 
 
 class ActionMap:
-    """Maps sampled actions (P, n, width) to environment actions.
+    """Map sampled actions (P, n, width) to environment actions.
 
-    Continuous actions are clipped to [-1, 1] and scaled to the range. Discrete ones are indices.
+    Continuous actions are clipped to [-1, 1] and scaled to the range. Discrete actions are indices.
     """
 
     def __init__(self, env: VecEnv) -> None:
@@ -397,7 +397,7 @@ class Episode(NamedTuple):
 
 
 class EpisodeTracker:
-    """Accumulates episode returns across batches and keeps each member's latest episodes."""
+    """Accumulate episode returns across batches, and keep the latest episodes of each member."""
 
     def __init__(self, members: int, num_envs: int, terms: int, device: torch.device | str) -> None:
         # columns: return, length, then each term
@@ -441,6 +441,6 @@ class EpisodeTracker:
 
 
 def _at(sums: Tensor, index: Tensor) -> Tensor:
-    """Return `sums` at a time index per environment, zero where the index is -1."""
+    """Return `sums` at a time index per environment, or zero where the index is -1."""
     picked = sums.gather(0, index.clamp_min(0).unsqueeze(-1).expand(*index.shape, sums.shape[-1]))
     return torch.where((index >= 0).unsqueeze(-1), picked, 0.0)

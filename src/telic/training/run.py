@@ -1,7 +1,7 @@
 """Run training jobs in confined worker processes.
 
 Members that share a process (`job.processes`) form a group that one worker trains. A worker can
-write only to the folders created here; this process writes the request and the results.
+write only to the folders created here, and this process writes the request and the results.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from telic.training.results import RunKeeper, RunSummary, member_folders
 
 _ENTRY = "telic.training._worker"
 _OF_A_GROUP = (UsageError, Refused, SimulatorError, WorkerDied, TrainingFailed)
-"""errors caused by a reward or its process; the other groups keep training"""
+"""errors caused by a reward or its process, after which the other groups continue"""
 _MEMORY_SHARE = 0.75
 _ARENA_BYTES = 64 << 20
-"""upper bound on the MuJoCo arena of common robots; most of it stays untouched"""
+"""upper bound on the MuJoCo arena of common robots, most of which remains untouched"""
 
 
 class Run(NamedTuple):
@@ -99,16 +99,16 @@ def execute(
     """Run a job, or resume it if an identical job was interrupted.
 
     Args:
-        job: the job to run.
+        job: training job to run.
         runs_dir: parent directory of run folders.
-        name: name of the run folder; defaults to a timestamp and a random suffix.
-        fresh: start from scratch instead of resuming.
-        confined: train in confined worker processes instead of this process.
-        on_event: callback for every event.
-        should_stop: polled between updates; training stops when it returns True.
-        should_wait: polled; a confined worker is suspended while it returns True.
+        name: name of the run folder. Defaults to a timestamp and a random suffix.
+        fresh: whether to start from scratch instead of resuming.
+        confined: whether to train in confined workers instead of this process.
+        on_event: function called with every event.
+        should_stop: function called between updates, which stops training by returning True.
+        should_wait: function that suspends a confined worker while it returns True.
         command: command line to record in the manifest.
-        videos: videos to render afterwards, recorded in the status until they are done.
+        videos: videos to render afterward, recorded in the status until they are done.
     """
     trusted = [reward.code for reward in job.rewards if reward.trusted]
     require_permitted(*named_code(job.env, job.env_args), *trusted)
@@ -137,7 +137,7 @@ def _train_groups(
 ) -> RunSummary:
     """Train groups sequentially per device, and devices in parallel.
 
-    If a group fails, the others keep training. The first error is raised at the end.
+    If a group fails, the others continue training, and the first error is raised at the end.
     """
     devices = len(job.devices) if job.devices and order.confined else 1
     joint = JointProgress([len(group.job.members) for group in groups], devices)
@@ -148,7 +148,7 @@ def _train_groups(
             on_event(event)
 
     def train(number: int) -> RunSummary | TelicError:
-        """Train a group unless it is complete, and return its summary, or the error."""
+        """Train a group unless it is complete, and return its summary or the error."""
         group = groups[number]
         if group.result.exists():
             summary = read_record(group.result, RunSummary)
@@ -205,7 +205,7 @@ def _train_groups(
 
 
 class JointProgress:
-    """Aggregates the progress of groups into the progress of their run."""
+    """Combine the progress of groups into the progress of their run."""
 
     def __init__(self, members: Sequence[int], devices: int) -> None:
         """Initialize from the size of each group. Group i trains on device i modulo `devices`."""
@@ -296,7 +296,7 @@ def prepare_folders(group: MemberGroup, run: RunFolder) -> list[Path]:
 
 
 class LocalChannel(HostChannel):
-    """In-process replacement for the worker's channel to the host."""
+    """Channel to the host for training in the same process."""
 
     def __init__(
         self, receive: Callable[[dict[str, Any]], None], should_stop: Callable[[], bool]

@@ -64,7 +64,7 @@ class Environments(NamedTuple):
     """Environments of a run."""
 
     probe: VecEnv
-    """environments for probing rewards; with external simulators, the evaluation environments"""
+    """environments for probing rewards, or the evaluation environments of an external simulator"""
     training: VecEnv
     evaluation: VecEnv
 
@@ -93,12 +93,12 @@ def make_environments(job: TrainJob) -> Environments:
 
 
 def build_setup(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
-    """Build the training components for loaded and probed rewards.
+    """Build the training components for rewards that have been loaded and probed.
 
     Args:
         job: training job.
         rewards: instances of the job's rewards.
-        env: training environments of all members.
+        env: environments that train all members.
     """
     settings, scoring = job.settings, make_scoring(job, env, rewards)
     discrete = env.num_actions is not None
@@ -146,9 +146,9 @@ def assemble(
 
 
 def _mirrors(job: TrainJob, rewards: list[Reward], scoring: Scoring) -> list[Mirror]:
-    """Find the mirror symmetry of every member's samples. Raises BadEnvironment if none exists.
+    """Find the mirror symmetry of every member's samples. Raises BadEnvironment if there is none.
 
-    Inputs of a population are observation, memory padded to the largest reward's, extra fields.
+    The inputs of a population are the observation, padded reward memory, and extra fields.
     """
     plain = {name: value for name, value in job.env_args.items() if not name.startswith("terrain")}
     plain |= {"variation": "none"} if "variation" in plain else {}
@@ -187,7 +187,7 @@ def make_scoring(job: TrainJob, env: VecEnv, rewards: list[Reward]) -> Scoring:
 
 
 def load_rewards(job: TrainJob) -> list[Reward]:
-    """Load the job's rewards, which runs their code. Call only in the confined worker."""
+    """Load the job's rewards, which runs their code. Only the confined worker may call this."""
     return [
         load_reward(
             reward.source,
@@ -200,7 +200,7 @@ def load_rewards(job: TrainJob) -> list[Reward]:
 
 
 def warm_start(setup: Setup) -> list[str]:
-    """Initialize members from saved policies and return the names of incompatible ones.
+    """Initialize members from saved policies, and return the names of incompatible ones.
 
     A policy is compatible if it has the same network sizes and observations.
     """

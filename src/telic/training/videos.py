@@ -26,7 +26,7 @@ _LABELS = ("median", "p10", "p90")
 
 
 def owed(run: RunFolder) -> str | None:
-    """Return which requested videos of a completed run are pending, or None."""
+    """Return the requested videos of a completed run that are pending, or None."""
     return read_fields(run.status, videos=str | None)["videos"] if run.status.exists() else None
 
 
@@ -64,13 +64,13 @@ def render_run(
     on_event: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Path]:
-    """Render missing videos of recorded episodes and return all requested videos.
+    """Render missing videos of recorded episodes, and return all requested videos.
 
     Args:
         path: run folder.
-        which: evaluations to render: "best" or "last" of every member, or "all".
-        on_event: callback for finished videos and error messages.
-        should_stop: polled; remaining videos are skipped when it returns True.
+        which: evaluations to render, which are "best" or "last" of every member, or "all".
+        on_event: function called with finished videos and error messages.
+        should_stop: function that skips the remaining videos by returning True.
     """
     from telic.rendering import RenderJob, render
 
@@ -108,7 +108,7 @@ def play_run(
     out: Path | None = None,
     trajectory: Path | None = None,
 ) -> dict[str, Any]:
-    """Render a recorded episode, a new episode from a seed, or the specified trajectory."""
+    """Render a recorded episode, a new episode from a seed, or the given trajectory."""
     from telic.rendering import render_one
 
     folder = choose_member(run, member)

@@ -58,13 +58,13 @@ _CURVE_POINTS = 300
 _VIDEO = "replay.mp4"
 """file name expected by model hubs"""
 _EXPORTED = {
-    "policy.onnx": 'ONNX, opset 18: input "obs", output "action", any batch size',
+    "policy.onnx": 'ONNX (opset 18) with input "obs", output "action" and any batch size',
     "policy.npz": "plain NumPy arrays",
 }
 _COPIED = {
     "policy.pt": "policy in telic's own format",
-    "run_policy.py": "runs the policy with onnxruntime, or with NumPy only",
-    "reward_fn.py": "the reward it was trained on",
+    "run_policy.py": "runs the policy with onnxruntime or only NumPy",
+    "reward_fn.py": "the reward used in training",
     "reward_spec.json": "the reward's terms, weights and formula",
     "memory.json": "one update of the reward memory that the policy observes",
 }
@@ -76,11 +76,11 @@ class Contents(NamedTuple):
     files: dict[str, str]
     """descriptions by file name"""
     deviations: dict[str, float]
-    """largest deviation from the torch policy by exported file"""
+    """largest deviation from the torch policy, by exported file"""
     curve: str | None
     video: str | None
     robot: doc.Section | None = None
-    """deployment, its verification and the license of the robot model"""
+    """section on deployment, its verification and the license of the robot model"""
 
 
 class PolicyProof(NamedTuple):
@@ -93,9 +93,9 @@ class PolicyProof(NamedTuple):
     """verified outcome of the session"""
     reasons: tuple[str, ...]
     sections: tuple[doc.Section, ...]
-    """sections at the top of the card"""
+    """sections for the top of the card"""
     files: dict[Path, tuple[str, str]]
-    """files to copy, with the name in the bundle and a description"""
+    """files to copy, each with its name in the bundle and a description"""
     video: Path | None
     """video of a judged episode"""
     other_physics: bool = False
@@ -114,7 +114,7 @@ def export_run(
     """Export the bundle of one policy and return a summary.
 
     Policies of position-controlled robots also get a deployment folder. Member and step default to
-    the best.
+    those with the best evaluation.
 
     Args:
         run: run folder of the policy.
@@ -196,7 +196,7 @@ def export_run(
 
 
 def check_bundle(path: Path) -> tuple[dict[str, Any], str | None, str | None]:
-    """Verify a bundle. Return its files, the signer's public key and the first fault found."""
+    """Verify a bundle, and return its files, the signer's public key and the first problem."""
     listed = read_fields(path / _LIST, files=dict[str, Any])
     signature = str(listed.pop("signature", ""))
     signer = signer_of(json.dumps(listed, sort_keys=True).encode(), signature)
@@ -215,21 +215,21 @@ def _is_folder(path: Path) -> bool:
 
 
 class ExportEvidence(NamedTuple):
-    """Training records of one policy. Missing records are empty."""
+    """Training records of one policy, where missing records are empty."""
 
     member: str
     step: int
     policy: Policy
     config: Json
-    """configuration of the member: env, env_args, steps, seed, reward, weights, settings"""
+    """configuration of the member, with env, env_args, steps, seed, reward, weights and settings"""
     manifest: Json
     reward: Json
-    """latex, description, terms"""
+    """latex, description and terms of the reward"""
     summary: Json
     curve: dict[str, Column]
     evaluations: list[Json]
     siblings: dict[str, Json]
-    """best evaluations of the run's other members by name"""
+    """best evaluations of the run's other members, by name"""
 
     @property
     def evaluation(self) -> Json | None:
@@ -277,7 +277,7 @@ class _Bundle:
     """Builder of a bundle folder that tracks the files it creates.
 
     Files are written to a temporary folder and moved to the output folder when complete. If the
-    process is killed, the output is unchanged, and the command can be repeated.
+    process is killed, the output is unchanged and the command can be repeated.
     """
 
     def __init__(self, path: Path, building: Path) -> None:
@@ -388,7 +388,7 @@ def learning_curve(
 
 
 def card(evidence: ExportEvidence, contents: Contents, proof: PolicyProof | None = None) -> str:
-    """Render the model card, which starts with request and verdict if there is a proof."""
+    """Render the model card, which starts with the request and the verdict if there is a proof."""
     policy, reward = evidence.policy, evidence.reward
     sums = (evidence.evaluation or {}).get("reward_terms") or {}
     terms = {term["name"]: term for term in reward.get("terms", [])}

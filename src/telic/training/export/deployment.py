@@ -3,7 +3,7 @@
     deploy/policy.onnx deploy.json run.py scene.xml assets/ starts.npz LICENCE.txt README.md
 
 `deploy.json` contains a `Deployment`: joints, actuators, observation, commands and phase variable,
-with the unit of every field. The scene is the model simulated in training, including its meshes.
+with the unit of every field. The scene is the model used in training, including its meshes.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ Reals = tuple[float, ...]
 class Drives(Record):
     """Parameters of the actuated joints in the order of the policy's action."""
 
-    names: tuple[str, ...] = Field(description="joint names, also of the actuators in scene.xml")
-    units: tuple[str, ...] = Field(description='"rad" for a hinge, "m" for a slide')
-    rest: Reals = Field(description="default pose, rad or m; zero of joint positions")
-    stiffness: Reals = Field(description="proportional gain, N m/rad or N/m")
-    damping: Reals = Field(description="derivative gain, N m s/rad or N s/m")
+    names: tuple[str, ...] = Field(description="names of joints and actuators in scene.xml")
+    units: tuple[str, ...] = Field(description='"rad" for hinges and "m" for slides')
+    rest: Reals = Field(description="default pose in rad or m, the zero of joint positions")
+    stiffness: Reals = Field(description="proportional gain in N m/rad or N/m")
+    damping: Reals = Field(description="derivative gain in N m s/rad or N s/m")
     effort: tuple[float | None, ...] = Field(
-        description="maximum torque or force, N m or N; null if unlimited"
+        description="maximum torque or force in N m or N, or null if unlimited"
     )
-    armature: Reals = Field(description="reflected rotor inertia (armature), kg m^2 or kg")
+    armature: Reals = Field(description="reflected rotor inertia (armature) in kg m^2 or kg")
     action_low: Reals = Field(
         description=("lower bound of the action, a position target in rad or m")
     )
     action_high: Reals = Field(
         description=("upper bound of the action, a position target in rad or m")
     )
-    action_middle: Reals = Field(description="midpoint of the action range, rad or m")
-    action_half: Reals = Field(description="half the width of the action range, rad or m")
-    target_low: Reals = Field(description="lowest position target the actuator accepts, rad or m")
-    target_high: Reals = Field(description="highest position target the actuator accepts, rad or m")
+    action_middle: Reals = Field(description="midpoint of the action range in rad or m")
+    action_half: Reals = Field(description="half the width of the action range in rad or m")
+    target_low: Reals = Field(description="lowest accepted position target in rad or m")
+    target_high: Reals = Field(description="highest accepted position target in rad or m")
     qpos: tuple[int, ...] = Field(description="index of each joint in qpos of scene.xml")
     qvel: tuple[int, ...] = Field(description="index of each joint in qvel of scene.xml")
 
@@ -82,8 +82,8 @@ class ObservedBlock(Record):
     columns: tuple[str, ...] = Field(description="name of each column")
     first: int = Field(description="index of the first column")
     unit: str = Field(description="unit of each column")
-    scale: float = Field(default=1.0, description="scale factor; policy.onnx normalizes its input")
-    how: str = Field(description="how to compute the block from sensor values")
+    scale: float = Field(default=1.0, description="scale factor applied before policy.onnx")
+    how: str = Field(description="computation of the block from sensor values")
 
 
 class Deployment(Record):
@@ -92,9 +92,9 @@ class Deployment(Record):
     schema_version: int = Field(default=1, description="version of this file format")
     robot: str = Field(description="name of the robot")
     base: str = Field(description="body that carries the gyroscope and defines the sensor frame")
-    control_step_s: float = Field(gt=0, description="control period, s")
-    control_hz: float = Field(description="control rate, Hz")
-    physics_step_s: float = Field(gt=0, description="simulation time step, s")
+    control_step_s: float = Field(gt=0, description="control period in s")
+    control_hz: float = Field(description="control rate in Hz")
+    physics_step_s: float = Field(gt=0, description="simulation time step in s")
     physics_steps: int = Field(gt=0, description="simulation steps per action")
     joints: Drives = Field(description="observation blocks with one column per actuated joint")
     observation: tuple[ObservedBlock, ...] = Field(
@@ -103,25 +103,25 @@ class Deployment(Record):
     columns: int = Field(gt=0, description="number of columns of a single observation")
     history: int = Field(
         gt=0,
-        description="number of stacked observations, newest first; padded with zeros at the start",
+        description="number of stacked observations, newest first and initially padded with zeros",
     )
     commands: dict[str, Span] | None = Field(
-        description="command range: forward and left velocity, m/s, and left yaw rate, rad/s; "
-        "null if the policy takes no command"
+        description="range of forward and left velocity in m/s and left yaw rate in rad/s, "
+        "or null if the policy takes no command"
     )
     command_default: tuple[float, float, float] = Field(
-        description="default command: forward and lateral velocity, m/s, and yaw rate, rad/s"
+        description="default command, i.e. forward and left velocity in m/s and yaw rate in rad/s"
     )
     phase_hz: float | None = Field(
-        description="frequency of the phase variable, Hz; its sine and cosine are the last two "
-        "columns of the observation; null if there is none"
+        description="frequency in Hz of the phase variable, whose sine and cosine are the last two "
+        "columns of the observation, or null if there is none"
     )
     episode_steps: int = Field(gt=0, description="episode length in training, in actions")
-    variation: str = Field(description="domain randomization in training: none, light or full")
+    variation: str = Field(description="domain randomization in training (none, light or full)")
     policy_inputs: dict[str, int] = Field(description="inputs of policy.onnx and their sizes")
     policy_output: str = Field(
         default="action",
-        description="output of policy.onnx: position targets between action_low and action_high",
+        description="position targets between action_low and action_high",
     )
     simulator: str = Field(description="MuJoCo version used in training")
 
@@ -136,7 +136,7 @@ class Deployment(Record):
 
 
 class Agreement(Record):
-    """Sim-to-sim comparison of scores in telic and in plain MuJoCo from the same initial states."""
+    """Scores in telic and in plain MuJoCo from the same initial states (sim-to-sim comparison)."""
 
     episodes: int
     here: float | None = Field(description="mean score in telic's simulation")
@@ -147,12 +147,12 @@ class Agreement(Record):
     )
     one_step: float | None = Field(
         default=None,
-        description="largest position error, m or rad, after telic repeats one control step from a "
+        description="largest position error in m or rad if telic repeats one control step from a "
         "state of run.py",
     )
-    unjudged: int = Field(default=0, description="episodes without a score, in both simulations")
+    unjudged: int = Field(default=0, description="number of episodes without scores")
     deviation: float = Field(
-        description="largest difference of the first observations from one initial state"
+        description="largest difference of the first observations in one initial state"
     )
 
     @property
@@ -271,7 +271,7 @@ def row_of(values: Any) -> Reals:
 
 
 def read_deployment(text: str) -> Deployment:
-    """Parse the content of deploy.json. Raises BadFile with the name of an invalid field."""
+    """Parse the content of deploy.json. Raises BadFile that names an invalid field."""
     try:
         return Deployment.model_validate_json(text)
     except ValidationError as error:
@@ -287,7 +287,7 @@ _RUNNER = Path(__file__).with_name("run_robot.py")
 _STARTS = 4
 _UNLIMITED = 1000
 RobotCheck = Callable[[Path], Agreement]
-"""runs a deployment bundle in another simulator and compares the scores"""
+"""function that runs a deployment bundle in another simulator and compares the scores"""
 
 
 class RobotBundle(NamedTuple):
@@ -295,7 +295,7 @@ class RobotBundle(NamedTuple):
 
     about: Deployment | None
     reason: str | None
-    """reason there is nothing to deploy"""
+    """reason why there is nothing to deploy"""
     agreement: Agreement | None
     origin: list[str]
     """source and license of the robot model"""
@@ -382,10 +382,10 @@ def deploy(
     """Create the deployment bundle of a policy, or None if the robot is not position-controlled.
 
     Args:
-        policy: policy to deploy.
-        environment: training environment.
+        policy: trained policy.
+        environment: environment used in training.
         keep: callback that stores a file under a name.
-        check: verification to run before files are stored.
+        check: verification that runs before files are stored.
     """
     model_file = driven_model(environment[0])
     if model_file is None:

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 Act = Callable[..., Any]
-"""policy function: (obs, memory or None) -> action"""
+"""policy function, (obs, memory or None) -> action"""
 TOLERANCE = 1e-5
-"""largest deviation from the torch policy, in units of half the action range"""
+"""largest allowed deviation from the torch policy, in units of half the action range"""
 _SIGMAS = 6.0
 _TINY = float(np.finfo(np.float32).tiny)
 _OPSET = 18
 _IR_VERSION = 8
-"""oldest IR version for opset 18, supported by the most runtimes"""
+"""oldest IR version for opset 18, which most runtimes support"""
 _OPERATORS = {"tanh": "Tanh", "relu": "Relu", "elu": "Elu"}
 
 
@@ -38,7 +38,7 @@ def export_policy(policy: Policy, path: Path) -> Path:
 
 
 def export_checked(policy: Policy, path: Path, about: Mapping[str, Any] | None = None) -> float:
-    """Export a policy with additional metadata and return the largest deviation of its actions.
+    """Export a policy with additional metadata, and return the largest deviation of its actions.
 
     Raises TelicError and writes no file if an action deviates by more than 1e-5.
     """
@@ -110,7 +110,7 @@ class Range(NamedTuple):
 
 
 class PolicyArrays(NamedTuple):
-    """Normalization, layers and action range of one policy, float32.
+    """Normalization, layers and action range of a policy in float32.
 
     x = clip((inputs - shift) * scale, -CLIP, CLIP), followed by the operations and the action range
     or, for discrete actions, the argmax.
@@ -154,7 +154,7 @@ class OnnxGraph:
     """Builder for an ONNX model. Methods that add operations return the name of the result."""
 
     def __init__(self, what: str) -> None:
-        """Create an empty graph. `what` describes its use in the error if onnx is missing."""
+        """Create an empty graph. `what` names its use in the error if onnx is missing."""
         try:
             import onnx
         except ImportError:
@@ -230,7 +230,7 @@ class OnnxGraph:
 
 
 def _write_onnx(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
-    """Write ONNX with inputs "obs" (and "memory"), output "action" and metadata as text or JSON."""
+    """Write ONNX with inputs "obs" (and "memory"), output "action", and metadata as text."""
     graph, inputs, x = OnnxGraph("Exporting a policy to ONNX"), {"obs": policy.obs_dim}, "obs"
     if policy.memory_size:
         inputs["memory"] = policy.memory_size

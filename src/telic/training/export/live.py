@@ -1,8 +1,8 @@
-"""Export of policies that run with MuJoCo in a browser, without Python.
+"""Export policies that run with MuJoCo in a browser, without Python.
 
-A `LivePolicy` configures a controller: computation of the observation, time steps, initial states
-and commands. It comes with the scene and its meshes, the policy as ONNX, the parameters of the
-compiled model, and a short trajectory to verify another simulation against.
+A `LivePolicy` configures a controller: the observation, time steps, initial states and commands.
+It comes with the scene and its meshes, the policy as ONNX, the parameters of the compiled model,
+and a short trajectory for verifying another simulation.
 
 The observation is described by the columns of MuJoCo fields that the task declares (`Task.seen`).
 """
@@ -72,7 +72,7 @@ _STARTS = 6
 class LiveTrace(Record):
     """Short reference trajectory simulated by telic."""
 
-    command: Reals = Field(description="forward, left and yaw velocity; empty without commands")
+    command: Reals = Field(description="forward, left and yaw velocity, or empty without commands")
     actions: tuple[Reals, ...] = Field(description="action at each control step")
     qpos: tuple[Reals, ...] = Field(description="joint positions (qpos) after each control step")
 
@@ -90,25 +90,25 @@ class LivePolicy(Record):
     env: str
     simulator: str = Field(description="MuJoCo version used in training")
     files: tuple[str, ...] = Field(description="scene.xml, its assets, and policy.onnx")
-    control_step_s: float = Field(description="control period, s")
+    control_step_s: float = Field(description="control period in s")
     physics_steps: int = Field(description="simulation steps per action")
     obs_names: tuple[str, ...]
     action_names: tuple[str, ...]
     action_low: Reals
     action_high: Reals
     blocks: tuple[SeenBlock, ...] | None = Field(
-        description="computation of the observation; None if `deployment` describes it"
+        description="observation blocks, or None if `deployment` describes the observation"
     )
-    deployment: Deployment | None = Field(description="set for a position-controlled robot")
-    contact_forces: bool = Field(description="call mj_rnePostConstraint after every action")
-    phase_hz: float | None = Field(description="frequency of the phase (last two columns), Hz")
+    deployment: Deployment | None = Field(description="description of a position-controlled robot")
+    contact_forces: bool = Field(description="whether mj_rnePostConstraint runs after actions")
+    phase_hz: float | None = Field(description="frequency in Hz of the phase (last two columns)")
     numbers: dict[str, Reals] = Field(description="flattened fields of the compiled mjModel")
     starts: tuple[LiveStart, ...]
     trace: LiveTrace = Field(description="reference trajectory from the first initial state")
     grounds: tuple[TerrainKind, ...] = Field(description="available terrains")
-    torso: int = Field(description="body that the camera follows and that pushes act on")
+    torso: int = Field(description="body that is pushed and followed by the camera")
     mass_kg: float
-    standing_m: float = Field(description="initial torso height, m")
+    standing_m: float = Field(description="initial torso height in m")
 
 
 class LiveFolder(NamedTuple):
@@ -121,12 +121,12 @@ class LiveFolder(NamedTuple):
 def live_policy(
     policy: Policy, environment: Environment, ground: TerrainKind = "flat"
 ) -> LiveFolder:
-    """Export everything needed to run a policy in a browser.
+    """Export the files for running a policy in a browser.
 
     Args:
         policy: policy to export.
-        environment: training environment.
-        ground: terrain; only position-controlled robots support other terrain than flat.
+        environment: environment used in training.
+        ground: terrain, which must be flat unless the robot is position-controlled.
 
     Raises:
         UsageError: if the policy requires something unavailable in a browser.
@@ -275,9 +275,9 @@ def travelling_scene(
     """Return the scene file of a model and its assets by relative path.
 
     Args:
-        source: model file.
-        flat: compiled model on flat ground, which the written scene is compared with.
-        ground: terrain to add on top of the floor.
+        source: file of the model.
+        flat: compiled model on flat ground, for comparison with the written scene.
+        ground: terrain to place on the floor.
 
     Raises:
         UsageError: if the model cannot be reproduced from the file alone.
@@ -340,7 +340,7 @@ def _unfelt(root: ElementTree.Element, model: mujoco.MjModel) -> list[ElementTre
 
 
 def _tetrahedron() -> bytes:
-    """Return a tetrahedron with 0.1 m edges along the axes, as binary STL."""
+    """Return a tetrahedron with edges of 0.1 m along the axes, as binary STL."""
     corners = 0.1 * np.array([(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)], dtype="<f4")
     faces = ((0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3))
     rows = [bytes(12) + corners[list(face)].tobytes() + bytes(2) for face in faces]

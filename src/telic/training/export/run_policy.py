@@ -4,9 +4,9 @@
 
     from run_policy import load
     policy = load()                      # policy.onnx or policy.npz next to this file
-    action = policy(obs)                 # one observation (D,), or many (N, D)
+    action = policy(obs)                 # one observation (D,) or several (N, D)
 
-Requires numpy; uses onnxruntime if installed. Running episodes requires gymnasium[mujoco].
+Requires numpy, and uses onnxruntime if installed. Running episodes requires gymnasium[mujoco].
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 Array = np.ndarray[Any, np.dtype[Any]]
 
 LEAST = {True: 1e-5, False: 1e-6}
-"""epsilon added to the variance (of centered rows) or the mean square"""
+"""value added to the variance (of centered rows) or the mean square to avoid division by zero"""
 
 
 def _standardised(x: Array, centred: bool) -> Array:
@@ -217,7 +217,7 @@ class Memory:
         return np.concatenate(parts, -1)
 
     def follow(self, given: dict[str, Any]) -> None:
-        """Update the memory with one step: obs, action, next_obs and infos, one row each."""
+        """Update the memory with one step of obs, action, next_obs and infos, one row each."""
         values: dict[str, Any] = {
             name: np.array(x) for name, x in self._program["constants"].items()
         }
@@ -267,7 +267,7 @@ def play_in_gym(episodes: int = 3) -> list[float]:
     shown: Memory | None = None
     if about["memory_size"]:
         if not (HERE / "memory.json").exists():
-            sys.exit(f"This policy sees {about['memory_size']} numbers of its reward's memory.")
+            sys.exit(f"This policy observes {about['memory_size']} values of its reward's memory.")
         shown = Memory(json.loads((HERE / "memory.json").read_text()))
     turns = about["env_args"].pop("phase_hz", None)
     try:

@@ -1,4 +1,4 @@
-"""Run this policy in plain MuJoCo. On a robot, call `Controller.act` at the rate of deploy.json."""
+"""Run this policy in plain MuJoCo. On a robot, call `Controller.act` at the rate in deploy.json."""
 
 import sys
 
@@ -69,8 +69,8 @@ def episode(deploy: _Values, model: Any, data: Any, start: Any, window: Any) -> 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--starts", default=HERE / "starts.npz", help="qpos, qvel, command")
-    parser.add_argument("--command", type=float, nargs=3, help="forward, left (m/s), yaw (rad/s)")
-    parser.add_argument("--out", default="happened.npz", help="output file with every step")
+    parser.add_argument("--command", type=float, nargs=3, help="forward, left, yaw (m/s, rad/s)")
+    parser.add_argument("--out", default="happened.npz", help="file to write, with all steps")
     parser.add_argument("--view", action="store_true", help="open MuJoCo's viewer")
     options, about = parser.parse_args(), json.loads((HERE / "deploy.json").read_text())
     robot: Any = mujoco.MjModel.from_xml_path(str(HERE / "scene.xml"))
