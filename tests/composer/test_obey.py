@@ -115,7 +115,7 @@ def test_commands_are_refused_where_the_environment_gives_none():
     other = make("Ant-v5", num_envs=1)
     other.close()
     with pytest.raises(
-        BadEnvironment, match="cannot obey commands: its environment gives no commands"
+        BadEnvironment, match="cannot obey commands: its environment has no commands"
     ):
         compose("obey velocity commands", other.spec)
 

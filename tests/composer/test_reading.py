@@ -644,7 +644,7 @@ HalfCheetah: walk in a circle | turns about z
 HalfCheetah: wave your hands | its bodies are torso
 HalfCheetah: raise your left arm | its bodies are torso
 HalfCheetah: skip forward | fore and aft, not left and right
-HalfCheetah: jump every 20 seconds | less than two of these
+HalfCheetah: jump every 20 seconds | shorter than two periods
 Swimmer: jump | moves along z
 Swimmer: gallop forward | no feet
 Walker2d: stand on the rear legs | in front and behind
@@ -652,13 +652,13 @@ Walker2d: pace forward | four feet at the corners of the body, but it has two
 Hopper: walk forward | one foot
 Ant: walk without using the legs | no other foot
 Ant: reach the target | a target
-Ant: go up | nothing to climb
+Ant: go up | name the terrain to climb
 Ant: skip forward | two feet, but it has four
 Ant: run 100000 m | at most
 Ant: run at 100000 m/s | at most
 Ant: jump 100000 m high | at most
-Ant: walk in a circle with a radius of 0.001 m | a stumble
-Ant: turn 0.001 degrees | a stumble
+Ant: walk in a circle with a radius of 0.001 m | too small to judge
+Ant: turn 0.001 degrees | too small to judge
 Humanoid: wave 500 times | at most 100 times
 """
 

@@ -131,5 +131,5 @@ def test_a_curriculum_moves_every_limit_and_every_charge_by_its_factor(factor):
 def test_rewards_that_do_not_exist_are_refused_with_the_closest():
     with pytest.raises(UnknownName, match="body_places"):
         check_rewards({"body_place": TrackingReward(weight=1.0, sigma=1.0)})
-    with pytest.raises(ConfigError, match="needs a sigma"):
+    with pytest.raises(ConfigError, match="requires a sigma"):
         check_rewards({"body_places": TrackingReward(weight=1.0)})

@@ -214,7 +214,7 @@ def require_sizes(frames: Iterable[Frame], scene: Scene) -> None:
             if value > most:
                 why = f"an episode of {LONGEST_S:g} s allows at most {most:.3g} {unit}"
             elif 0.0 < value < least:
-                why = f"a motion of less than {least:.2g} {unit} is too small to judge"
+                why = f"less than {least:.2g} {unit} is too small to judge"
             else:
                 continue
             raise scene.cannot(f'show "{frame.word}" by {value:g} {unit}', why)

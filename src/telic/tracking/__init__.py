@@ -1,4 +1,4 @@
-"""Motion tracking policies. Modules are imported lazily."""
+"""Motion tracking policies, in modules that are imported when needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observations of policy and critic: terms, column layout, noise and history."""
+"""Observations of the policy and the critic: terms, column layout, noise and history."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from telic.tracking._tokens import TokenShape
 from telic.tracking.config import TrackingConfig
 
 NOISY = ("future_turns", "anchor_turn", "human_points", "human_turns")
-"""command terms with noise, because a real robot has to measure their inputs"""
+"""command terms with noise, because a real robot must measure their inputs"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +31,26 @@ class TrackingMoment:
     parts: TrackedParts
     root: RootState
     joint_pos: Tensor
-    """(N, J) relative to the default pose"""
+    """joint positions (N, J) relative to the default pose"""
     joint_vel: Tensor
     action: Tensor
-    """(N, A) previous action"""
+    """previous action (N, A)"""
     bodies: BodyStates
-    """bodies of the robot"""
+    """states of the robot's tracked bodies"""
     now: MotionFrames
     """current reference frame"""
     future: MotionFrames
-    """(N, F, ...) future reference frames"""
+    """future reference frames (N, F, ...)"""
     future_fine: Tensor
-    """(N, Fh, fine joints)"""
+    """future positions of the fine joints (N, Fh, fine joints)"""
     person: HumanFrames
-    """(N, Fh, ...)"""
+    """frames of the person (N, Fh, ...)"""
     target: BodyStates
     """reference bodies at the time of `bodies`"""
 
 
 class RowFacts(NamedTuple):
-    """Sizes that determine the widths of terms."""
+    """Sizes that determine the widths of observation terms."""
 
     joints: int
     actions: int
@@ -65,19 +65,19 @@ class RowFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ObservationTerm:
-    """Observation term: functions that return its width and its value."""
+    """Observation term with functions that return its width and its value."""
 
     width: Callable[[RowFacts], int]
     value: Callable[[TrackingMoment], Tensor]
 
 
 def six(quat: Tensor) -> Tensor:
-    """Return the 6D rotation representation: two matrix columns, row by row, (..., 6)."""
+    """Return the 6D rotation representation (..., 6), which is two matrix columns, row by row."""
     return torch.stack([element(quat, row, column) for row in range(3) for column in (0, 1)], -1)
 
 
 def turned(robot: Tensor, reference: Tensor) -> Tensor:
-    """Return reference orientations (N, F, 4) relative to robots (N, 4), in 6D, (N, F * 6)."""
+    """Return reference orientations (N, F, 4) relative to robots (N, 4) in 6D, shape (N, F * 6)."""
     return six(multiply(conjugate(robot)[:, None].expand_as(reference), reference)).flatten(1)
 
 
@@ -88,7 +88,7 @@ def _gravity(m: TrackingMoment) -> Tensor:
 
 
 def future_joints(future: MotionFrames) -> Tensor:
-    """Return joint positions and velocities, frame by frame, (N, F * 2J)."""
+    """Return joint positions and velocities frame by frame, shape (N, F * 2J)."""
     return torch.cat((future.joint_pos, future.joint_vel), dim=-1).flatten(1)
 
 
@@ -104,14 +104,14 @@ def _lower_joints(m: TrackingMoment) -> Tensor:
 
 
 def local_points(bodies: BodyStates, parts: TrackedParts) -> Tensor:
-    """Return the tracked points in the root frame, (N, points, 3)."""
+    """Return the tracked points in the root frame, shape (N, points, 3)."""
     chosen = parts.points
     places = bodies.pos[:, chosen] + rotate(bodies.quat[:, chosen], parts.offsets)
     return rotate(conjugate(bodies.quat[:, :1]), places - bodies.pos[:, :1])
 
 
 def point_turns(bodies: BodyStates, parts: TrackedParts) -> Tensor:
-    """Return orientations of the points' bodies in the root frame, (N, points, 4)."""
+    """Return orientations of the points' bodies in the root frame, shape (N, points, 4)."""
     quat = bodies.quat[:, parts.points]
     return multiply(conjugate(bodies.quat[:, :1]).expand_as(quat), quat)
 
@@ -175,14 +175,14 @@ COMMANDED: dict[str, ObservationTerm] = {
 
 
 def term(name: str, known: dict[str, ObservationTerm]) -> ObservationTerm:
-    """Return a term by name. Raises UnknownName."""
+    """Return a term by name, or raise UnknownName."""
     if name not in known:
         raise UnknownName("observation", name, list(known))
     return known[name]
 
 
 class RowColumns:
-    """Column layout of an observation row: groups and terms."""
+    """Column layout of an observation row, by group and term."""
 
     def __init__(self, config: TrackingConfig, facts: RowFacts) -> None:
         seen, encoders = config.observations, config.networks.encoders
@@ -212,7 +212,7 @@ class RowColumns:
             at += size
         self.width = at
         self.guided = sizes["guide"]
-        """width of the guide, or 0"""
+        """number of guide columns, or 0"""
 
     def names(self) -> tuple[str, ...]:
         """Return the column names."""
@@ -253,7 +253,7 @@ _PERSON = ("human_points", "human_turns")
 
 
 class RowView:
-    """Builder of the observations of N robots, with the history in the task's memory."""
+    """Build the observations of N robots, with the history in the memory of the task."""
 
     def __init__(
         self,
@@ -278,7 +278,7 @@ class RowView:
         # Without any recorded person, every clip uses the stick figure.
         there = there | ~table.has_person.any()
         self.available = (there | ~torch.tensor(needs, device=device)).float()
-        """(clips, encoders) 1 if the encoder's input is available"""
+        """1 where the input of an encoder is available, (clips, encoders)"""
         columns = self.columns
         amount = [seen.policy[name] for name, k in columns.policy.items() for _ in range(k)]
         silent = [0.0] * sum(columns.past.values())
@@ -331,7 +331,7 @@ class RowView:
     def rows(
         self, moment: TrackingMoment, memory: dict[str, Tensor], age: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the observation rows (N, width) and the sensor values (N, k) for the history."""
+        """Return the observation rows (N, width), and the sensor values (N, k) for the history."""
         columns = self.columns
         sensed = [SENSED[name].value(moment) for name in (*columns.policy, *columns.past)]
         values = {
@@ -372,9 +372,9 @@ class RowView:
         return (aim / self._reach).clamp(-1.0, 1.0)
 
     def _remembered(self, now: Tensor, past: Tensor, age: Tensor) -> Tensor:
-        """Return the sensor history (N, H, k), oldest first, padded with the first value.
+        """Return the sensor history (N, H, k), from the oldest to the newest value.
 
-        At age a, only the last a steps belong to the current episode.
+        At age a, only the last a steps belong to the current episode; older ones are padded.
         """
         if self.columns.history == 1:
             return now[:, None]
@@ -399,5 +399,5 @@ def row_facts(config: TrackingConfig, parts: TrackedParts, person: int) -> RowFa
 
 
 def _by_term(history: Tensor, widths: list[int]) -> Tensor:
-    """Return histories (N, H, k) flattened term by term, (N, H * k)."""
+    """Return histories (N, H, k) flattened term by term, shape (N, H * k)."""
     return torch.cat([part.flatten(1) for part in split(history, widths, dim=2)], dim=1)

@@ -17,20 +17,20 @@ from telic.tracking.config import RobotGroup
 
 _AXES = ("x", "y", "z")
 _SOFT_FORCE = 1e6
-"""effort limit assumed for actuators without a force range"""
+"""effort limit assumed for actuators without a force range, in N m or N"""
 
 
 class RootState(NamedTuple):
     """Root states of simulated robots."""
 
     pos: Tensor
-    """(N, 3) in the world, m"""
+    """positions (N, 3) in the world frame, in m"""
     quat: Tensor
-    """(N, 4)"""
+    """orientations (N, 4) in the world frame"""
     lin_vel: Tensor
-    """(N, 3) in the world, m/s"""
+    """velocities (N, 3) in the world frame, in m/s"""
     ang_vel: Tensor
-    """(N, 3) in the root frame, rad/s"""
+    """angular velocities (N, 3) in the root frame, in rad/s"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,25 +40,25 @@ class TrackedParts:
     robot: MotionRobot
     body_names: tuple[str, ...]
     bodies: tuple[int, ...]
-    """body ids of the tracked bodies in the model; the first is the anchor"""
+    """ids of the tracked bodies in the model, starting with the anchor"""
     ends: Tensor
     feet: Tensor
     points: Tensor
     offsets: Tensor
-    """(points, 3) in the body frames"""
+    """positions (points, 3) in the body frames"""
     lower: Tensor
     fine: Tensor
     foot_joints: Tensor
-    """dof indices of the joints of the feet"""
+    """dof indices of the foot joints"""
     action_joints: Tensor
     """clip column of the joint that each actuator drives"""
     action_size: Tensor
-    """(actuators,) target offset for an action of 1"""
+    """target offset of each actuator for an action of 1"""
     action_lag: Tensor
-    """(actuators,) lag of an unloaded joint behind its target, s"""
+    """lag of an unloaded joint behind its target for each actuator, in s"""
 
     def to(self, device: torch.device | str) -> TrackedParts:
-        """Return a copy on a device, as recorded GPU operations must not copy from the host."""
+        """Return a copy on a device, because GPU graphs must not copy from the host."""
         tensors = {
             field.name: value.to(device)
             for field in fields(self)
@@ -88,7 +88,7 @@ class TrackedParts:
 
 
 def tracked_parts(group: RobotGroup) -> TrackedParts:
-    """Resolve the names of a configuration. Raises UnknownName for names missing in the robot."""
+    """Resolve the names of a configuration, or raise UnknownName for names the robot lacks."""
     robot = motion_robot(group.name)
     model, facts = robot.model, robot.facts
     everything = robot.body_names
@@ -106,8 +106,8 @@ def tracked_parts(group: RobotGroup) -> TrackedParts:
     motors = facts.motors
     if motors is None or not all(motor.bias[1] < 0 for motor in motors):
         raise BadEnvironment(
-            f"{group.name} is not position-controlled; trackers output joint position targets.",
-            hint="Describe its actuators: telic robots NAME --describe.",
+            f"{group.name} is not position-controlled, but trackers output joint position targets.",
+            hint="Describe its actuators (see telic robots NAME --describe).",
         )
     columns = {limb.qpos: i for i, limb in enumerate(facts.limbs)}
     effort = [(m.force_range or (-_SOFT_FORCE, _SOFT_FORCE))[1] / m.gain for m in motors]
@@ -157,7 +157,7 @@ def _joints(names: Sequence[str], robot: MotionRobot) -> Tensor:
 
 
 def substeps(group: RobotGroup, timestep_s: float) -> int:
-    """Return the physics steps per control step. Raises ConfigError if not an integer."""
+    """Return the physics steps per control step, or raise ConfigError if not an integer."""
     count = round(group.control_s / timestep_s)
     if count < 1 or abs(count * timestep_s - group.control_s) > 1e-6:
         raise ConfigError(

@@ -1,7 +1,7 @@
 """Reference motions resampled at the control rate, in flat tensors on a device.
 
-Body states are stored one physics step before each frame, since simulated body states lag by one
-physics step after a control step. A future frame is one gather of rows.
+Body states are stored one physics step before each frame, because simulated body states lag by
+one physics step after a control step. A future frame is one gather of rows.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from telic.tracking._parts import TrackedParts
 
 
 class HumanFrames(NamedTuple):
-    """Frames of a person or a stick figure performing the motion."""
+    """Frames of a person or a stick figure that performs the motion."""
 
     points: Tensor
-    """(..., K, 3) in the root frame, m"""
+    """points (..., K, 3) in the root frame, in m"""
     root_quat: Tensor
-    """(..., 4)"""
+    """orientation of the root (..., 4)"""
 
 
 class ReferenceTable:
@@ -45,16 +45,16 @@ class ReferenceTable:
         least_points: int = 0,
         device: torch.device | str = "cpu",
     ) -> None:
-        """Load the clips.
+        """Load the given clips of a library.
 
         Args:
-            library: motion library.
+            library: library of motions.
             clips: indices of the clips.
             parts: tracked parts of the robot.
             dt: seconds between frames.
-            lag_s: lag of body states behind their frame, s.
+            lag_s: lag of body states behind their frame in s.
             proportions: bone scales of the stick figure for clips without a person.
-            least_points: minimum number of human points, padded with 0.
+            least_points: minimum number of human points, padded with zeros.
             device: device of the tensors.
         """
         if not clips:
@@ -76,20 +76,20 @@ class ReferenceTable:
         person = torch.cat((person[:, :-4], filler, person[:, -4:]), 1)
         self.names = [line.name for line in lines]
         self.frames = counts.to(device)
-        """(C,) frames of each clip"""
+        """number of frames in each clip, (C,)"""
         self.first = self.frames.cumsum(0) - self.frames
-        """(C,) row of the first frame of each clip"""
+        """row of the first frame of each clip, (C,)"""
         self.has_person = torch.tensor(has_person, device=device)
-        """(C,) bool, whether the clip has a recorded person"""
+        """whether a clip has a recorded person, (C,) bool"""
         self._pose, self._bodies, self._person = (x.to(device) for x in (pose, bodies, person))
         self.person_points = (person.shape[1] - 4) // 3
 
     def _piece(
         self, library: MotionLibrary, place: int, time: Tensor, points: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return pose, tracked bodies and person of one clip at times (n,).
+        """Return the pose, tracked bodies and person of one clip at times (n,).
 
-        Without a person, `points` zeros are used, or a stick figure if `points` is 0.
+        For clips without a person, return `points` zeros, or a stick figure if `points` is 0.
         """
         robot = self.parts.robot
         kinematics = robot.kinematics

@@ -1,4 +1,4 @@
-"""Track the motion in clip.npz in plain MuJoCo. Requires mujoco, numpy and onnxruntime only."""
+"""Track the motion in clip.npz in plain MuJoCo, with only mujoco, numpy and onnxruntime."""
 
 import sys
 
@@ -26,7 +26,7 @@ def inverse(quat: Any) -> Any:
 
 
 def multiply(a: Any, b: Any) -> Any:
-    """Return the quaternion product a * b."""
+    """Return the quaternion product of a and b."""
     aw, ax, ay, az = np.moveaxis(np.broadcast_to(a, np.shape(b)), -1, 0)
     bw, bx, by, bz = np.moveaxis(b, -1, 0)
     return np.stack(
@@ -54,7 +54,7 @@ def heading(quat: Any) -> Any:
 
 
 def turned(robot: Any, reference: Any) -> Any:
-    """Return references (F, 4) relative to the robot: two columns of each rotation matrix."""
+    """Return references (F, 4) relative to the robot as two columns of each rotation matrix."""
     w, x, y, z = np.moveaxis(multiply(inverse(robot), reference), -1, 0)
     first = (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * y + w * z))
     second = (1 - 2 * (x * x + z * z), 2 * (x * z - w * y), 2 * (y * z + w * x))
@@ -147,7 +147,7 @@ def measured(about: Values, model: Any, data: Any) -> Values:
 
 
 def follow(about: Values, clip: Values, encoder: int, view: bool) -> Values:
-    """Play the motion to its end and return the positions and actions by step."""
+    """Play the motion to its end, and return the positions and actions of each step."""
     model: Any = mujoco.MjModel.from_xml_path(str(HERE / "scene.xml"))
     data, tracker = mujoco.MjData(model), MotionFollower(about, clip, encoder)
     data.qpos[:], data.qvel[:] = clip["qpos"][0], clip["start_qvel"]
@@ -167,8 +167,8 @@ def follow(about: Values, clip: Values, encoder: int, view: bool) -> Values:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clip", default=HERE / "clip.npz", help="motion file")
-    parser.add_argument("--encoder", help="encoder of the command; default: the first")
-    parser.add_argument("--out", default="happened.npz", help="output file for every step")
+    parser.add_argument("--encoder", help="encoder of the command (default: the first)")
+    parser.add_argument("--out", default="happened.npz", help="output file with all steps")
     parser.add_argument("--view", action="store_true", help="open MuJoCo's viewer")
     asked, facts = parser.parse_args(), json.loads((HERE / "deploy.json").read_text())
     motion: Values = dict(np.load(asked.clip))

@@ -1,4 +1,4 @@
-"""Adaptive sampling of initial states, with pieces of clips weighted by failure rate.
+"""Adaptive sampling of initial states: pieces of clips are weighted by their failure rate.
 
 Clips are cut into pieces of about a second. Each member counts the plays (E) and failures (F) of
 each piece, with exponential decay per finished episode:
@@ -6,7 +6,7 @@ each piece, with exponential decay per finished episode:
     rate_b = min(F_b / E_b, most * mean rate)
     p_b ~ len_b * ((1 - u) rate_b / mean rate + u)
 
-A failure is attributed to the piece in which it occurred, before the next piece is drawn.
+A failure counts for the piece in which it occurred, before the next piece is drawn.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from torch import Tensor
 from telic.tracking.config import SamplingGroup
 
 _PRIOR = 1.0
-"""initial plays and failures of every piece, toward which counts decay"""
+"""initial number of plays and failures of every piece, toward which counts decay"""
 
 
 class Pieces(NamedTuple):
     """Concatenated pieces of all clips."""
 
     clip: Tensor
-    """(n,) clip of the piece"""
+    """clip of each piece, (n,)"""
     start: Tensor
-    """(n,) first frame"""
+    """first frame of each piece, (n,)"""
     length: Tensor
-    """(n,) frames"""
+    """number of frames in each piece, (n,)"""
     first: Tensor
-    """(C,) first piece of each clip"""
+    """first piece of each clip, (C,)"""
     pieces: Tensor
-    """(C,) number of pieces of each clip"""
+    """number of pieces in each clip, (C,)"""
     size: int
-    """frames of a full piece"""
+    """number of frames in a full piece"""
 
     def at(self, clip: Tensor, frame: Tensor) -> Tensor:
         """Return the pieces that contain the given frames."""
@@ -57,7 +57,7 @@ def cut(frames: Tensor, size: int) -> Pieces:
 
 
 class Counts(NamedTuple):
-    """Statistics of the pieces per member, each (P, n)."""
+    """Statistics of the pieces, each (P, n), by member."""
 
     played: Tensor
     """number of full plays of a piece"""
@@ -83,12 +83,12 @@ def counted(
     """Return the counts updated by one step.
 
     Args:
-        counts: current counts.
-        pieces: the pieces.
-        piece: (P, m) piece of each environment in this step.
-        blame: (P, m) value to add to the failures, 1 for a failure.
-        ended: (P, m) bool, whether the episode ended.
-        half_life: half-life of counts, in episodes.
+        counts: counts before this step.
+        pieces: pieces of all clips.
+        piece: piece of each environment in this step, (P, m).
+        blame: value to add to the failures, which is 1 for a failure, (P, m).
+        ended: whether the episode ended, (P, m) bool.
+        half_life: half-life of the counts in episodes.
     """
     keep = torch.exp2(-ended.sum(1, keepdim=True).to(blame.dtype) / half_life)
     share = 1.0 / pieces.length[piece].to(blame.dtype)
@@ -110,12 +110,12 @@ def chances(counts: Counts, pieces: Pieces, group: SamplingGroup) -> Tensor:
 def draw(
     chance: Tensor, pieces: Pieces, u: Tensor, lead: int, least: int = 2
 ) -> tuple[Tensor, Tensor]:
-    """Return initial clips and frames, a deterministic function of chances and uniform numbers.
+    """Return initial clips and frames, determined by probabilities and uniform random numbers.
 
     Args:
-        chance: (P, n) sampling probabilities of the pieces.
-        pieces: the pieces.
-        u: (P, m, 3) uniform numbers for the piece, the frame in it and the lead.
+        chance: sampling probabilities of the pieces, (P, n).
+        pieces: pieces of all clips.
+        u: uniform random numbers for the piece, its frame and the lead, (P, m, 3).
         lead: maximum number of frames by which an episode starts before its piece.
         least: minimum number of remaining frames of the clip.
     """
@@ -133,7 +133,7 @@ class Coverage(NamedTuple):
     """Statistics of a member's initial-state distribution."""
 
     effective_share: float
-    """1 / (n sum p^2) for n pieces; 1 if uniform"""
+    """effective fraction of pieces, 1 / (n sum p^2), which is 1 if uniform"""
     highest: float
     """largest probability relative to the uniform one"""
     failure_rate: float

@@ -1,4 +1,4 @@
-"""Tracking rewards and terminations. Every term is a pure function of the state, (N,).
+"""Tracking rewards and terminations, as pure functions of the state that return (N,) values.
 
 Relative targets (`relative`) are aligned with the robot in horizontal position and yaw:
 
@@ -33,16 +33,16 @@ class Tracked(NamedTuple):
     relative: BodyStates
     """targets aligned with the robots in horizontal position and yaw"""
     action: Tensor
-    """(N, A)"""
+    """actions (N, A)"""
     last_action: Tensor
     joint_pos: Tensor
-    """(N, J)"""
+    """joint positions (N, J)"""
     joint_acc: Tensor
-    """(N, nv)"""
+    """joint accelerations (N, nv)"""
     limits: Tensor
-    """(2, J)"""
+    """lower and upper joint limits (2, J)"""
     contact: Tensor
-    """(N, undesired bodies) contact forces, N"""
+    """contact forces on undesired bodies (N, undesired bodies), in N"""
 
 
 def relative(bodies: BodyStates, target: BodyStates) -> BodyStates:
@@ -55,7 +55,7 @@ def relative(bodies: BodyStates, target: BodyStates) -> BodyStates:
 
 
 def angle(one: Tensor, other: Tensor) -> Tensor:
-    """Return the angles between quaternions (..., 4), rad."""
+    """Return the angles between quaternions (..., 4), in rad."""
     return norm(rotation_vector(multiply(conjugate(one), other)))
 
 
@@ -76,7 +76,7 @@ ERRORS: dict[str, Callable[[Tracked], Tensor]] = {
         angle(point_turns(t.bodies, t.parts), point_turns(t.target, t.parts)).square().mean(-1)
     ),
 }
-"""squared errors, rewarded by exp(-error / sigma^2)"""
+"""squared errors, which are rewarded by exp(-error / sigma^2)"""
 
 
 def _joint_limits(t: Tracked, limit: float) -> Tensor:
@@ -106,7 +106,7 @@ def check_rewards(terms: dict[str, TrackingReward]) -> None:
         if name not in ERRORS and name not in CHARGES:
             raise UnknownName("reward", name, [*ERRORS, *CHARGES])
         if (name in ERRORS) != (term.sigma is not None):
-            need = "needs a sigma" if name in ERRORS else "takes no sigma"
+            need = "requires a sigma" if name in ERRORS else "has no sigma"
             raise ConfigError(f"rewards.terms.{name} {need}.")
 
 

@@ -1,11 +1,11 @@
-"""Training phases with token losses only: warm-up before PPO and settling after PPO.
+"""Training phases with only token losses: warm-up before PPO and settling after PPO.
 
 Warm-up imitates the actions that follow the reference joints (`RowView.guide`) in the states that
 the policy visits (DAgger, Ross et al. 2011). Gradients pass through encoders and tokens, so PPO
 continues from the imitating policy and learns to balance.
 
-Settling aligns the encoders, whose latents differ by about one quantisation level after PPO: the
-first encoder and the decoders are fixed, and the other encoders learn the first one's tokens.
+Settling aligns the encoders, whose latents differ by about one quantization level after PPO. The
+first encoder and the decoders are fixed, and the other encoders learn the tokens of the first one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WARM_UP_RATE, _SETTLE_RATE = 2e-3, 1e-3
 
 
 def warm_up(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -> list[float]:
-    """Imitate the guide for `trainer.warm_up` batches and return the loss of each batch."""
+    """Imitate the guide for `trainer.warm_up` batches, and return the loss of each batch."""
     batches = config.trainer.warm_up
     if not batches:
         return []
@@ -49,7 +49,7 @@ def warm_up(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -
 
 
 def settle(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -> list[float]:
-    """Align encoders for `trainer.settle` batches and return the loss of each batch."""
+    """Align encoders for `trainer.settle` batches, and return the loss of each batch."""
     batches = config.trainer.settle
     if not batches or len(config.networks.encoders) < 2:
         return []
@@ -85,7 +85,7 @@ def _reset_optimizer(setup: Setup) -> None:
 
 
 def _learn(setup: Setup, iteration: int, phase: str, *, normalises: bool) -> Tensor:
-    """Train on one batch with token losses only. Return those of the last minibatch, (4, P)."""
+    """Train on one batch with only token losses, and return those of the last minibatch, (4, P)."""
     population, networks = setup.population, _networks(setup)
     batch = collecting(setup, iteration)()
     raw = by_member(batch.inputs)

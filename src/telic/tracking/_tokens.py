@@ -1,7 +1,7 @@
-"""Token networks: encoders, quantised tokens, decoders, critic and auxiliary losses.
+"""Token networks: encoders, quantized tokens, decoders, critic and auxiliary losses.
 
-Each loss is (P,), one value per member. Members are independent. Latents are compared before
-quantisation. Rows in which the input of an encoder is unavailable are masked.
+Losses have shape (P,), one value per member, and members are independent. Latents are compared
+before quantization. Rows in which the input of an encoder is unavailable are masked.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from telic.training.networks import (
 
 
 def masked_distance(one: Tensor, other: Tensor, mask: Tensor) -> Tensor:
-    """Return the masked mean squared distance of latents (P, n, k), (P,), zero if all masked."""
+    """Return the masked mean squared distance of latents (P, n, k), or zero if all are masked."""
     weight = mask.to(one.dtype)
     apart = (one - other).square().mean(-1)
     return (apart * weight).sum(1) / weight.sum(1).clamp_min(1.0)
 
 
 def reconstruction(decoded: Tensor, target: Tensor) -> Tensor:
-    """Return the mean squared error of decoded motions in normalised units, (P,)."""
+    """Return the mean squared error of decoded motions in normalized units, shape (P,)."""
     return (decoded - target).square().mean((1, 2))
 
 
@@ -46,10 +46,10 @@ def alignment(
     available: Tensor,
     constant: Sequence[bool] | None = None,
 ) -> Tensor:
-    """Return the mean squared distance of latents (P, n, k), summed over encoder pairs, (P,).
+    """Return the mean squared distance of latents (P, n, k), summed over pairs of encoders.
 
     `available` (P, n, encoders) masks rows without input for an encoder. Latents of `constant`
-    encoders are detached, so that they receive no gradient.
+    encoders are detached and receive no gradient.
     """
     fixed = constant or [False] * len(latents)
     held = [one.detach() if still else one for one, still in zip(latents, fixed, strict=True)]
@@ -61,9 +61,9 @@ def alignment(
 
 
 def cycle(reencoded: Sequence[Tensor], first: Tensor, available: Tensor) -> Tensor:
-    """Return the cycle-consistency loss of motions decoded from other encoders' tokens, (P,).
+    """Return the cycle-consistency loss of motions decoded from the tokens of other encoders.
 
-    Compares the first encoder's latents (P, n, k): `reencoded` of those motions, `first` of the
+    Compares latents (P, n, k) of the first encoder: `reencoded` for those motions, `first` for the
     true motion.
     """
     total = first.new_zeros(first.shape[0])
@@ -74,7 +74,7 @@ def cycle(reencoded: Sequence[Tensor], first: Tensor, available: Tensor) -> Tens
 
 
 def guidance(outputs: Tensor, wanted: Tensor, log_std: Tensor) -> Tensor:
-    """Return the KL divergence from a policy with the same noise around given actions, (P,).
+    """Return the KL divergence from a policy with the same noise around given actions, shape (P,).
 
     KL = sum_a (mean_a - wanted_a)^2 / (2 std_a^2), averaged over rows. The std is detached.
     """
@@ -86,19 +86,19 @@ LOSSES = "reconstruction", "alignment", "cycle", "guide"
 
 
 class TokenShape(NamedTuple):
-    """Sizes of the token networks. Spans are input columns (first, last + 1)."""
+    """Sizes of the token networks. Spans are ranges of input columns (first, last + 1)."""
 
     encoders: dict[str, tuple[int, ...]]
-    """input columns by encoder; the first encodes the robot motion, which is reconstructed"""
+    """input columns by encoder, where the first one encodes the robot motion to reconstruct"""
     spans: dict[str, tuple[int, int]]
-    """spans by name: senses, driving and available (a column per encoder), commanded, critic,
+    """ranges of columns: senses, driving and available (a column per encoder), commanded, critic,
     target (noise-free input of the first encoder) and guide (actions to follow the joints)"""
     outputs: int
     networks: NetworksGroup
 
     @property
     def width(self) -> int:
-        """Total dimension of the tokens."""
+        """Total number of dimensions of the tokens."""
         return self.networks.tokens * self.networks.token_dim
 
     @property
@@ -116,7 +116,7 @@ class TokenShape(NamedTuple):
         return slice(*self.spans[name])
 
     def stacks(self) -> dict[str, LayerPairs]:
-        """Return (inputs, outputs) of every layer by network, the critic last."""
+        """Return (inputs, outputs) of every layer by network, with the critic last."""
         nets, first = self.networks, len(next(iter(self.encoders.values())))
         sizes = {name: end - start for name, (start, end) in self.spans.items()}
         return {
@@ -162,13 +162,13 @@ class TokenNetworks(Networks):
         codes = [column for span in unscaled for column in range(*span)]
         self.unscaled = torch.tensor(codes, device=device)
         self.weights = torch.tensor([getattr(weights, name) for name in LOSSES], device=device)
-        """loss weights, updated in place by schedules"""
+        """loss weights, which schedules update in place"""
         self._learns = [getattr(weights, name) > 0.0 for name in LOSSES]
         self._learns[LOSSES.index("guide")] = tokens.spans["guide"][0] < tokens.spans["guide"][1]
         self._constant = [name in weights.constant for name in tokens.encoders]
         self._share = weights.rows
         self.latest: Tensor | None = None
-        """(4, P) unweighted losses of the latest minibatch"""
+        """unweighted losses of the latest minibatch, (4, P)"""
 
     def gain(self, index: int) -> float:
         """Return the gain of the initial weights of a layer."""
@@ -179,7 +179,7 @@ class TokenNetworks(Networks):
         return 0.01 if last[index] == "control" else 1.0
 
     def layers(self, views: Views, name: str) -> list[Layer]:
-        """Return the layers of a network: an encoder, "control", "kinematic" or "critic"."""
+        """Return the layers of a network, i.e. an encoder, "control", "kinematic" or "critic"."""
         return [*views.actor, *views.critic][self._spans[name]]
 
     # ---- acting
@@ -201,7 +201,7 @@ class TokenNetworks(Networks):
         return self._run(views.actor, "control", torch.cat((token, senses), dim=-1))
 
     def reproduce(self, views: Views, token: Tensor) -> Tensor:
-        """Return the motions decoded from tokens (P, n, width), in normalised units."""
+        """Return the motions decoded from tokens (P, n, width), in normalized units."""
         return self._run(views.actor, "kinematic", token)
 
     def value(self, views: Views, inputs: Tensor) -> Tensor:
@@ -224,7 +224,7 @@ class TokenNetworks(Networks):
     def descend(
         self, views: Views, out: Views, seen: Tensor, inputs: Tensor, loss: LossFn[Result]
     ) -> Result:
-        """Write the gradient of policy, value and token losses. See `Networks.descend`."""
+        """Write the gradients of policy, value and token losses. See `Networks.descend`."""
         with torch.enable_grad():
             actor = [_leaf(layer) for layer in views.actor]
             critic = [_leaf(layer) for layer in views.critic]
@@ -261,7 +261,7 @@ class TokenNetworks(Networks):
     def _losses(
         self, actor: list[Layer], latents: Sequence[Tensor], token: Tensor, inputs: Tensor
     ) -> Tensor:
-        """Return the token losses (3, P). Disabled losses are zero."""
+        """Return the token losses (3, P), where disabled losses are zero."""
         count = max(1, round(self._share * token.shape[1]))
         token, inputs = token[:, :count], inputs[:, :count]
         latents = [latent[:, :count] for latent in latents]

@@ -27,35 +27,37 @@ class RobotGroup(Config):
     """Robot, tracked bodies and action scaling."""
 
     name: str = Field(default="planar-biped", description="name of a robot, or a model file")
-    control_s: float = Field(default=0.02, gt=0, description="control time step, s")
-    bodies: tuple[str, ...] = Field(default=(), description="names of tracked bodies; all if empty")
+    control_s: float = Field(default=0.02, gt=0, description="control time step in s")
+    bodies: tuple[str, ...] = Field(default=(), description="tracked bodies, or empty for all")
     points: dict[str, tuple[float, float, float]] = Field(
-        default={}, description="tracked points: body name and offset in the body frame, m"
+        default={}, description="tracked points, as offsets in m in the frame of a body"
     )
-    ends: tuple[str, ...] = Field(default=(), description="bodies with a height limit")
-    feet: tuple[str, ...] = Field(default=(), description="foot bodies; detected if empty")
-    lower_joints: tuple[str, ...] = Field(default=(), description="leg joints; detected if empty")
+    ends: tuple[str, ...] = Field(default=(), description="bodies whose height is limited")
+    feet: tuple[str, ...] = Field(default=(), description="foot bodies, or empty to detect them")
+    lower_joints: tuple[str, ...] = Field(default=(), description="leg joints (detected if empty)")
     fine_joints: tuple[str, ...] = Field(default=(), description="wrist joints to observe")
     action_base: Literal["default", "reference"] = Field(
         default="default", description="pose to which actions are added"
     )
     action_scale: float = Field(
-        default=0.25, gt=0, description="position offset for action 1, in effort limit / stiffness"
+        default=0.25,
+        gt=0,
+        description="position offset for action 1, in effort limit / stiffness",
     )
-    action_limit: float = Field(default=4.0, gt=0, description="largest offset, in the same units")
+    action_limit: float = Field(default=4.0, gt=0, description="largest offset in the same units")
 
 
 class MotionsGroup(Config):
     """Reference motions."""
 
-    library: str | None = Field(default=None, description="library folder; generated if None")
+    library: str | None = Field(default=None, description="library folder (generated if None)")
     generated: int = Field(default=40, ge=1, description="number of clips to generate")
-    families: tuple[str, ...] = Field(default=(), description="motion families; all if empty")
+    families: tuple[str, ...] = Field(default=(), description="motion families, or empty for all")
     seed: int = Field(default=0, description="seed of generated motions")
     at_once: int | None = Field(
         default=None,
         ge=1,
-        description="maximum number of training clips, evenly drawn; all if None",
+        description="maximum number of training clips, drawn evenly, or None for all",
     )
     held_share: float = Field(
         default=0.2, ge=0, le=0.9, description="fraction of generated clips for validation and test"
@@ -71,15 +73,15 @@ class MotionsGroup(Config):
 class CommandGroup(Config):
     """Future reference frames in the command, and noise on initial states."""
 
-    frames: int = Field(default=10, ge=1, description="future frames, including the current one")
-    spacing_s: float = Field(default=0.1, gt=0, description="interval between frames, s")
+    frames: int = Field(default=10, ge=1, description="future frames, with the current one")
+    spacing_s: float = Field(default=0.1, gt=0, description="interval between frames in s")
     human_frames: int = Field(default=10, ge=1, description="number of frames of human points")
-    human_spacing_s: float = Field(default=0.02, gt=0, description="their interval, s")
-    start_place: Pair = Field(default=(0.05, 0.01), description="noise of x, y and of z, m")
-    start_turn: Pair = Field(default=(0.1, 0.2), description="noise of roll, pitch and of yaw, rad")
-    start_velocity: Pair = Field(default=(0.5, 0.2), description="noise of x, y and of z, m/s")
-    start_spin: Pair = Field(default=(0.52, 0.78), description="roll, pitch and yaw noise, rad/s")
-    start_joints: float = Field(default=0.1, ge=0, description="noise of joint positions, rad")
+    human_spacing_s: float = Field(default=0.02, gt=0, description="interval of human frames in s")
+    start_place: Pair = Field(default=(0.05, 0.01), description="noise of x, y and of z in m")
+    start_turn: Pair = Field(default=(0.1, 0.2), description="noise of tilt and of yaw in rad")
+    start_velocity: Pair = Field(default=(0.5, 0.2), description="noise of x, y and of z in m/s")
+    start_spin: Pair = Field(default=(0.52, 0.78), description="noise of both rates in rad/s")
+    start_joints: float = Field(default=0.1, ge=0, description="noise of joint positions in rad")
 
 
 class ObservationsGroup(Config):
@@ -93,7 +95,7 @@ class ObservationsGroup(Config):
             "last_action": 0.0,
             "gravity": 0.05,
         },
-        description="proprioceptive terms and their noise",
+        description="proprioceptive terms with their noise",
     )
     critic: tuple[str, ...] = Field(
         default=("future_joints", "anchor_place", "anchor_turn", "body_places", "body_turns"),
@@ -109,7 +111,7 @@ class ObservationsGroup(Config):
         ),
         description="privileged terms with history",
     )
-    history: int = Field(default=10, ge=1, description="control steps, including the current one")
+    history: int = Field(default=10, ge=1, description="control steps, with the current one")
     command_noise: float = Field(default=0.05, ge=0, description="noise of target poses")
 
 
@@ -117,7 +119,7 @@ class TrackingReward(Config):
     """Weight and parameters of a reward term."""
 
     weight: float = Field(description="weight per second")
-    sigma: float | None = Field(default=None, gt=0, description="error for which exp(-1) is earned")
+    sigma: float | None = Field(default=None, gt=0, description="error that earns exp(-1)")
     limit: float | None = Field(default=None, description="threshold of a penalty")
 
 
@@ -146,33 +148,33 @@ class RewardsGroup(Config):
 class TerminationsGroup(Config):
     """Error thresholds that terminate an episode, or None to disable a termination."""
 
-    anchor_height_m: float | None = Field(default=0.15, description="orientation of the root, rad")
-    anchor_turn_rad: float | None = Field(default=0.447, description="orientation of the root, rad")
+    anchor_height_m: float | None = Field(default=0.15, description="root height error in m")
+    anchor_turn_rad: float | None = Field(default=0.447, description="root angle error in rad")
     end_height_m: float | None = Field(
-        default=0.15, description=("height error of hands and feet, m")
+        default=0.15, description=("height error of hands and feet in m")
     )
-    foot_place_m: float | None = Field(default=0.2, description="position error of feet, m")
-    anchor_place_m: float | None = Field(default=None, description="horizontal error of the root")
-    low_below_m: float | None = Field(default=0.5, description="root height of a low pose, m")
-    low_height_m: float = Field(default=0.75, gt=0, description="height error in low poses, m")
+    foot_place_m: float | None = Field(default=0.2, description="position error of feet in m")
+    anchor_place_m: float | None = Field(default=None, description="horizontal root error in m")
+    low_below_m: float | None = Field(default=0.5, description="root height of a low pose in m")
+    low_height_m: float = Field(default=0.75, gt=0, description="height error in low poses in m")
 
 
 class EventsGroup(Config):
     """Domain randomization and pushes."""
 
     variation: RandomizationLevel = Field(default="none", description="domain randomization")
-    push_every_s: float = Field(default=5.0, gt=0, description="interval between pushes, s")
-    push_velocity: Pair = Field(default=(0.0, 0.0), description="horizontal and vertical, m/s")
+    push_every_s: float = Field(default=5.0, gt=0, description="interval between pushes in s")
+    push_velocity: Pair = Field(default=(0.0, 0.0), description="horizontal, vertical, in m/s")
 
 
 class SamplingGroup(Config):
     """Adaptive sampling of initial states, weighted toward motion bins where episodes fail."""
 
-    bin_s: float = Field(default=1.0, gt=0, description="length of a bin, s")
+    bin_s: float = Field(default=1.0, gt=0, description="length of a bin in s")
     uniform: float = Field(default=0.1, ge=0, le=1, description="fraction of uniform samples")
-    lead_s: float = Field(default=1.0, ge=0, description="maximum lead before a bin, s")
-    most: float = Field(default=200.0, gt=1, description="cap of failure rates, times the mean")
-    half_life: float = Field(default=1000.0, gt=0, description="half-life of counts, in episodes")
+    lead_s: float = Field(default=1.0, ge=0, description="maximum lead before a bin in s")
+    most: float = Field(default=200.0, gt=1, description="cap on failure rates / mean rate")
+    half_life: float = Field(default=1000.0, gt=0, description="half-life of counts in episodes")
     by: Literal["failure", "error"] = Field(default="failure", description="difficulty measure")
 
 
@@ -181,36 +183,36 @@ class EncoderGroup(Config):
 
     terms: tuple[str, ...] = Field(min_length=1, description="observation terms of the encoder")
     hidden: HiddenSizes = Field(description="hidden layer sizes of the encoder")
-    share: float = Field(default=1.0, ge=0, description="relative share of episodes")
+    share: float = Field(default=1.0, ge=0, description="relative share of the episodes")
 
 
 class NetworksGroup(Config):
     """Encoders, tokens, decoders and critic."""
 
-    encoders: dict[str, EncoderGroup] = Field(description="encoders, robot motion first")
+    encoders: dict[str, EncoderGroup] = Field(description="encoders, with the robot motion first")
     tokens: int = Field(default=2, ge=1, description="number of tokens per step")
     token_dim: int = Field(default=32, ge=1, description="dimensions per token")
-    levels: int = Field(default=32, ge=2, le=4096, description="levels per dimension")
-    control: HiddenSizes = Field(description="hidden layers of the control decoder")
-    kinematic: HiddenSizes = Field(description="hidden layers of the kinematic decoder")
-    critic: HiddenSizes = Field(description="hidden layers of the critic")
+    levels: int = Field(default=32, ge=2, le=4096, description="number of levels per dimension")
+    control: HiddenSizes = Field(description="hidden layer sizes of the control decoder")
+    kinematic: HiddenSizes = Field(description="hidden layer sizes of the kinematic decoder")
+    critic: HiddenSizes = Field(description="hidden layer sizes of the critic")
 
     @model_validator(mode="after")
     def _has_driver(self) -> NetworksGroup:
         if not any(each.share > 0 for each in self.encoders.values()):
-            raise ValueError("At least one encoder needs a share above 0.")
+            raise ValueError("At least one encoder must have a share above 0.")
         return self
 
 
 class LossesGroup(Config):
     """Weights of the auxiliary token losses."""
 
-    reconstruction: float = Field(default=0.01, ge=0, description="motion decoded from its token")
-    alignment: float = Field(default=1.0, ge=0, description="distance between encoders")
-    cycle: float = Field(default=1.0, ge=0, description="consistency of re-encoded motions")
-    guide: float = Field(default=0.0, ge=0, description="imitation of the joint-following guide")
+    reconstruction: float = Field(default=0.01, ge=0, description="weight of motion reconstruction")
+    alignment: float = Field(default=1.0, ge=0, description="weight of the encoders' distance")
+    cycle: float = Field(default=1.0, ge=0, description="weight of re-encoded motions")
+    guide: float = Field(default=0.0, ge=0, description="weight for imitating the guide")
     rows: float = Field(default=1.0, gt=0, le=1, description="fraction of each minibatch used")
-    constant: tuple[str, ...] = Field(default=(), description="encoders fixed during alignment")
+    constant: tuple[str, ...] = Field(default=(), description="encoders that alignment keeps")
 
 
 class Schedule(Config):
@@ -221,21 +223,21 @@ class Schedule(Config):
     )
     start: float = Field(description="initial value")
     end: float = Field(description="final value")
-    begins: float = Field(default=0.0, ge=0, le=1, description="end, as a fraction of training")
-    ends: float = Field(default=1.0, ge=0, le=1, description="end, as a fraction of training")
+    begins: float = Field(default=0.0, ge=0, le=1, description="start as a fraction of training")
+    ends: float = Field(default=1.0, ge=0, le=1, description="end as a fraction of training")
 
 
 class TrainerGroup(Config):
     """Training steps, PPO settings and schedules."""
 
-    steps: int = Field(default=2_000_000, ge=1, description="control steps per seed")
+    steps: int = Field(default=2_000_000, ge=1, description="number of control steps per seed")
     warm_up: int = Field(default=0, ge=0, description="initial batches that imitate the guide")
     settle: int = Field(default=0, ge=0, description="final batches that align the encoders")
     ppo: PpoSettings = Field(default_factory=PpoSettings, description="PPO settings")
     noise: Pair = Field(default=(0.001, 0.5), description="bounds of the action std")
     schedules: dict[str, Schedule] = Field(
         default={},
-        description="schedules by name: PPO settings, loss weights, or curriculum factors "
+        description="schedules by name, for PPO settings, loss weights or curriculum factors "
         "(leniency, charges, pushes)",
     )
 
@@ -243,12 +245,12 @@ class TrainerGroup(Config):
 class EvaluationGroup(Config):
     """Success tolerances and the number of evaluated clips."""
 
-    anchor_height_m: float = Field(default=0.25, gt=0, description="orientation of the root, rad")
-    anchor_turn_rad: float = Field(default=1.0, gt=0, description="orientation of the root, rad")
-    end_height_m: float = Field(default=0.25, gt=0, description="height error of hands and feet, m")
-    global_m: float = Field(default=0.5, gt=0, description="mean body position error, m")
+    anchor_height_m: float = Field(default=0.25, gt=0, description="root height error in m")
+    anchor_turn_rad: float = Field(default=1.0, gt=0, description="root orientation error in rad")
+    end_height_m: float = Field(default=0.25, gt=0, description="hand and foot height error in m")
+    global_m: float = Field(default=0.5, gt=0, description="mean body position error in m")
     clips: int | None = Field(
-        default=None, ge=1, description="maximum number of clips; all if None"
+        default=None, ge=1, description="maximum number of clips, or None for all"
     )
 
 
@@ -256,7 +258,7 @@ class TrackingConfig(Config):
     """Configuration of a tracking run."""
 
     schema_version: Literal[1] = Field(default=1, description="version of this record")
-    preset: str = Field(default="planar", description="preset it is based on")
+    preset: str = Field(default="planar", description="preset that it is based on")
     robot: RobotGroup = Field(description="robot and tracked parts")
     motions: MotionsGroup = Field(description="reference motions")
     command: CommandGroup = Field(default=CommandGroup(), description="future reference")
@@ -265,7 +267,7 @@ class TrackingConfig(Config):
     terminations: TerminationsGroup = Field(default=TerminationsGroup(), description="failures")
     events: EventsGroup = Field(default=EventsGroup(), description="randomization and pushes")
     sampling: SamplingGroup = Field(default=SamplingGroup(), description="initial states")
-    networks: NetworksGroup = Field(description="encoders, tokens, decoders, critic")
+    networks: NetworksGroup = Field(description="encoders, tokens, decoders and critic")
     losses: LossesGroup = Field(description="token losses")
     trainer: TrainerGroup = Field(description="training")
     evaluation: EvaluationGroup = Field(default=EvaluationGroup(), description="evaluation")
@@ -302,7 +304,7 @@ _G1_POINTS = {
 def planar() -> TrackingConfig:
     """Return the preset for the planar biped on generated motions. Trains in minutes on two cores.
 
-    The action limit must cover the range of the motions: fast knee flexion by 1.2 rad needs ten
+    The action limit must cover the range of the motions: fast knee flexion by 1.2 rad requires ten
     units of effort / stiffness, and with three units no policy learns to walk.
     """
     encoder, decoder = (64, 64), (96, 96)
@@ -399,9 +401,9 @@ def planar() -> TrackingConfig:
 
 
 def release(narrower: int = 1) -> TrackingConfig:
-    """Return the preset for the Unitree G1: three encoders and a 25.9-million-parameter policy.
+    """Return the preset for the Unitree G1 with three encoders and 25.9 million policy parameters.
 
-    Layers may be `narrower` by a factor, with 64 units at least.
+    Layers may be `narrower` by a factor, but have at least 64 units.
     """
     encoder, decoder = (
         tuple(max(size // narrower, 64) for size in sizes)
@@ -475,7 +477,7 @@ def quarter() -> TrackingConfig:
 
 
 def single() -> TrackingConfig:
-    """Return the preset for the Unitree G1 on a few motions: small layers, one encoder, one GPU."""
+    """Return the preset for the Unitree G1 on a few motions, with small layers and one encoder."""
     hidden = (512, 256, 128)
     targets = ("future_places", "future_heights", "anchor_place")
     large = release()

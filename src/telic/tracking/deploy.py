@@ -1,4 +1,4 @@
-"""Export of deployment files of a tracker, verified against the tracker.
+"""Export the deployment files of a tracker and verify them against it.
 
 deploy/tracker.onnx deploy.json clip.npz run.py scene.xml assets/ LICENCE.txt README.md
                     a tracker and a motion that run in plain MuJoCo, without telic
@@ -38,7 +38,7 @@ from telic.tracking.tracker import Tracker, TrackerDeployment, TrackerExport, ex
 
 _RUNNER = Path(__file__).with_name("_run_tracker.py")
 _ALIKE_STEPS, _ALIKE = 10, 1e-3
-"""number of steps compared, before contacts differ, and tolerance of positions, rad or m"""
+"""number of steps to compare, before contacts differ, and tolerance of positions in rad or m"""
 _LONGEST_S = 300
 _README = """# {} tracks "{}"
 
@@ -51,7 +51,7 @@ the motion ahead. It was tested in simulation only. `deploy.json` has joints, ga
 def deploy_tracker(
     tracker: Tracker, library: MotionLibrary, clip: str, onnx: Path, folder: Path
 ) -> TrackerDeployment:
-    """Write and run the deployment folder. Raises TelicError if its positions deviate."""
+    """Write and run the deployment folder. Raises TelicError if its positions differ."""
     tracker = tracker.to("cpu")
     player = ClipPlayer(tracker.config, library, [library.place(clip)], threads=1)
     try:
@@ -80,7 +80,7 @@ def deploy_tracker(
     apart = float(np.abs(there[:first] - here[:first]).max())
     if not apart <= _ALIKE:
         raise TelicError(
-            f"run.py in {folder} is {apart:.2g} off telic's simulation after {first} steps.",
+            f"run.py in {folder} differs by {apart:.2g} from telic after {first} steps.",
             hint="Please report this with the tracker's file.",
         )
     limbs = [limb.qpos for limb in robot.facts.limbs]
@@ -193,7 +193,7 @@ _TOKEN_STEPS, _TOKENS_ALIKE = 5, 1e-4
 def write_token_robot(tracker: Tracker, library: MotionLibrary, folder: Path) -> Path:
     """Write the token robot's model and decoder, verify them, and return the model file.
 
-    Raises TelicError if they deviate from the tracker, and UsageError for unsupported trackers.
+    Raises TelicError if they differ from the tracker, and UsageError for unsupported trackers.
     """
     tracker = tracker.to("cpu")
     config, columns = tracker.config, tracker.columns
@@ -219,7 +219,7 @@ def write_token_robot(tracker: Tracker, library: MotionLibrary, folder: Path) ->
 
 
 def _used(tracker: Tracker, player: ClipPlayer) -> np.ndarray:
-    """Return the first encoder's tokens (n, width) sampled while playing the clips."""
+    """Return the first encoder's tokens (n, width) that are sampled while the clips are played."""
     first = player.encoders[0]
     pairs = [(clip, 0) for clip in range(len(player.clips))]
     size = player.env.num_envs
@@ -277,7 +277,7 @@ def _write_model(robot: MotionRobot, file: Path) -> None:
             if key in compiler.attrib:
                 compiler.set(key, str(home / compiler.attrib[key]))
     if next(root.iter("include"), None) is not None:
-        raise UsageError(f"{robot.file} includes other files; a token robot must be a single file.")
+        raise UsageError(f"{robot.file} includes other files, which token robots do not support.")
     custom = ElementTree.SubElement(root, "custom")
     ElementTree.SubElement(custom, "text", {"name": TOKENS, "data": _FILE})
     write_text(file, ElementTree.tostring(root, encoding="unicode"))
@@ -304,6 +304,6 @@ def _require_alike(tracker: Tracker, player: ClipPlayer, file: Path) -> None:
     other.close()
     if not apart <= _TOKENS_ALIKE:
         raise TelicError(
-            f"{file} deviates by {apart:.2g} from the tracker after {_TOKEN_STEPS} steps.",
+            f"{file} differs by {apart:.2g} from the tracker after {_TOKEN_STEPS} steps.",
             hint="Please report this with the tracker's file.",
         )

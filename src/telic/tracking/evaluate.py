@@ -56,7 +56,7 @@ from telic.training.setup import Setup
 _AT_ONCE = 1024
 """maximum number of environments per batch"""
 _LOOK_EVERY = 5
-"""control steps between token samples"""
+"""number of control steps between token samples"""
 _MM = 1000.0
 _linalg: Any = torch.linalg
 _FIELDS = ("robot_places", "target_places", "joint_error", "turn_error")
@@ -66,20 +66,20 @@ class PlayTape(NamedTuple):
     """Recorded episodes, with columns (T, N, ...) on the CPU."""
 
     played: Tensor
-    """(T, N) bool, steps up to and including the last step of each episode"""
+    """whether a step belongs to the episode, (T, N) bool"""
     failed: Tensor
-    """(N,) bool"""
+    """whether the episode failed, (N,) bool"""
     columns: dict[str, Tensor]
     qpos: Tensor
-    """(T, N, nq)"""
+    """positions (T, N, nq)"""
     codes: dict[str, Tensor]
-    """(n, width) by encoder, sampled every few steps"""
+    """codes (n, width) by encoder, sampled every few steps"""
     available: Tensor
-    """(n, encoders) bool"""
+    """whether the input of an encoder is available, (n, encoders) bool"""
 
 
 class ClipPlayer:
-    """Player of clips in environments that are shared by all trackers of a configuration."""
+    """Play clips in environments that all trackers of a configuration share."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class ClipPlayer:
         )
 
     def control(self) -> EncoderResult:
-        """Evaluate the baseline: a robot that holds its default pose."""
+        """Evaluate the baseline, which is a robot that holds its default pose."""
         results: list[ClipResult] = []
         for pairs in self.rounds():
             tape = self.play(None, pairs)
@@ -163,7 +163,7 @@ class ClipPlayer:
         return summarise_encoder("resting", own)
 
     def measure(self, tracker: Tracker, split: str) -> tuple[TrackingReport, dict[str, Trajectory]]:
-        """Play all clips. Return the report and the p10, median and p90 episodes by progress."""
+        """Play all clips. Returns the report and the p10, median and p90 episodes by progress."""
         results: list[ClipResult] = []
         tapes: list[PlayTape] = []
         for pairs in self.rounds():
@@ -272,7 +272,7 @@ def _code_use(encoder: str, codes: Tensor, levels: int) -> TokenUse:
 
 
 def _agreement(names: tuple[str, str], codes: tuple[Tensor, Tensor], both: Tensor) -> PairAgreement:
-    """Compare the codes (n, d) of two encoders on rows where both have input, `both` (n,) bool."""
+    """Compare the codes (n, d) of two encoders on the rows where both have input."""
 
     def apart(other: Tensor, there: Tensor) -> Tensor:
         return (codes[0][there].long() - other[there].long()).abs()
@@ -295,7 +295,7 @@ def _agreement(names: tuple[str, str], codes: tuple[Tensor, Tensor], both: Tenso
 def similarity(robot: Tensor, target: Tensor) -> Tensor:
     """Align body positions (T, B, 3) to the target with the best similarity transform per frame.
 
-    Method: Umeyama (1991).
+    The method is that of Umeyama (1991).
     """
     a, b = robot.double(), target.double()
     middle_a, middle_b = a.mean(1, keepdim=True), b.mean(1, keepdim=True)
@@ -310,7 +310,7 @@ def similarity(robot: Tensor, target: Tensor) -> Tensor:
 
 
 def follow_errors(robot: Tensor, target: Tensor, dt: float) -> FollowErrors:
-    """Compute errors of body positions (T, B, 3), in m, against the reference.
+    """Compute the errors in m of body positions (T, B, 3) against the reference.
 
     Local errors compare positions relative to the respective root.
     """
@@ -333,7 +333,7 @@ def follow_errors(robot: Tensor, target: Tensor, dt: float) -> FollowErrors:
 
 
 class TrackEvaluator:
-    """Evaluator of all members on held-out clips. Implements `PolicyEvaluator`."""
+    """Evaluator of all members on held-out clips, which implements `PolicyEvaluator`."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class TrackEvaluator:
         self.setup, self.config, self.player, self.split = setup, config, player, split
         self._on_event = on_event
         self.reports: list[TrackingReport] = []
-        """reports of the latest evaluation, by member"""
+        """reports of the latest evaluation by member"""
         self.episodes: list[dict[str, Trajectory]] = []
 
     def tracker(self, member: int, step: int) -> Tracker:
@@ -385,7 +385,7 @@ class TrackEvaluator:
 def _record(report: TrackingReport) -> EvaluationRecord:
     """Convert a report to a generic evaluation record, with the progress as its return.
 
-    Uses Wilson intervals rounded out to whole clips: a bootstrap of equal values has no width.
+    Wilson intervals are used, because a bootstrap of equal values has no width.
     """
     progress = np.array([clip.progress for clip in report.clips])
     low = wilson(math.floor(progress.sum()), len(progress))
@@ -471,7 +471,7 @@ def _write_ghost(robot: MotionRobot, file: Path) -> None:
 def clip_video(
     player: ClipPlayer, tracker: Tracker, result: ClipResult, output: Path, **settings: Any
 ) -> Rendering:
-    """Replay one clip, save its trajectory and render a video (.mp4) or an image strip (.png)."""
+    """Replay one clip, save its trajectory, and render a video (.mp4) or an image strip (.png)."""
     names = player.task.table.names
     if result.clip not in names:
         raise UnknownName("clip", result.clip, names)

@@ -1,4 +1,4 @@
-"""Evaluation reports of trackers: records, tables and pages. Does not import torch."""
+"""Evaluation reports of trackers: records, tables and pages, without importing torch."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class FollowErrors(Record):
     mpjpe_g_mm: float = Field(description="mean body position error in the world frame")
     mpjpe_l_mm: float = Field(description="mean body position error relative to the root")
     mpjpe_pa_mm: float = Field(description="mean error after similarity alignment per frame")
-    velocity_mm: float | None = Field(description="mean velocity error, mm/frame")
-    velocity_m_s: float | None = Field(description="mean velocity error, m/s")
-    acceleration_mm: float | None = Field(description="mean acceleration error, mm/frame^2")
-    acceleration_m_s2: float | None = Field(description="mean acceleration error, m/s^2")
+    velocity_mm: float | None = Field(description="mean velocity error in mm/frame")
+    velocity_m_s: float | None = Field(description="mean velocity error in m/s")
+    acceleration_mm: float | None = Field(description="mean acceleration error in mm/frame^2")
+    acceleration_m_s2: float | None = Field(description="mean acceleration error in m/s^2")
     drift_m: float = Field(description="final horizontal error of the root")
 
 
@@ -37,8 +37,8 @@ class ClipResult(Record):
 
     clip: str
     encoder: str
-    success: bool = Field(description="all height and orientation errors stayed within tolerance")
-    global_success: bool = Field(description="success with the mean body error in tolerance")
+    success: bool = Field(description="whether all height and orientation errors were tolerated")
+    global_success: bool = Field(description="success that also limits the mean body error")
     progress: float = Field(description="fraction of the clip played before the failure")
     frames: int
     joint_rad: float
@@ -47,7 +47,7 @@ class ClipResult(Record):
 
 
 class EncoderResult(Record):
-    """Aggregated tracking results of one encoder over all clips."""
+    """Tracking results of one encoder, aggregated over all clips."""
 
     encoder: str
     clips: int
@@ -56,7 +56,7 @@ class EncoderResult(Record):
     global_success_rate: float
     global_interval: tuple[float, float] | None = Field(default=None, description="as above")
     progress_rate: float
-    mpjpe_g_mm: float = Field(description="mean errors, weighted by frames")
+    mpjpe_g_mm: float = Field(description="mean error, weighted by frames")
     mpjpe_l_mm: float
     mpjpe_pa_mm: float
     velocity_m_s: float | None
@@ -102,8 +102,8 @@ class TokenUse(Record):
     """Codebook usage of one encoder."""
 
     encoder: str
-    entropy_bits: float = Field(description="entropy per token dimension; at most log2(levels)")
-    dead_share: float = Field(description="number of unused levels")
+    entropy_bits: float = Field(description="entropy per token dimension, at most log2(levels)")
+    dead_share: float = Field(description="fraction of unused levels")
     saturated_share: float = Field(description="fraction of codes at the outermost levels")
 
 
@@ -126,7 +126,7 @@ class TrackingReport(Record):
     split: str = Field(description="evaluated clips")
     encoders: tuple[EncoderResult, ...]
     control: EncoderResult | None = Field(
-        default=None, description="baseline that holds the default pose; None if not evaluated"
+        default=None, description="baseline that holds the default pose, or None if not evaluated"
     )
     tokens: tuple[TokenUse, ...]
     agreement: tuple[PairAgreement, ...]
@@ -144,7 +144,7 @@ class TrackingReport(Record):
 
 
 class TrackingVerdict(Record):
-    """Final verdict of a run: the success of all members on held-out clips with all encoders."""
+    """Final verdict of a run, based on the success of all members on held-out clips."""
 
     plays: int
     successes: int
@@ -167,7 +167,7 @@ def verdict_of(reports: Sequence[TrackingReport]) -> TrackingVerdict:
 
 
 def as_csv(report: TrackingReport) -> str:
-    """Return the clips of a report as CSV, one line per clip."""
+    """Return the clips of a report as CSV with one line per clip."""
     errors = list(FollowErrors.model_fields)
     plain = [name for name in ClipResult.model_fields if name != "errors"]
     out = io.StringIO()
@@ -226,7 +226,7 @@ def _interval(bounds: tuple[float, float] | None) -> str:
 
 
 def _table(columns: dict[str, list[Any]], title: str = "") -> doc.Table:
-    """Build a table from columns by header. Trailing spaces make equal headers unique."""
+    """Build a table from columns by header, where trailing spaces distinguish equal headers."""
     heads = tuple(head.strip() for head in columns)
     return doc.Table(heads, list(zip(*columns.values(), strict=True)), title)
 

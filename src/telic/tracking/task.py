@@ -48,7 +48,7 @@ CURRICULUM = ("leniency", "charges", "pushes")
 
 
 class ClipChoice(NamedTuple):
-    """Clips, frames and encoders that replace random sampling, each (N,) int64."""
+    """Clips, frames and encoders that replace random sampling, each of shape (N,)."""
 
     clip: Tensor
     frame: Tensor
@@ -69,7 +69,7 @@ class TrackingTask(Task[TaskArguments]):
         members: int = 1,
         playing: bool = False,
     ) -> None:
-        """Prepare the task."""
+        """Prepare the task for N robots in a simulation."""
         super().__init__(arguments, sim)
         self.parts, self.table, self.config = parts, table, config
         self.id = f"track {parts.robot.name}"
@@ -77,11 +77,11 @@ class TrackingTask(Task[TaskArguments]):
         self.members, self.playing = members, playing
         self.assignment: ClipChoice | None = None
         self.begins_off = not playing
-        """add noise to initial states; set before the first reset"""
+        """whether to add noise to initial states, which is set before the first reset"""
         device, everyone, model = sim.device, sim.num_sims, sim.model
         self.device = device
         self.curriculum = torch.ones(len(CURRICULUM), device=device)
-        """factors in the order of CURRICULUM, updated in place by schedules"""
+        """factors in the order of CURRICULUM, which schedules update in place"""
         self._fields = {name: sim.field(name) for name in ("xpos", "xquat", "cvel", "subtree_com")}
         self._time = sim.field("time")
         self._bodies = torch.tensor(parts.bodies, device=device)
@@ -125,15 +125,15 @@ class TrackingTask(Task[TaskArguments]):
         self._meanings = {f"reward_{name}": f"reward term {name}" for name in terms}
         if self.playing:
             self._meanings |= {
-                "robot_places": "positions of tracked bodies (N, B, 3), m",
-                "target_places": "reference positions (N, B, 3), m",
-                "joint_error": "mean joint position error (N,), rad",
-                "turn_error": "orientation error of the root (N,), rad",
+                "robot_places": "positions of tracked bodies (N, B, 3) in m",
+                "target_places": "reference positions (N, B, 3) in m",
+                "joint_error": "mean joint position error (N,) in rad",
+                "turn_error": "orientation error of the root (N,) in rad",
             }
 
     @property
     def info_meanings(self) -> Mapping[str, str]:
-        """Descriptions of the reward terms and, in evaluation, of positions and errors."""
+        """Descriptions of the reward terms and, in evaluations, of positions and errors."""
         return self._meanings
 
     def _prepare_events(self, sim: Simulation) -> None:
@@ -186,7 +186,7 @@ class TrackingTask(Task[TaskArguments]):
     # ---- episodes
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:
-        """Draw the random numbers of an episode. `begin` maps them to an initial state."""
+        """Draw the random numbers of an episode, which `begin` maps to an initial state."""
         drawn = uniform(seed, episode, sum(self._sizes), stream=_DRAWS).float()
         qpos = self.qpos0.expand(len(seed), -1)
         return qpos, self.qvel.new_zeros(len(seed), self.qvel.shape[1]), drawn
@@ -194,7 +194,7 @@ class TrackingTask(Task[TaskArguments]):
     def begin(
         self, mask: Tensor, qpos: Tensor, qvel: Tensor, drawn: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Select clip, frame and encoder from the draws. Return the reference state with noise."""
+        """Select clip, frame and encoder from the draws. Returns the reference state with noise."""
         where, driver, key, late, root, joints, zero, world = split(
             drawn.float(), self._sizes, dim=1
         )
@@ -279,7 +279,7 @@ class TrackingTask(Task[TaskArguments]):
     # ---- tracking errors
 
     def _age(self) -> Tensor:
-        """Return the control steps since the start of each episode, (N,)."""
+        """Return the number of control steps since the start of each episode, (N,)."""
         return (self._time / self.dt + 0.5).long()
 
     def _frame(self) -> Tensor:
@@ -341,7 +341,7 @@ class TrackingTask(Task[TaskArguments]):
         )
 
     def _is_low(self, height: Tensor) -> Tensor:
-        """Return the mask (N,) of relaxed height limits: references recently near the ground."""
+        """Return the mask (N,) of relaxed height limits, where references were near the ground."""
         lately = torch.lerp(self.memory["height"], height, _EMA)
         self.memory["height"] = lately
         below = self._failing.low_below_m
@@ -389,7 +389,7 @@ def open_motions(config: TrackingConfig) -> MotionLibrary:
         if library.robot.joint_names != robot.joint_names:
             raise UsageError(
                 f"The motions in {group.library} are for {library.robot.name}, not {robot.name}.",
-                hint="Retarget them: telic motions import.",
+                hint="Retarget them with: telic motions import",
             )
         return library
     return generated_library(
@@ -402,7 +402,7 @@ def open_motions(config: TrackingConfig) -> MotionLibrary:
 
 
 def clips_of(library: MotionLibrary, split: Split) -> list[int]:
-    """Return the clips of a split. Raises UsageError if the split is empty."""
+    """Return the clips of a split, or raise UsageError if the split is empty."""
     found = library.chosen(split)
     if not found:
         raise UsageError(f"The library has no {split} clips.", hint="See: telic motions show")

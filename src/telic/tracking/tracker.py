@@ -4,7 +4,7 @@
     decoder.onnx          token, senses (N, s)       -> action (N, A) in [-1, 1]
     tracker.onnx          rows (N, inputs of policy) -> action, by the driving encoder of each row
 
-The graphs include input normalisation. Exported files are run and compared with the tracker.
+The graphs include input normalization. Exported files are run and compared with the tracker.
 Rows with a value near a rounding edge between two levels are counted but not compared.
 """
 
@@ -119,7 +119,7 @@ def save_tracker(path: Path, tracker: Tracker) -> None:
 
 
 def load_tracker(path: Path) -> Tracker:
-    """Load a tracker without executing pickled code. Raises MissingFile or BadFile."""
+    """Load a tracker without executing pickled code, or raise MissingFile or BadFile."""
     if not path.is_file():
         raise MissingFile(f"No tracker at {path}.", hint="Train one: telic track train")
     try:
@@ -161,7 +161,7 @@ _TRIALS = 256
 
 
 class ExportedFile(Record):
-    """Exported file and its comparison with the tracker."""
+    """Exported file with its comparison to the tracker."""
 
     name: str
     inputs: dict[str, int] = Field(description="number of columns per input")
@@ -172,11 +172,11 @@ class ExportedFile(Record):
 
 
 class TrackerDeployment(Record):
-    """Standalone deployment folder and its deviation from the simulation in telic."""
+    """Standalone deployment folder, with its deviation from the simulation in telic."""
 
     folder: str
     clip: str
-    steps: int = Field(description="control steps of the motion")
+    steps: int = Field(description="number of control steps of the motion")
     apart: float = Field(description="largest position deviation in the first steps")
     joint_rad: float = Field(description="mean joint error of run.py over all steps")
     joint_rad_here: float = Field(description="mean joint error in telic's simulation")
@@ -188,10 +188,10 @@ class TrackerExport(Record):
     folder: str
     files: tuple[ExportedFile, ...]
     deployment: TrackerDeployment | None = Field(
-        default=None, description="standalone deployment folder; None if not requested"
+        default=None, description="standalone deployment folder, or None if not requested"
     )
     robot: str | None = Field(
-        default=None, description="model with tokens as actions; None if not requested"
+        default=None, description="model with tokens as actions, or None if not requested"
     )
 
 
@@ -220,7 +220,7 @@ class _Graph(OnnxGraph):
 
 @torch.no_grad()
 def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
-    """Export a tracker to ONNX and compare each file with it.
+    """Export a tracker to ONNX, and compare each file with the tracker.
 
     Raises TelicError, without writing the file, if an output deviates by more than 1e-5.
     """
@@ -265,7 +265,7 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
             worst = float(off.max()) if len(off) else float("nan")
             if not worst <= TOLERANCE:  # so that NaN fails too
                 raise TelicError(
-                    f"{name} was not written: deviation from the tracker {worst:.2g}, more than "
+                    f"{name} was not written: it differs from the tracker by {worst:.2g}, more than "
                     f"{TOLERANCE:g}.",
                     hint="The tracker itself is intact. Please report this with its file.",
                 )

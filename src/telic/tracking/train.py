@@ -72,12 +72,12 @@ from telic.training.run import Run, prepare_folders
 from telic.training.setup import Setup, assemble
 
 CONFIG, JOURNAL = "tracking.json", "journal.jsonl"
-"""file names of the resolved configuration and the loop journal in the run folder"""
+"""names of the files in the run folder with the resolved configuration and the loop journal"""
 _REWARD = "tracking"
 
 
 class TrackingOptions(NamedTuple):
-    """Options of a training run besides its configuration."""
+    """Options of a training run other than its configuration."""
 
     seeds: Sequence[int] = (1,)
     name: str | None = None
@@ -226,7 +226,7 @@ class TrackingParts:
         self._should_stop = should_stop
 
     def propose(self, number: int) -> TrackingConfig | None:
-        """Return the configuration in the first iteration, otherwise None."""
+        """Return the configuration in the first iteration, and None after that."""
         return self.config if number == 1 else None
 
     def check(self, number: int, candidate: TrackingConfig) -> TrackingVerdict | None:
@@ -284,7 +284,7 @@ class TrackingParts:
 
 
 def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptions) -> Run:
-    """Train trackers, resuming an unfinished run of the same job if there is one."""
+    """Train trackers, or resume an unfinished run of the same job."""
     check_schedules(config)
     job = tracking_job(config, options)
     found = None if options.fresh else find_unfinished(job, runs_dir, options.name)
@@ -304,14 +304,14 @@ def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptio
 
 
 def _measured_split(library: MotionLibrary) -> Split:
-    """Return the evaluation split: held-out clips if available, otherwise the training clips."""
+    """Return the evaluation split: held-out clips if available, or else the training clips."""
     if library.chosen("validation"):
         return "validation"
     return "test" if library.chosen("test") else "train"
 
 
 def read_config(run: RunFolder) -> TrackingConfig:
-    """Return the configuration of a tracking run. Raises UsageError for other kinds of runs."""
+    """Return the configuration of a tracking run, or raise UsageError for other kinds of runs."""
     path = run.path / CONFIG
     if not path.is_file():
         raise UsageError(f"{run.path} is not a tracking run.", hint="Start one: telic track train")
@@ -338,7 +338,7 @@ def resume_tracker(run: RunFolder, on_event: Listener, should_stop: Callable[[],
 
 
 def _training_clips(config: TrackingConfig, library: MotionLibrary) -> list[int]:
-    """Return the training clips, a fixed random subset if limited by `motions.at_once`."""
+    """Return the training clips, a fixed random subset if `motions.at_once` limits them."""
     clips, most = clips_of(library, "train"), config.motions.at_once
     if most is None or len(clips) <= most:
         return clips
