@@ -65,7 +65,7 @@ def test_the_request_may_change(origin):
 
 def test_an_iteration_that_was_not_judged_is_refused(origin):
     origin.iteration(3).path.mkdir()
-    with pytest.raises(UsageError, match=r"no judged iteration 3; available: 1, 2\."):
+    with pytest.raises(UsageError, match=r"no judged iteration 3\. Available: 1, 2\."):
         branch_session(origin, 3)
     assert list_sessions(origin.path.parent) == [origin]
 

@@ -346,7 +346,7 @@ def test_a_pass_needs_as_many_trainings_as_were_asked_for(copy, changes, asked, 
     iteration = SessionIteration.model_validate(record)
     assert iteration.passed
     (why,) = doubts_of_pass(copy.work.config.replace(**asked), iteration)
-    assert why.endswith(f"{found} of those judged do")
+    assert why.endswith(f"{found} of those do")
 
 
 RECORDS = (forged_score, forged_trial, forged_journal)

@@ -95,7 +95,9 @@ def test_a_policy_trained_beside_other_rewards_goes_on_alone_or_beside_others(
     told = Heard()
     onward = asked(after, 64, settings=frozen, starts={(0, 1): start})
     second = here(onward, name="second", on_event=told).path / "reward_seed_1"
-    assert not any("training starts without an initial policy" in str(event.get("message")) for event in told)
+    assert not any(
+        "training starts without an initial policy" in str(event.get("message")) for event in told
+    )
 
     draw = torch.Generator().manual_seed(3)
     obs, memory = (torch.rand(32, size, generator=draw) for size in (4, before[0]))
@@ -114,7 +116,9 @@ def test_a_policy_of_another_size_is_left_and_said_so(tmp_path):
     bigger = job(64, settings={**SMALL, "hidden": (16,)}, starts=starts)
     run = execute(bigger, tmp_path, name="second", on_event=told)
     assert run.status == "completed"
-    assert any("training starts without an initial policy" in str(event.get("message")) for event in told)
+    assert any(
+        "training starts without an initial policy" in str(event.get("message")) for event in told
+    )
 
 
 def test_a_folder_that_was_moved_holds_the_same_job(tmp_path):

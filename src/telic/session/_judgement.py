@@ -1,9 +1,9 @@
 """Evaluate trained policies on fresh episodes to select checkpoints, and confirm them.
 
 The best checkpoint of every policy, and the best policy, are selected on one set of fresh episodes.
-A pass is confirmed on a second, held-out set: by code, and by a vision model if there is one. The
+A pass is confirmed on a second, held-out set by code, and by a vision model if there is one. The
 confidence bounds hold simultaneously for all claims of a session (`telic.core.confidence`).
-Undecided policies, neither proven nor disproven, play more episodes.
+Policies that are neither proven nor disproven play more episodes.
 
 Initial states are drawn separately for every session, iteration and purpose. Episodes are recorded
 by a process that has never run the candidate's code (`telic.judges.recorder`).
@@ -38,18 +38,18 @@ from telic.storage.trajectories import Environment
 from telic.training.run import Run
 
 Purpose = Literal["trial", "choose", "confirm"]
-"""screen variants, select a checkpoint and policy, or confirm that it passes"""
+"""purpose of fresh episodes: screen variants, select a checkpoint and policy, or confirm a pass"""
 _FOLDERS: dict[Purpose, str] = {"trial": "trial_judged", "choose": "chosen", "confirm": "judged"}
 CHOOSING = 16
 """number of fresh episodes used to compare checkpoints and policies"""
 LOOKS = 7
 """maximum number of interim evaluations during training"""
 LONGEST = 4
-"""maximum episodes of an undecided policy, as a multiple of the usual number"""
+"""maximum number of episodes for an undecided policy, as a multiple of the usual number"""
 
 
 class Proof(Record):
-    """Policies that passed before training ended."""
+    """Policies that were proven to pass before training ended."""
 
     schema_version: int = 1
     step: int
@@ -58,7 +58,7 @@ class Proof(Record):
 
 
 class TrainedCandidate(NamedTuple):
-    """A candidate and its trained policies."""
+    """Candidate with its trained policies."""
 
     candidate: RewardCandidate
     variant: int
@@ -73,12 +73,12 @@ class TrainedPolicy(NamedTuple):
     candidate: RewardCandidate
     member: MemberFolder
     step: int | None
-    """None if training ended before the first checkpoint"""
+    """step of the checkpoint, or None if training ended before the first one"""
 
     def order(
         self, config: SessionConfig, seed: int, paths: Sequence[str], **more: Any
     ) -> PlayOrder:
-        """Return a request to run fresh episodes under the conditions used for judging."""
+        """Return a request to record fresh episodes under the conditions used for judging."""
         assert self.step is not None
         code = self.member.reward_code
         usual = PlayOrder(
@@ -138,7 +138,7 @@ def judge(work: SessionWork, number: int, trained: TrainedCandidate) -> SessionI
 def _judge_at_end(
     work: SessionWork, number: int, candidate: RewardCandidate, run: RunFolder
 ) -> list[MemberScore]:
-    """Select the best checkpoint of every policy and judge it."""
+    """Select the best checkpoint of every policy, and judge it."""
     files, last = work.folder.iteration(number), newest(candidate, run)
     interim = list(read_json_lines(files.checkpoints))
     chosen: list[TrainedPolicy] = []
@@ -165,7 +165,7 @@ def _judge_at_end(
 def verdict_on(
     config: SessionConfig, number: int, candidate: RewardCandidate, scores: list[MemberScore]
 ) -> SessionIteration:
-    """Return the verdict on a candidate based on its policies' scores, without times and costs."""
+    """Return the verdict on a candidate from its policies' scores, without times and costs."""
 
     def standing(score: MemberScore) -> tuple[bool, float, float]:
         """Return a sort key that ranks passing policies first, then by score."""
@@ -202,7 +202,7 @@ def untrained(
 
 
 def doubts_of_pass(config: SessionConfig, passed: SessionIteration) -> tuple[str, ...]:
-    """Return the reasons why the scores of a passed iteration do not prove a pass.
+    """Return the reasons why the scores of a passing iteration do not prove a pass.
 
     Either too few training seeds prove it, or most renderings show less than the code measured.
     """
@@ -212,7 +212,7 @@ def doubts_of_pass(config: SessionConfig, passed: SessionIteration) -> tuple[str
     doubts: list[str] = []
     if found < config.needed:
         wanted = f"{config.needed} of {len(config.seeds)} training seeds"
-        doubts.append(f"{wanted} must prove {config.threshold:g}; {found} of those judged do")
+        doubts.append(f"{wanted} must prove {config.threshold:g}, but only {found} of those do")
     verdicts = [verdict for member in passed.members for verdict in member.judgement.verdicts]
     seen = judge_doubted(verdicts, only_less=True)
     return (*doubts, *([seen] if seen else []))
@@ -230,7 +230,7 @@ def mean_score(scores: Sequence[MemberScore]) -> float | None:
 def choose_policies(
     work: SessionWork, number: int, policies: Sequence[TrainedPolicy]
 ) -> list[MemberScore]:
-    """Score policies on the selection episodes, which all checkpoints of a run share."""
+    """Score policies on the selection episodes, which all checkpoints of a run have in common."""
     verdicts = play_out(work, number, policies, "choose", CHOOSING)
     shutil.rmtree(work.folder.iteration(number).path / "chosen", ignore_errors=True)
     return [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
@@ -255,8 +255,8 @@ def confirm(
 ) -> list[MemberScore]:
     """Judge policies on held-out episodes that were not used for selection.
 
-    A policy that may still prove the threshold plays more episodes; the bound accounts for this.
-    `look` is the number of the interim evaluation (0: the final one). Each has separate seeds.
+    A policy that may still prove the threshold plays more episodes, and the bound accounts for
+    this. `look` is the number of the interim evaluation (0: the final one). Seeds are distinct.
     """
     config, usual = work.config, judged_episodes(work.config, alpha)
     verdicts: list[list[Verdict]] = [[] for _ in policies]
@@ -289,7 +289,7 @@ def confirm(
 
 
 def judged_episodes(config: SessionConfig, alpha: float) -> int:
-    """Return the number of episodes for judging a policy, as requested or needed for a proof."""
+    """Return the number of episodes for judging a policy, as requested or required for a proof."""
     return max(config.episodes, fewest_scores(config.threshold, alpha))
 
 
@@ -307,9 +307,9 @@ def watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> Me
 
 
 def watch_failure(work: SessionWork, files: IterationFolder, scores: list[MemberScore]) -> None:
-    """Run the vision model on the best policy's median episode if none passes the code judge.
+    """Run the vision model on the median episode of the best policy if no policy passes.
 
-    The score does not change because a pass requires the code. A contradiction becomes a doubt.
+    The score does not change, because a pass requires the code. A contradiction becomes a doubt.
     """
     best, threshold = max(scores, key=lambda score: score.low, default=None), work.config.threshold
     if best is None or best.judgement.score is None or best.low >= threshold:
@@ -331,7 +331,7 @@ def by_labels(work: SessionWork, score: MemberScore) -> MemberScore:
 
 
 def with_verdicts(score: MemberScore, verdicts: Sequence[Verdict], threshold: float) -> MemberScore:
-    """Return a policy's score for new verdicts on the same episodes at the same confidence."""
+    """Return a policy's score for new verdicts on the same episodes, at the same confidence."""
     alpha = ALPHA if score.judgement.alpha is None else score.judgement.alpha
     judgement = together(verdicts, alpha=alpha, threshold=threshold)
     return score.model_copy(update={"judgement": judgement})
@@ -355,9 +355,9 @@ def play_out(
     moment: tuple[int, ...] = (),
     first: int = 0,
 ) -> list[list[Verdict]]:
-    """Run policies on fresh episodes and return the verdicts of the code judge.
+    """Run policies on fresh episodes, and return the verdicts of the code judge.
 
-    `moment` distinguishes draws with the same purpose and iteration. `first` is the number of the
+    `moment` distinguishes draws for the same purpose and iteration. `first` is the number of the
     first file.
     """
     folder = work.folder.iteration(number).path / _FOLDERS[purpose]
@@ -432,7 +432,7 @@ def score_of(
     threshold: float | None = None,
     policy_hash: str | None = None,
 ) -> MemberScore:
-    """Return the score of a policy based on the verdicts on its episodes."""
+    """Return the score of a policy, computed from the verdicts on its episodes."""
     _, member, step = policy
     config, _, seed = member.name.rpartition("_seed_")
     digits = config.removeprefix("reward")

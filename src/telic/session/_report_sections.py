@@ -62,13 +62,13 @@ class EndedSession:
     folder: SessionFolder
     config: SessionConfig
     author: Composition | None
-    """the author's first composition, or None if the session ended before it was written"""
+    """first composition of the author, or None if the session ended before it was written"""
     history: list[SessionIteration]
     summary: SessionSummary
     redraws: bool = True
     """whether to render existing pictures again"""
     note: Callable[[str], None] = print
-    """callback for messages about missing parts of the report"""
+    """function called with messages about missing parts of the report"""
 
     @property
     def best(self) -> SessionIteration | None:
@@ -87,7 +87,7 @@ class EndedSession:
 
     @property
     def analysis(self) -> Analysis | None:
-        """Return the model's analysis of the session, if it wrote one."""
+        """Return the model's analysis of the session, or None if it wrote none."""
         path = self.folder.analysis
         return read_record(path, Analysis) if path.exists() else None
 
@@ -106,7 +106,7 @@ def listed(lines: Sequence[str]) -> list[doc.AnyBlock]:
 
 
 def score_text(value: float | None) -> str:
-    """Format a score, with "unknown" for None."""
+    """Format a score, or "unknown" for None."""
     return "unknown" if value is None else f"{value:.2f}"
 
 
@@ -153,10 +153,10 @@ def draw_pictures(
     note: Callable[[str], None],
     redraws: bool = True,
 ) -> None:
-    """Render median.mp4 and strips of the p10, median and p90 episodes; report failures to `note`.
+    """Render median.mp4 and strips of the p10, median and p90 episodes, and note failures.
 
     A video that is too large to embed also gets a smaller version, median_small.mp4. Existing
-    files are kept unless `redraws`.
+    files are kept unless `redraws` is set.
     """
     jobs: dict[str, RenderJob] = {}
     for label, index in choose_episodes(member.judgement.verdicts).items():
@@ -207,8 +207,8 @@ def video_section(ended: EndedSession) -> Blocks:
             span = f"from {scores[0]:.2f} to {scores[-1]:.2f}"
             label = f"Scores of {count(len(scores), 'episode')}, {span}"
             note = (
-                f"{label}. Initial states were not used in training. Highlighted are the "
-                "episodes shown here; the dashed line is the threshold."
+                f"{label}. Initial states were not used in training. The highlighted "
+                "episodes are shown here, and the dashed line is the threshold."
             )
             chart = ColumnChart(label, tuple(scores), tuple(shown), ended.config.threshold)
             row.append(doc.Figure(chart, title, note))
@@ -258,7 +258,7 @@ def criteria_table(ended: EndedSession) -> Blocks:
             value = figure(earned[each.title][1])
             goals.append(f"Open-ended: {value} {each.unit} was reached; {best}.")
     note = (
-        f"Best policy ({member.member}), {member.judgement.episodes} new episodes. The whole "
+        f"Best policy ({member.member}), {member.judgement.episodes} new episodes. The total "
         "score is multiplied by the credit of each constraint."
     )
     heads = ("criterion", "weight", "target", "measured (median)", "credit")
@@ -283,7 +283,7 @@ def robustness_table(ended: EndedSession) -> Blocks:
     ]
     note = (
         f"The delivered policy ({card.member}, {card.step:,} steps), scored by the code judge "
-        f"from new initial states; an episode passes with {card.threshold:g}. This is not part "
+        f"from new initial states. An episode passes with {card.threshold:g}. This is not part "
         "of the pass."
     )
     heads = ("condition", "difference", "episodes that pass", "mean score")
@@ -291,7 +291,7 @@ def robustness_table(ended: EndedSession) -> Blocks:
 
 
 def seen_section(ended: EndedSession) -> Blocks:
-    """Return what the vision model observed about the best policy, and judge disagreements."""
+    """Return the vision model's observations of the best policy, and the judges' disagreements."""
     rows: list[tuple[str, ...]] = []
     differ: list[str] = []
     verdicts = ended.member.judgement.verdicts if ended.member else ()
@@ -395,7 +395,7 @@ def iterations_section(ended: EndedSession) -> Blocks:
             )
         )
     heads = ("iteration", "from", "change", "policies", "failed", "training", "steps")
-    note = "Dots are scores, lines 95 % intervals, the mark the threshold. ★ is the best."
+    note = "Dots are scores, lines 95 % intervals, and the mark is the threshold. ★ is the best."
     learned = listed([f"{each.text} ({each.tier})" for each in latest_lessons(candidates)])
     return [
         doc.Table(heads, rows, kind="attempts"),
@@ -440,17 +440,17 @@ def curves_section(ended: EndedSession) -> Blocks:
             chart = LineChart(label, tuple(lines), "steps", "return")
             charts.append(doc.Figure(chart, title))
     note = (
-        "Return under the iteration's own reward: the line is the mean over training seeds, the "
-        "band their range, and dots are evaluations without exploration. Rewards differ between "
+        "Return under the iteration's own reward. The line is the mean over training seeds, the "
+        "band is their range, and dots are evaluations without exploration. Rewards differ between "
         "iterations and variants, so compare values within a line only."
     )
     return [doc.Beside(tuple(charts)), doc.Text(note, "note")] if charts else []
 
 
 def _over_seeds(members: Sequence[MemberFolder], kind: RowKind, name: str) -> list[Point]:
-    """Return mean, minimum and maximum at every step for which all members have a value.
+    """Return the mean, minimum and maximum at every step for which all members have a value.
 
-    Neighboring points are merged, keeping the widest band, until they fit the chart.
+    Neighboring points are merged, keeping the widest band, until they fit in the chart.
     """
     values: dict[int, list[float]] = {}
     for member in members:
@@ -475,11 +475,11 @@ class RewardTermLine(Record):
     weight: float | None
     total: float | None
     share: float | None
-    """fraction of the absolute sums of all terms"""
+    """fraction of the sum of all terms' absolute values"""
 
 
 def reward_terms(member: MemberFolder, step: int) -> list[RewardTermLine]:
-    """Return a policy's reward terms in the evaluation at `step`, largest share first."""
+    """Return a policy's reward terms in the evaluation at `step`, with the largest share first."""
     spec = RewardSpec()
     if member.reward_spec.exists():
         spec = read_record(member.reward_spec, RewardSpec)
@@ -530,7 +530,7 @@ def reward_section(ended: EndedSession) -> Blocks:
 def judge_section(ended: EndedSession) -> Blocks:
     if ended.author is None:
         return []
-    note = "Hidden from reward authors. It runs confined, on recorded episodes."
+    note = "Hidden from reward authors. It runs in a confined process on recorded episodes."
     blocks: list[doc.AnyBlock] = [doc.Text(note, "note")]
     if ended.folder.trial.exists():
         trial = read_record(ended.folder.trial, Trial)

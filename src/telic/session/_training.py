@@ -3,7 +3,7 @@
 Variants of a candidate are compared in short screening runs. The best one is trained until it
 passes or reaches its final step. Every evaluation saves a checkpoint, which a separate thread
 judges. Once enough policies are proven to pass, `proof.json` is written and training ends. On a
-CPU, training pauses while episodes are played because both need the same cores.
+CPU, training pauses while episodes are played, because both need the same cores.
 
 A policy's return under its training reward is measured at the same steps as its score. If the
 return rises while the score falls, the reward is misspecified, and `alarms` reports it.
@@ -70,13 +70,13 @@ from telic.training.run import Run, execute
 _TRIAL, _TRAIN = "trial", "train"
 """folders of the screening runs and of the full training run"""
 _GRACE_S = 1.0
-"""grace period for the trainer to stop; an update of a large robot may take longer"""
+"""time for the trainer to stop, because an update of a large robot may take long"""
 _TIE = 0.05
 """weight of the distance to the goals, relative to the score, when variants are compared"""
 _FELL = 0.15
 """decrease in score that exceeds sampling noise"""
 _LONG_S = 4.0
-"""seconds of training before the first interim evaluation"""
+"""training time in seconds before the first interim evaluation"""
 
 
 def train(work: SessionWork, number: int, candidate: RewardCandidate) -> TrainedCandidate:
@@ -137,8 +137,8 @@ def _screen(work: SessionWork, number: int, candidate: RewardCandidate) -> Selec
 def better_first(members: Sequence[MemberScore], variants: Sequence[int]) -> tuple[int, ...]:
     """Return variants sorted by judge score, then by index, with unknown scores last.
 
-    Early in training, a violated constraint sets most scores to zero. The distance of measured
-    values to their goals, from -1 to 1, then breaks ties.
+    Early in training, a violated constraint sets most scores to zero. Ties are then broken by the
+    distance of measured values to their goals, from -1 to 1.
     """
 
     def rank(variant: int) -> tuple[float, int]:
@@ -183,7 +183,7 @@ def _job(
 def _parents(
     work: SessionWork, candidate: RewardCandidate, variants: list[int]
 ) -> dict[tuple[int, int], Path]:
-    """Return the parent policies for variants with a warm start, by variant and seed."""
+    """Return the parent policies of variants that start from them, by variant and seed."""
     if candidate.parent is None:
         return {}
     run = work.folder.iteration(candidate.parent).run
@@ -202,7 +202,7 @@ def _parents(
 
 
 class _Abandoned(Exception):
-    """Raised when a worker exceeds the grace period and is killed. Training can be resumed."""
+    """Raised when a worker that exceeded the grace period was killed. Training can be resumed."""
 
 
 def run_job(
@@ -215,7 +215,7 @@ def run_job(
     is_enough: StopCheck = lambda: False,
     should_wait: StopCheck | None = None,
 ) -> Run:
-    """Run a job on reserved CPU cores, waiting through pauses, and return the finished run.
+    """Run a job on reserved CPU cores, with pauses if requested, and return the finished run.
 
     The job is shortened to the remaining step budget. A completed run is returned immediately, and
     a run stopped because `is_enough` holds counts as completed. Raises SessionStopped or
@@ -267,7 +267,7 @@ def run_job(
 class CheckpointJudge:
     """Evaluate checkpoints during training, and end the run once its policies pass.
 
-    Use an instance as the event listener of the training run; it forwards every event.
+    An instance is used as the event listener of the training run, and forwards every event.
 
     Example:
         with CheckpointJudge(work, number, candidate) as judge:
@@ -285,7 +285,7 @@ class CheckpointJudge:
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def __call__(self, event: Event) -> None:
-        """Forward an event and queue its checkpoint, unless it is the last one."""
+        """Forward an event, and queue its checkpoint unless it is the last one."""
         self._work.emit(event)
         if isinstance(event, TrainStart):
             self._end, self._since = event.total_steps, time.monotonic()
@@ -309,7 +309,7 @@ class CheckpointJudge:
             self._thread.join()
 
     def is_playing(self) -> bool:
-        """Return whether episodes are currently being run and scored."""
+        """Return whether episodes are currently being recorded or scored."""
         return self._playing.is_set()
 
     def _serve(self) -> None:
@@ -387,7 +387,7 @@ class _Moment(NamedTuple):
 def alarms(files: IterationFolder, iteration: SessionIteration) -> tuple[str, ...]:
     """Return a message for every policy whose return rose while its score fell.
 
-    Confidence intervals of the return are compared, so the result is independent of reward scale.
+    Confidence intervals of the return are compared, so the scale of the reward has no influence.
     """
     sentences: list[str] = []
     for member in iteration.members:
@@ -410,7 +410,7 @@ def alarms(files: IterationFolder, iteration: SessionIteration) -> tuple[str, ..
 def _moments(
     files: IterationFolder, iteration: SessionIteration, member: MemberScore
 ) -> Iterator[_Moment]:
-    """Yield the evaluations with a known return and code score in training order."""
+    """Yield the evaluations with a known return and code score, in order of training."""
     trained = MemberFolder(files.run.path / member.member)
     sources: list[tuple[MemberFolder, str, int | None, float | None]] = [
         (
@@ -436,7 +436,7 @@ def _moments(
 
 
 def _score_by_code(member: MemberScore) -> float | None:
-    """Return a policy's code judge score as computed during training."""
+    """Return the score that the code judge gave a policy during training."""
     verdicts = member.judgement.verdicts
     if not any("code" in each.by_judge for each in verdicts):
         return member.judgement.score

@@ -1,8 +1,8 @@
 """Start a new session from an iteration of another session.
 
-The branch copies the source iteration, with its candidate, policies and judgement, as its
+The branch copies the source iteration, with its candidate, policies and judgment, as its
 iteration 0. It is therefore independent of the source session, and its first revision is based on
-that judgement and on any notes that were added.
+that judgment and on any notes that were added.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from telic.storage.layout import SessionFolder, new_name
 from telic.storage.reading import read_text
 
 START = 0
-"""iteration number of the copied source iteration in a branch"""
-_FOREIGN = "the scores are unknown: another user or an earlier version ran the session"
+"""number of the copied source iteration in a branch"""
+_FOREIGN = "the scores are unknown because another user or an earlier version ran the session"
 _LEFT_OUT = shutil.ignore_patterns(
     "state", "state.pt", "lock", "stop", "worker.log", "notes.json", "videos", f"{TEMPORARY_MARK}*"
 )
 
 
 class BranchOrigin(Record):
-    """Session and iteration that a branch was created from."""
+    """Session and iteration from which a branch was created."""
 
     schema_version: Literal[1] = 1
     session: str
@@ -56,7 +56,7 @@ def branch_session(
     if not source.judgment.exists():
         numbers = [each for each in origin.iterations() if origin.iteration(each).judgment.exists()]
         there = ", ".join(map(str, numbers)) or "none yet"
-        raise UsageError(f"{origin.name} has no judged iteration {iteration}; available: {there}.")
+        raise UsageError(f"{origin.name} has no judged iteration {iteration}. Available: {there}.")
     config = read_record(origin.config, SessionConfig).replace(**changes)
     folder = SessionFolder((runs_dir or origin.path.parent) / new_name("session"))
     size = sum(path.stat().st_size for path in source.path.rglob("*") if path.is_file())

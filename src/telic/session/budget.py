@@ -1,12 +1,12 @@
-"""Budget of a session with cost forecast, spending and remaining allowance.
+"""Budget of a session: cost forecast, spending and remaining allowance.
 
-Time is forecast from earlier training runs on this machine, and dollars from the price list and the
-tokens of earlier replies. Unknown values are None, never estimates.
+Time is forecast from earlier training runs on this machine, and dollars from the price list and
+the tokens of earlier replies. Unknown values are None and are never estimated.
 
 All spending is computed from the session's files, so it survives `kill -9`: environment steps from
 training metrics, calls and dollars from paid replies, and time from a clock that is saved every
 few seconds and paused while the session waits. `telic.llm.Budget` enforces limits in dollars and
-calls before each call; this module enforces limits in hours and steps.
+calls before each call, and this module enforces limits in hours and steps.
 """
 
 from __future__ import annotations
@@ -51,31 +51,31 @@ _SAVE_EVERY_S = 5.0
 _HOUR_S = 3600.0
 _LAST_ROWS_BYTES = 16_384
 _WORTH_STARTING = 0.25
-"""share of its planned steps below which a training run is not informative"""
+"""fraction of the planned steps below which a training run is not informative"""
 _READ, _USED = 200, 5
-"""number of earlier runs to read, and of the most similar ones to use"""
+"""number of earlier runs to read, and number of the most similar ones to use"""
 _SHORTEST_S = 2.0
-"""shorter runs are dominated by startup and give no reliable rate"""
+"""duration of runs that are dominated by startup and give no reliable rate"""
 _MEASURED_S = 10.0
-"""training time after which the measured rate of the current run is used"""
+"""training time after which the rate measured in the current run is used"""
 _TYPICAL_TOKENS = (6_000, 3_000)
-"""input and output tokens per call if no reply is available in this folder"""
+"""input and output tokens per call if this folder has no earlier reply"""
 _CALLS_FIRST, _CALLS_EACH = 6, 4
-"""typical number of model calls: to write and review, and per revision"""
+"""typical number of model calls for writing and review, and for each revision"""
 _LOOKS_LAST, _LOOKS_EACH = 6, 1
-"""typical number of vision calls: for a passing policy, and per failure"""
+"""typical number of vision calls for a passing policy, and for each failure"""
 # Measured on HalfCheetah, Ant and Humanoid with 3 and 9 members, and rounded up.
 _PROCESS_BYTES = 450_000_000
-"""worker process with imported libraries, before any simulation"""
+"""memory of a worker process with imported libraries, before any simulation"""
 _SIMULATION_BYTES = 200_000
-"""one MuJoCo simulation, with the used part of its arena"""
+"""memory of one MuJoCo simulation, with the used part of its arena"""
 _TERMS, _FLOAT_BYTES, _UNLIMITED_STEPS = 8, 4, 1000
 _TAPES = 2
-"""number of copies of the evaluation recording during assembly"""
+"""number of copies of the evaluation recording while it is assembled"""
 
 
 class AllowanceLeft(Record):
-    """Remaining budget of a session. None means unlimited, or unknown for dollars."""
+    """Remaining budget of a session, where None means unlimited (or unknown for dollars)."""
 
     hours: float | None = None
     steps: int | None = None
@@ -91,15 +91,15 @@ class Spending(Event):
     seconds: float
     steps: int
     usd: float | None
-    """None if the price of a call is unknown"""
+    """cost in dollars, or None if the price of a call is unknown"""
     calls: int
     number: int | None = None
-    """iteration that has just ended"""
+    """number of the iteration that has just ended"""
     left: AllowanceLeft = AllowanceLeft()
 
 
 class AllowanceUsedUp(ResourceError):
-    """Raised when a budget is exhausted. `kind` is the limit: hours or steps."""
+    """Raised when a budget is exhausted. `kind` is the limit, either hours or steps."""
 
     def __init__(self, kind: Literal["hours", "steps"], message: str) -> None:
         super().__init__(
@@ -116,7 +116,7 @@ class ClockTime(Record):
 
 
 class SessionAccount:
-    """Track a session's spending against its limits. The clock runs while it is open."""
+    """Track the spending of a session against its limits. The clock runs while it is open."""
 
     def __init__(self, folder: SessionFolder, config: SessionConfig) -> None:
         self.folder, self._config = folder, config
@@ -132,7 +132,7 @@ class SessionAccount:
         return self._before + running
 
     def tick(self) -> None:
-        """Save the clock periodically. This is cheap enough for polling loops."""
+        """Save the clock from time to time. This is cheap enough for polling loops."""
         if time.monotonic() - self._saved_at > _SAVE_EVERY_S:
             self.save()
 
@@ -215,7 +215,7 @@ def paid(folder: SessionFolder) -> tuple[float | None, int]:
 def steps_taken(folder: SessionFolder) -> int:
     """Return the environment steps of all training runs of a session, including unfinished ones.
 
-    Excludes iteration 0 of a branch, which another session trained.
+    Iteration 0 of a branch is excluded, because another session trained it.
     """
     numbers = [number for number in folder.iterations() if number > 0]
     return sum(iteration_steps(folder.iteration(number)) for number in numbers)
@@ -262,17 +262,17 @@ class Forecast(Event):
     most_steps: int
     """environment steps if every iteration is needed"""
     steps_per_second: float | None
-    """measured on this machine, or None if this environment was never trained here"""
+    """rate measured on this machine, or None if this environment was never trained here"""
     measured_runs: int
     first_seconds: float | None
     """training time in seconds if the first iteration passes"""
     most_seconds: float | None
     calls: int
-    """model calls if every iteration is needed"""
+    """number of model calls if every iteration is needed"""
     usd: float | None
     """price of these calls, or None if unknown"""
     short: tuple[str, ...]
-    """limits expected to be reached before the last iteration: hours, steps, usd, calls"""
+    """limits (hours, steps, usd, calls) that may be reached before the last iteration"""
 
     def at_rate(self, rate: float | None, config: SessionConfig) -> Forecast:
         """Return the forecast with times computed from a rate in steps per second."""
@@ -329,7 +329,7 @@ class MeasuredForecast:
         self._unknown: Forecast | None = None
 
     def __call__(self, event: Event) -> None:
-        """Forward an event, followed by the completed forecast when it becomes available."""
+        """Forward an event, followed by the completed forecast as soon as it is available."""
         self._emit(event)
         if isinstance(event, Forecast):
             self._unknown = event if event.steps_per_second is None else None
@@ -343,8 +343,8 @@ class MeasuredForecast:
 def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[float]:
     """Return the steps per second of the most similar training runs on this machine.
 
-    Only runs of the same environment, device and kind of machine are used, sorted by similarity of
-    the number of members, then by recency.
+    Only runs of the same environment, device and kind of machine are used. They are sorted by
+    similarity of the number of members, then by recency.
     """
     inside = (
         RunFolder(path)
@@ -395,7 +395,7 @@ def _price(runs_dir: Path, config: SessionConfig, calls: int) -> float | None:
 def need_of(job: TrainJob, spec: EnvSpec) -> ResourceNeed:
     """Return the maximum number of cores and amount of memory that a training run needs.
 
-    On a GPU, only the process is counted. The worker checks GPU memory itself.
+    On a GPU, only the process is counted, because the worker checks GPU memory itself.
     """
     if job.device != "cpu":
         return ResourceNeed(cores=1, memory_bytes=_PROCESS_BYTES)

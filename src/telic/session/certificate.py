@@ -1,11 +1,11 @@
 """Certify a pass: check the judge and the rewards of policies that reached the threshold.
 
 A pass requires exactly the judge and the reward that were validated. Their texts are hashed during
-validation and again when they are used, and the hashes are compared at the end. A reward revised
-after validation is validated with the same judge on the same examples. The judge is also run on
-mutants of the episodes that it passed (`telic.judges.mutants`), and on untrained policies recorded
-from the same initial states. An independent source must confirm that passing episodes are good: a
-scripted demonstration of the composer, its reading of the intent, or the environment's own reward.
+validation and when they are used, and the hashes are compared at the end. A reward revised after
+validation is validated with the same judge on the same examples. The judge is also run on mutants
+of the episodes that it passed (`telic.judges.mutants`), and on untrained policies recorded from the
+same initial states. An independent source must confirm that passing episodes are good: a scripted
+demonstration of the composer, its reading of the intent, or the environment's own reward.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ _OWN_READING = "no second reading of the prompt"
 _UNTRAINED = 24
 """number of episodes recorded with untrained policies"""
 _CONTRADICTS = 0.5
-"""share of the threshold below which a second judge contradicts a pass"""
+"""fraction of the threshold below which the score of a second judge contradicts a pass"""
 _CLEARLY = 0.25
-"""required margin of good episodes' return, in ranges of the failure modes' returns"""
+"""required margin of the return of good episodes, relative to the range over failure modes"""
 
 
 class Certificate(Record):
@@ -81,7 +81,7 @@ class Certificate(Record):
     """independent confirmation that passing episodes are good, or None"""
     mutants: tuple[MutantCount, ...] = ()
     doubts: tuple[str, ...] = ()
-    """reasons not to trust the verdict; empty if there are none"""
+    """reasons not to trust the verdict, if any"""
     limits: tuple[str, ...] = ()
 
 
@@ -186,7 +186,7 @@ class _Certifier:
                     break
 
     def _changed_judge(self) -> Iterator[str]:
-        """Yield differences between the validated judge and the judge that was used."""
+        """Yield differences between the judge that was validated and the judge that was used."""
         used, trial = self._iteration.judge_hash, self._trial
         now = text_hash(read_text(self._work.folder.judge))
         if used is None:
@@ -280,7 +280,7 @@ class _Certifier:
     # ---- mutants
 
     def _mutants(self, episodes: Sequence[_Episode]) -> tuple[tuple[MutantCount, ...], list[str]]:
-        """Judge mutants, and return counts per criterion and the names of mutants that pass."""
+        """Judge mutants, and return the counts per criterion and the names of mutants that pass."""
         spec = self._work.brief.spec
         families = [mutants_of(episode.trajectory, spec) for episode in episodes]
         everything = [each for family in families for each in family.values()]
@@ -296,7 +296,7 @@ class _Certifier:
         return counts([each.verdict for each in episodes], families_judged), passing
 
     def _untrained(self, reference: Composition | None) -> Iterator[str]:
-        """Yield the kinds of untrained policies that pass when started in the same states."""
+        """Yield the kinds of untrained policies that pass from the same initial states."""
         work, candidate = self._work, self._candidate
         if work.config.model is None:
             return  # the composer's criteria are validated with telic itself
@@ -349,8 +349,8 @@ class _Certifier:
     def _may_freeze(self, episodes: Sequence[_Episode], reference: Composition | None) -> bool:
         """Return whether not moving is a valid solution, e.g. for a pole that starts upright.
 
-        True if doing nothing is acceptable, or if the composer's judge passes every frozen robot
-        that this judge passes (a robot that starts at its goal may stay there).
+        This is so if doing nothing is acceptable, or if the composer's judge passes every frozen
+        robot that this judge passes (a robot that starts at its goal may stay there).
         """
         if "does nothing" in self._trial.fine:
             return True

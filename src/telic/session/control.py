@@ -2,12 +2,12 @@
 
     stop            request to save and end the session
     pause           request to wait until the file is removed
-    notes.jsonl     feedback from people; each note is answered by exactly one iteration
+    notes.jsonl     feedback from people, where each note is answered by exactly one iteration
     criteria.json   the proposed criteria if a person must approve them before training
-    approval.json   the approved criteria, possibly edited: `telic approve`
+    approval.json   the criteria approved by `telic approve`, possibly edited
 
-Terminals, the dashboard and coding agents all write the same files. They persist across restarts,
-so a resumed session sees the same requests.
+Terminals, the dashboard and coding agents all write the same files. The files persist across
+restarts, so a resumed session sees the same requests.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class SessionControl:
         return self._should_stop() or self.folder.stop.exists()
 
     def wants_break(self) -> bool:
-        """Return whether work must save and return because of a stop, pause or time limit."""
+        """Return whether work must save and return because of a stop, a pause or a time limit."""
         self.account.tick()
         return self.wants_stop() or self.folder.pause.exists() or self.account.is_out_of_time()
 
@@ -205,9 +205,9 @@ class Remark(Record):
     schema_version: Literal[1] = 1
     id: str = Field(default_factory=lambda: secrets.token_hex(4))
     time: str = Field(default_factory=time_stamp)
-    """UTC, ISO 8601"""
+    """time in UTC (ISO 8601)"""
     author: str = Field(default="", validate_default=True)
-    """defaults to the current user"""
+    """author, by default the current user"""
 
     @field_validator("author", mode="before")
     @classmethod
@@ -228,25 +228,25 @@ class Remark(Record):
 
 
 class Note(Remark):
-    """Feedback that the next revision addresses."""
+    """Feedback for the next revision of the reward."""
 
     text: str
 
 
 class DeliveredNotes(Event):
-    """Notes addressed by one iteration."""
+    """Notes that one iteration addresses."""
 
     NAME = "session.notes"
 
     schema_version: Literal[1] = 1
     delivered_at: str = Field(default="", validation_alias=AliasChoices("delivered_at", "time"))
-    """UTC, ISO 8601"""
+    """time in UTC (ISO 8601)"""
     number: int | None = None
     notes: tuple[Note, ...]
 
 
 def add_note(folder: SessionFolder, text: str, author: str | None = None) -> Note:
-    """Append a note that the next revision will address."""
+    """Append a note for the next revision of the reward."""
     if not text.strip():
         raise UsageError("The note is empty.", hint='For example: telic note "less bouncing"')
     note = Note(text=text.strip(), author=author or "")
@@ -258,7 +258,7 @@ def check_note(folder: SessionFolder, text: str) -> None:
     """Raise an error if the session's author cannot interpret a note.
 
     Raises:
-        NotUnderstood: lists what the composer understands. A language model accepts any note.
+        NotUnderstood: the composer does not understand the note. A language model accepts any.
     """
     config = read_record(folder.config, SessionConfig)
     if config.model is not None or not text.strip():

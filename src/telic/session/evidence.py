@@ -3,7 +3,7 @@
 A resumed session trusts its journal. Every record is also written as a readable JSON file. Changed
 or deleted files are restored from the journal, and results that depend on a changed file are not
 proven. The last entry, `end`, contains the folder's name and the hashes of all files behind the
-outcome, including the robot's files outside the session. Read outcomes with `records.verified`.
+outcome, including the robot's files outside the session. `records.verified` reads the outcome.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from telic.storage.layout import MemberFolder, SessionFolder
 from telic.storage.reading import check_file, file_hash
 from telic.storage.workspace import is_unbegun
 
-NOT_SIGNED_OFF = "its journal has no end: it was truncated, or written by an earlier version"
+NOT_SIGNED_OFF = "its journal has no end because it was truncated or written by an earlier version"
 # Records that later steps trust, and further files that an outcome depends on.
 _STEPS = ("asked.json", "approval.json", "author.json", "trial.json")
 _FILES = ("session.json", "judge_fn.py", "certificate.json", "robustness.json")
@@ -50,18 +50,18 @@ class RequestHashes(Record):
     request: str
     """SHA-256 of the intent, the environment and the environment's files"""
     terms: str
-    """SHA-256 of the other settings that affect the verdict: threshold, seeds, episodes"""
+    """SHA-256 of other settings that affect the verdict, such as threshold, seeds and episodes"""
 
 
 class SessionEnd(Record):
-    """Last entry of a session's journal, with hashes of the files that the outcome depends on."""
+    """Last entry of a session's journal, with hashes of the files on which the outcome depends."""
 
     session: str | None = None
     """name of the session's folder, or None if written by an earlier version"""
     files: dict[str, str]
     """SHA-256 by path relative to the session's folder"""
     model: dict[str, str] = Field(default={})
-    """SHA-256 by path of the robot's file, its assets, or the environment's code"""
+    """SHA-256 by path of the robot's file and its assets, or of the environment's code"""
 
 
 class SessionJournal:
@@ -87,7 +87,7 @@ class SessionJournal:
         elif not self.is_begun and (any(self.paths()) or not is_ours):
             why = "it was started by an earlier version or another user"
         elif check.head.seq and _signing_key(self._folder) is None:
-            why = "your signing key cannot be used; see telic doctor"
+            why = "your signing key cannot be used (see telic doctor)"
         if why:
             raise Refused(
                 f"{self._folder.name} cannot be resumed: {why}.",
@@ -156,7 +156,7 @@ class SessionJournal:
         return False
 
     def paths(self) -> list[Path]:
-        """Return the existing files that later steps rely on."""
+        """Return the existing files on which later steps rely."""
         return [path for path in _paths(self._folder, _STEPS, _ITERATION_STEPS) if path.exists()]
 
     def doubts(self) -> Iterator[str]:
@@ -250,8 +250,8 @@ def _end(folder: SessionFolder, end: SessionEnd, summary: BaseModel) -> None:
 def check_end(folder: SessionFolder, needs: Iterable[Path]) -> tuple[str | None, str | None]:
     """Verify all files that support the outcome of a session against its signed journal.
 
-    Returns the reason why nothing is proven, and the reason why it is only a claim on this machine
-    (no signature, or another key). The signed end must list all files in `needs`.
+    Returns the reason why nothing is proven, and the reason why a pass is only a claim on this
+    machine (no signature, or another key). The signed end must list all files in `needs`.
     """
     key = usable_key(folder.path.parent)
     try:
@@ -271,7 +271,7 @@ def check_end(folder: SessionFolder, needs: Iterable[Path]) -> tuple[str | None,
         why = f"its journal differs from the one written here: {check.why}"
         return why if check.foreign else None, None
     if key is None and key_file().exists():
-        return None, "your signing key cannot be used; see telic doctor"
+        return None, "your signing key cannot be used (see telic doctor)"
     if check.signer is not None:
         return None, f"signed with the key {check.signer[:12]}…, which is not yours"
     earlier = "signed by an earlier version, whose signatures can no longer be verified"
@@ -305,8 +305,8 @@ def _faults(folder: SessionFolder, end: SessionEnd, needs: Iterable[Path]) -> It
 def _hash_of(path: Path, stamp: tuple[int, ...]) -> str:
     """Return the hash of a file, cached by its stat values because servers poll frequently.
 
-    A file that cannot be read, or exceeds the size limit, has no hash: another signer may have
-    listed it to block the readers of the journal.
+    A file that cannot be read or exceeds the size limit has no hash, because another signer may
+    have listed it to block readers of the journal.
     """
     try:
         check_file(path)

@@ -1,11 +1,11 @@
-"""Human labels of episodes and vetoes of verdicts.
+"""Human labels of episodes, and vetoes of verdicts.
 
-    labels.jsonl    one line per label: whether the episode shows the intended behavior
+    labels.jsonl    one line per label, i.e. whether the episode shows the intended behavior
     vetoes.jsonl    one line per veto of a verdict
 
 Both are append-only. A label stores the judges' scores of the episode to record disagreements.
 The labels of a judge show whether its threshold is too low (`telic.judges.verdict`). A veto
-revokes a pass permanently. The session can only be continued in a branch.
+revokes a pass permanently, and the session can then only be continued in a branch.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class EpisodeLabel(Remark):
     """Label for one episode, with the scores of the judges."""
 
     by: Speaker = "person"
-    """labels by agents are stored and exported, but do not affect scores"""
+    """kind of author, where labels by agents are stored but do not affect scores"""
     iteration: int
     member: str
     episode: int
-    """numbered from 1, as in the report"""
+    """number of the episode from 1, as in the report"""
     recording: str | None
     """SHA-256 of the episode's file, or None if unknown"""
     judge: str
@@ -67,7 +67,7 @@ class Veto(Remark):
     by: Speaker = "person"
     why: str
     outcome: Outcome
-    """the vetoed outcome"""
+    """outcome that was vetoed"""
     judge: str | None = None
     """SHA-256 of the judge that gave the vetoed verdict"""
 
@@ -91,13 +91,13 @@ def add_label(
 ) -> EpisodeLabel:
     """Record a label for an episode, by default for the median episode of the best policy.
 
-    `episode` is a 1-based number, or p10, median or p90.
+    `episode` is a number from 1, or p10, median or p90.
     """
     files = {number: folder.iteration(number).judgment for number in folder.iterations()}
     judged = {number: file for number, file in files.items() if file.exists()}
     if iteration is not None and iteration not in judged:
         raise UsageError(
-            f"{folder.name} has no judged iteration {iteration}; available: "
+            f"{folder.name} has no judged iteration {iteration}. Available: "
             f"{', '.join(map(str, judged)) or 'none yet'}."
         )
     records = [read_record(file, SessionIteration) for file in judged.values()]
@@ -105,7 +105,7 @@ def add_label(
     if not trained:
         raise UsageError(
             f"{folder.name} has no judged episode to label yet.",
-            hint="Episodes are available after the first judgement; see: telic list",
+            hint="Episodes are available after the first evaluation (see telic list).",
         )
     chosen = max(trained, key=lambda each: (each.passed, -1 if each.score is None else each.score))
     policies = {score.member: score for score in chosen.members}
@@ -143,7 +143,7 @@ def _episode(member: str, verdicts: Sequence[Verdict], episode: str | None) -> i
         return int(episode) - 1
     raise UsageError(
         f"{member} has no episode {episode or 'median'}.",
-        hint=f"Available: 1 to {len(verdicts)}; the report shows p10, median and p90."
+        hint=f"Available: 1 to {len(verdicts)}. The report shows p10, median and p90."
         if verdicts
         else "None of its episodes was judged.",
     )
@@ -161,7 +161,7 @@ def worst_first(verdicts: Sequence[Verdict]) -> list[int]:
 
 
 def effective_labels(labels: Sequence[EpisodeLabel]) -> list[EpisodeLabel]:
-    """Return the latest label per author and episode."""
+    """Return the latest label of each author for each episode."""
     last = {(each.author, each.iteration, each.member, each.episode): each for each in labels}
     return list(last.values())
 
@@ -190,7 +190,7 @@ def add_veto(
 ) -> Veto:
     """Revoke a session's pass permanently."""
     if not why.strip():
-        raise UsageError("A veto needs a reason.", hint='For example: --why "it slides"')
+        raise UsageError("A veto requires a reason.", hint='For example: --why "it slides"')
     if not folder.summary.exists():
         raise UsageError(
             f"{folder.name} has no verdict yet.",

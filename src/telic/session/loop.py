@@ -1,6 +1,6 @@
 """Main loop of a session, which writes, trains and revises rewards until a policy passes.
 
-`run` is `telic.run`: it turns an intent into a policy with evidence. Every step first looks for
+`run` is `telic.run`, which turns an intent into a policy with evidence. Every step first looks for
 its finished record, so an interrupted session is resumed by running it again.
 """
 
@@ -94,7 +94,7 @@ from telic.training.policy import Policy, load_policy
 _REWRITES = 2
 """maximum number of corrections of reward and judge before training"""
 PROBED = True
-"""whether judges are also validated on untrained policies and on mutants"""
+"""whether judges are also validated on untrained policies and mutants"""
 _PASSED = "passed"
 _WORTH_COMPARING = 100_000
 """number of steps below which screening runs of several rewards are not informative"""
@@ -144,13 +144,13 @@ def run_session(
         intent: natural-language description of the task.
         env: environment id or path to an MJCF file.
         runs_dir: directory for session folders.
-        fresh: start a new session even if an interrupted one has the same request.
-        on_event: callback for events.
-        should_stop: polled; returning True saves and stops the session, which can be resumed.
-        options: training, judging and budget settings; fields of `SessionConfig`.
+        fresh: whether to start a new session even if an interrupted one exists.
+        on_event: function called with every event.
+        should_stop: function that saves and stops the session by returning True.
+        options: training, judging and budget settings, i.e. fields of `SessionConfig`.
 
     Raises:
-        TelicError: with the problem, its cause, and how to fix it.
+        TelicError: with the problem, its cause and a hint.
     """
     config = SessionConfig.parse({"intent": intent, "env": located(env), **options})
     permit(*servers(config.model, *config.model_for.values()))
@@ -261,7 +261,7 @@ def _run_loop(work: SessionWork) -> SessionSummary:
 
 
 def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
-    """Have the author write a reward and a judge, validate them on examples, and correct them."""
+    """Let the author write a reward and a judge, validate them on examples, and correct them."""
     written = measured_by_host(work.author.write(wanted))
     for left in reversed(range(_REWRITES + 1)):
         trial = try_written(work.brief, written, is_probed=PROBED)
@@ -281,7 +281,7 @@ def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
 
 
 def _not_worth_training(folder: SessionFolder) -> tuple[str, ...]:
-    """Return the reasons why a pass by this judge would not be credible, to skip training."""
+    """Return the reasons not to train because a pass by this judge would not be credible."""
     trial = read_record(folder.trial, Trial) if folder.trial.exists() else None
     return () if trial is None else trial.untrusted
 

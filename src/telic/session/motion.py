@@ -3,9 +3,9 @@
     --motion none           no reference motion
     --motion walk           a motion family, generated for this robot at the requested speed
     --motion FOLDER         a library with a single clip
-    --motion FOLDER/CLIP    this clip
+    --motion FOLDER/CLIP    a clip of a library
 
-By default, a motion is generated only for behaviors that rewards alone rarely discover: a
+By default, a motion is generated only for behaviors that rewards alone rarely discover, such as a
 waving hand of a position-controlled robot. The session reports the motion before training.
 """
 
@@ -36,7 +36,7 @@ NONE = "none"
 _SECONDS = 4.5
 _WAVES_HZ = 1.1
 _WIDE = 0.3
-"""lateral amplitude of a wave in arm lengths; larger than the sway of the body"""
+"""lateral amplitude of a wave in arm lengths, which is larger than the sway of the body"""
 
 
 def chosen(config: SessionConfig, spec: EnvSpec) -> Reference | None:
@@ -86,7 +86,7 @@ def _wish(intent: str, spec: EnvSpec) -> RequestedMotion | None:
 
 @functools.lru_cache(maxsize=8)
 def _clip(robot: MotionRobot, family: str, *parameters: tuple[str, float]) -> MotionClip:
-    """Generate a clip. Cached, because solving poses takes seconds."""
+    """Generate a clip. The result is cached, because solving poses takes seconds."""
     return make_clip(robot, family, dict(parameters), name=family)
 
 
@@ -113,11 +113,11 @@ def _made(robot: MotionRobot, wish: RequestedMotion, family: str | None) -> Refe
         values["hertz"] = hertz or _WAVES_HZ
         hertz = values["hertz"]
     clip = _clip(robot, name, *values.items())
-    told = [f"generated for this robot, family {name}"]
-    told += [f"{wish.forward_mps:.2g} m/s"] if "speed" in ranges and wish.forward_mps else []
-    told += [f"with the {wish.waves} hand"] if wish.waves and "left" in ranges else []
+    parts = [f"generated for this robot, family {name}"]
+    parts += [f"{wish.forward_mps:.2g} m/s"] if "speed" in ranges and wish.forward_mps else []
+    parts += [f"with the {wish.waves} hand"] if wish.waves and "left" in ranges else []
     side = wish.waves if "left" in ranges else None
-    return cycle_of(robot, clip, hertz=hertz, waves=side, source=", ".join(told))
+    return cycle_of(robot, clip, hertz=hertz, waves=side, source=", ".join(parts))
 
 
 # ---- library motions
@@ -136,7 +136,7 @@ def _found(robot: MotionRobot, place: Path, wish: RequestedMotion) -> Reference:
     if library.head.joint_names != robot.joint_names:
         raise UsageError(
             f"The motions of {place} are for {library.head.robot}, which has different joints.",
-            hint="Retarget them to this robot: telic motions import.",
+            hint="Retarget them to this robot with: telic motions import",
         )
     if name is None and len(library.clips) > 1:
         names = ", ".join(line.name for line in library.clips[:8])

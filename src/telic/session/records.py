@@ -1,7 +1,7 @@
 """Records of a session: outcome, summary, interim evaluations and state.
 
-A session has `passed` only without doubts. If policies reached the threshold but the judge or a
-reward failed validation, it is `unproven`. If the judge measures only part of the intent, it
+A session has `passed` only without any doubts. If policies reached the threshold but the judge
+or a reward failed validation, it is `unproven`. If the judge measures only part of the intent, it
 `passed_in_part`. A pass that this user did not sign is `claimed` (see `verified`).
 """
 
@@ -23,7 +23,7 @@ Outcome = Literal["passed", "passed_in_part", "claimed", "unproven", "not_passed
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 PASSES: tuple[Outcome, ...] = ("passed", "passed_in_part")
 ENDED: tuple[Outcome, ...] = (*PASSES, "claimed", "unproven", "not_passed")
-"""final outcomes; only a stopped session can be resumed"""
+"""final outcomes, of which only a stopped session can be resumed"""
 ONE_SEED = "one training seed"
 _OUT_OF_BUDGET = 3
 _NAMES: dict[Outcome, tuple[str, int]] = {
@@ -54,11 +54,11 @@ _CLAIMS = (*PASSES, "claimed")
 
 
 class SessionOutcome(NamedTuple):
-    """Outcome of a session, with reasons if it is not an unqualified pass."""
+    """Outcome of a session, with the reasons if it is not an unqualified pass."""
 
     outcome: Outcome
     reasons: tuple[str, ...] = ()
-    """why it is unproven or a partial pass, most important first"""
+    """why it is unproven or a partial pass, with the most important reason first"""
     limits: tuple[str, ...] = ()
     """qualifications of a pass, such as one training seed"""
 
@@ -99,29 +99,29 @@ class SessionSummary(Record):
     env: str
     outcome: Outcome
     reason: str | None = None
-    """why it stopped before it passed or exhausted all candidates"""
+    """why the session stopped before it passed or exhausted all candidates"""
     out_of_budget: bool = False
     iterations: int
     best_iteration: int | None
     best_member: str | None
     best_step: int | None = None
-    """the judged checkpoint, not necessarily the one with the highest return"""
+    """step of the judged checkpoint, which may not be the one with the highest return"""
     score: float | None
     low: float | None
     """lower confidence bound of the mean score, or None if nothing is proven"""
     passing: int | None = None
-    """episodes of the best policy with a score at or above the threshold, or None if not counted"""
+    """number of episodes of the best policy that pass, or None if not counted"""
     episodes: int | None = None
-    """number of episodes that it was judged on"""
+    """number of episodes on which it was judged"""
     start_seed: int | None = None
-    """seed of the initial states of judged episodes, or None if written by an earlier version"""
+    """seed of the initial states of judged episodes, or None in earlier versions"""
     steps: int = 0
     """total environment steps of all policies"""
     seconds: float
     not_understood: tuple[str, ...]
     doubts: tuple[str, ...]
     reasons: tuple[str, ...] = ()
-    """why it is unproven or only a partial pass; displayed first"""
+    """why it is unproven or only a partial pass, which is displayed first"""
     limits: tuple[str, ...] = ()
     """qualifications of a pass, e.g. one training seed"""
 
@@ -136,16 +136,16 @@ class Checkpoint(Event):
     NAME = "session.checkpoint"
 
     number: int
-    """iteration number"""
+    """number of the iteration"""
     step: int
     scores: dict[str, float | None]
-    """mean score on the selection episodes by member, or None if not judged"""
+    """mean score of each member on the selection episodes, or None if not judged"""
     unjudged: tuple[str, ...] = ()
-    """reasons for missing scores, deduplicated and with counts"""
+    """distinct reasons for missing scores, with counts"""
 
 
 class SessionWait(Record):
-    """The reason why a running session is waiting."""
+    """Reason why a running session is waiting."""
 
     schema_version: Literal[1] = 1
     reason: Reason
@@ -200,5 +200,5 @@ def require_unfinished(folder: SessionFolder) -> None:
     if state in ENDED:
         raise UsageError(
             f"{folder.name} has ended: {outcome_words(state)}.",
-            hint=f"Start from an iteration with: telic branch {folder.name} --iteration N",
+            hint=f"Continue from an iteration with: telic branch {folder.name} --iteration N",
         )

@@ -1,6 +1,6 @@
 """Session report (report.html and report.md), generated from the session's records.
 
-Errors in the report never fail the session: parts that cannot be read, rendered or written are
+Errors in the report never fail the session. Parts that cannot be read, rendered or written are
 omitted, logged, and listed at the end of the report.
 """
 
@@ -113,7 +113,7 @@ def _read(folder: SessionFolder) -> EndedSession:
 
 
 def policy_proof(folder: SessionFolder) -> PolicyProof:
-    """Return the evidence for the delivered policy to include in its model card."""
+    """Return the evidence for the delivered policy that its model card includes."""
     ended = _read(folder)
     summary, robust = ended.summary, tuple(robustness_table(ended))
     rows: list[tuple[str, doc.Words]] = [
@@ -254,7 +254,7 @@ def _next_steps(ended: EndedSession) -> list[tuple[str, str | None]]:
             return [("Continue from its policies, and describe what is wrong:", again)]
         case "unproven":
             return [
-                ("Watch the episodes: only the judge confirms that they match the intent.", None),
+                ("Watch the episodes, because only the judge has confirmed them.", None),
                 ("Rephrase the intent with measurable numbers.", None),
             ]
         case _ if analysis and analysis.recommendations:
@@ -313,7 +313,7 @@ def _policy(ended: EndedSession) -> Blocks:
 
 
 def _again(ended: EndedSession) -> Blocks:
-    """Return the command that repeats the session and the versions used."""
+    """Return the command that repeats the session, and the versions used."""
     best, member = ended.best, ended.member
     rows = [("session", ended.folder.name)]
     if best is not None and member is not None:

@@ -1,8 +1,8 @@
-"""Evaluate the robustness of a passing policy under conditions not seen in training.
+"""Evaluate the robustness of a passing policy under conditions that did not occur in training.
 
-It is not part of the pass. It measures the policy's robustness to pushes, changed friction and
-mass, observation noise, and action delay. Each condition uses the same judge and one batch of
-episodes from fresh initial states, recorded by a process that has never run the reward.
+The evaluation is not part of the pass. It covers pushes, changed friction and mass, observation
+noise and action delay. Each condition uses the same judge and one batch of episodes from fresh
+initial states, recorded by a process that has never run the reward.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ CONDITIONS: dict[str, tuple[str, Disturbance]] = {
     "sensor noise": ("noise of 5 % of each observation's variation", Disturbance(noise=0.05)),
     "one-step action delay": ("actions are applied one control step late", Disturbance(delay=1)),
 }
-"""description and disturbance by condition"""
+"""description and disturbance of each condition"""
 
 
 class RobustnessRow(Record):
-    """Results of a policy under one condition. None means unknown."""
+    """Results of a policy under one condition, where None means unknown."""
 
     condition: str
     words: str
@@ -50,7 +50,7 @@ class RobustnessRow(Record):
     passing: int | None = None
     """number of episodes with a score at or above the session's threshold"""
     score: float | None = None
-    """mean over the judged episodes"""
+    """mean score over the judged episodes"""
     reason: str | None = None
     """why the results are unknown"""
 

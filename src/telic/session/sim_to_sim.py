@@ -1,7 +1,7 @@
 """Sim-to-sim transfer: run a deployment bundle without telic and score it with the judge.
 
 The bundle's `run.py` plays in plain MuJoCo, in a separate process where telic cannot be imported,
-and records positions, velocities and targets. Every control step is then re-simulated from the
+and records positions, velocities and targets. Every control step is then simulated again from the
 recorded state to compute bodies and contacts and to verify that the physics matches. The judge
 scores the result and episodes simulated by telic from the same initial states.
 """
@@ -66,7 +66,7 @@ sys.meta_path.insert(0, Refuse())
 del sys.argv[0]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-"""runs a script with imports of telic and torch blocked"""
+"""program that runs a script while blocking imports of telic and torch"""
 _COMPUTED = ("xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
 
 
@@ -122,7 +122,7 @@ def compared(
     threshold: float,
     deviation: float,
 ) -> Agreement:
-    """Compare the scores in both simulations per initial state. None means not judged."""
+    """Compare the scores in both simulations per initial state, where None means not judged."""
     known = [[score for score in own if score is not None] for own in (here, there)]
     means = [sum(own) / len(own) if own else None for own in known]
     pairs = [
@@ -159,8 +159,8 @@ def play_bundle(bundle: Path, starts: RobotStarts, place: Path) -> BundlePlay:
     """Run a bundle from initial states in a separate process, and validate its output.
 
     Raises:
-        TelicError: if it fails; contains the last line of its output.
-        BadFile: if its output has wrong shapes or non-finite numbers.
+        TelicError: if it fails, with the last line of its output.
+        BadFile: if its output has wrong shapes or non-finite values.
     """
     given, out = place / "starts.npz", place / "happened.npz"
     starts.write(given)
@@ -204,7 +204,7 @@ class _DeployedEpisodes(NamedTuple):
 
     episodes: list[Trajectory]
     one_step: float
-    """largest position difference when re-simulating a step from the bundle's state"""
+    """largest position difference when a step is simulated again from the bundle's state"""
 
 
 def episodes_of(
@@ -247,7 +247,7 @@ def episodes_of(
 def _computed(
     model: Any, played: BundlePlay, starts: RobotStarts, substeps: int
 ) -> tuple[dict[str, np.ndarray], float]:
-    """Simulate every step again. Return body states (N, T, bodies, ...) and position error."""
+    """Simulate every step again, and return body states (N, T, bodies, ...) and position error."""
     rows, steps = played.time.shape
     data: Any = mujoco.MjData(model)
     out = {name: np.zeros((rows, steps, *getattr(data, name).shape)) for name in _COMPUTED}
@@ -270,7 +270,7 @@ def _computed(
 def _measured(
     env: MujocoEnv, columns: dict[str, np.ndarray], starts: RobotStarts
 ) -> tuple[list[int], dict[str, np.ndarray]]:
-    """Return the length of each episode until termination and its recorded info values."""
+    """Return the length of each episode until termination, and its recorded info values."""
     env.reset()
     rows, steps = columns["qpos"].shape[:2]
     lengths = np.full(rows, steps)

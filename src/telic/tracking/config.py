@@ -40,9 +40,7 @@ class RobotGroup(Config):
         default="default", description="pose to which actions are added"
     )
     action_scale: float = Field(
-        default=0.25,
-        gt=0,
-        description="position offset for action 1, in effort limit / stiffness",
+        default=0.25, gt=0, description="offset for an action of 1, in effort limit / stiffness"
     )
     action_limit: float = Field(default=4.0, gt=0, description="largest offset in the same units")
 
