@@ -5,7 +5,7 @@ import pytest
 from telic.authors import _model as model
 from telic.authors import author
 from telic.authors._second_reader import not_judged
-from telic.judges.criteria import Criterion
+from telic.judges.criteria import Covered, Criterion
 from telic.judges.measured import read_judge
 from telic.session import loop
 from telic.storage.files import read_json
@@ -100,6 +100,23 @@ def test_a_second_reader_names_the_words_that_no_criterion_judges(spec):
     assert left == ("part 2 of the sequence",)
     claims = not_judged("dance the tango", spec, [runs])
     assert "tango" in " ".join(claims)
+
+
+@pytest.mark.parametrize(
+    ("intent", "goal", "left"),
+    [
+        ("run forward at 100 m/s", 1.0, {"100 m/s"}),
+        ("run forward at 100 m/s", 100.0, set()),
+        ("gyrate by 90 degrees", 1.5708, set()),
+        ("gyrate by 90 degrees", 0.5, {"90 degrees"}),
+        ("shimmy for 10 s", 1.0, set()),
+        ("shimmy at 36 km/h", 10.0, set()),
+    ],
+)
+def test_a_number_that_the_composer_cannot_read_needs_a_criterion_with_it(intent, goal, left, spec):
+    words = Covered(words=intent, criteria=("does it",))
+    does = Criterion(title="does it", quantity="v", measure="mean(forward_velocity)", goal=goal)
+    assert {each for each in not_judged(intent, spec, [does], [words]) if each[0].isdigit()} == left
 
 
 @pytest.fixture(scope="module")

@@ -215,15 +215,22 @@ def test_a_frozen_robot_passes_only_where_the_composer_passes_the_same_one(
     assert case._may_freeze([SimpleNamespace(trajectory=None)] * 3, reference) is may
 
 
+ALONE = ("no second reading of the prompt",)
+
+
 @pytest.mark.parametrize(
-    ("intent", "limits"),
+    ("intent", "limits", "doubt"),
     [
-        ("play the violin", ("no second reading of the prompt",)),
-        ("wave with your left hand", ("no second reading of the prompt",)),  # it has none
-        ("stand still", ()),
+        ("play the violin", ALONE, None),
+        ("wave with your left hand", ALONE, None),  # it has none
+        ("stand still", (), None),
+        ("stand still zestfully", ALONE, None),
+        # one unknown word does not silence the reading of the others
+        ("run forward zestfully", ALONE, "scores the passing episodes only 0.0"),
+        ("walk and stand still", ALONE, "a contradiction in the prompt"),
     ],
 )
-def test_a_prompt_that_only_its_model_could_read_is_named(copy, monkeypatch, intent, limits):
+def test_the_composer_is_second_reader_of_a_models_prompt(copy, monkeypatch, intent, limits, doubt):
     monkeypatch.setattr(certificate._Certifier, "_mutants", lambda *_: ((), []))
     monkeypatch.setattr(certificate._Certifier, "_untrained", lambda *_: ())
     asked = copy.work.brief.config.model_copy(update={"intent": intent, "model": "other"})
@@ -233,7 +240,9 @@ def test_a_prompt_that_only_its_model_could_read_is_named(copy, monkeypatch, int
     with at_home():
         case = certificate._Certifier(work, written, iteration)
         case._trial = case._trial.model_copy(update={"good": certificate.INDEPENDENT})
-        assert case.certificate().limits == limits
+        found = case.certificate()
+    assert found.limits == limits
+    assert [doubt in each for each in found.doubts] == [True] if doubt else not found.doubts
 
 
 # ------------------------------------------------------- records changed between stop and resume

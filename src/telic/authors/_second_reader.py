@@ -2,11 +2,13 @@
 
 The composer maps words to its own criteria and the quantities they measure. A word counts as
 judged by other criteria if one of them measures a quantity of the same kind. A word unknown to the
-composer counts as judged if the author names criteria that cover it.
+composer counts as judged if the author names criteria that cover it, and a number if a criterion
+has it in a common unit.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -28,6 +30,15 @@ _KINDS = {
 """regular expressions on quantity names, by kind"""
 _STEM = 4
 """length of the prefix used to match words against titles"""
+_NUMBER = re.compile(
+    r"(?<![\w.])(\d+(?:\.\d+)?)(?!\.?\d|\s*(?:s|sec|seconds?|min)\b)\s*([a-z/°%]*)"
+)
+"""a number that is not a duration, and its unit"""
+_TURN = (math.pi / 180.0, 1.0 / 360.0)
+_UNITS = {
+    **{"%": (0.01,), "percent": (0.01,), "cm": (0.01,), "mm": (0.001,), "°": _TURN, "deg": _TURN},
+    **{"km": (1.0 / 3.6,), "ft": (0.3048,), "feet": (0.3048,), "inch": (0.0254,), "mph": (0.447,)},
+}
 
 
 def not_judged(
@@ -43,13 +54,19 @@ def not_judged(
         + [each.words for each in claims if titles.intersection(each.criteria)]
     ).lower()
 
+    limits = " ".join(f"{each.zero} {each.goal} {each.measure}" for each in criteria)
+    goals = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", limits)]
+
     def is_named(words: str) -> bool:
-        return all(word[:_STEM] in said for word in _content(words))
+        return all(word[:_STEM] in said for word in _content(words)) and all(
+            any(math.isclose(value, goal, rel_tol=0.1) for value in values for goal in goals)
+            for values in _numbers(words).values()
+        )
 
     try:
         made = compose(intent, spec)
     except TelicError:  # the composer cannot read the intent, so rely on the author's claims
-        return tuple(word for word in _content(intent) if not is_named(word))
+        return tuple(each for each in (*_content(intent), *_numbers(intent)) if not is_named(each))
     own, kinds = {each.title: each for each in made.criteria}, _kinds(criteria)
     lost = [words for words in (*made.not_understood, *made.dropped) if not is_named(words)]
     verbs: list[str] = []  # verbs of a sequence, whose criteria span several phases
@@ -71,6 +88,20 @@ def not_judged(
 def _content(text: str) -> list[str]:
     words = re.findall(r"[a-z]+", text.lower())
     return [word for word in words if len(word) >= _STEM and word not in ignored_words()]
+
+
+def _numbers(text: str) -> dict[str, list[float]]:
+    """Return the numbers of a text with their units, and the values that a criterion may have."""
+    return {
+        f"{number} {unit}".rstrip(): [float(number)]
+        + [
+            float(number) * each
+            for name, by in _UNITS.items()
+            if unit.startswith(name)
+            for each in by
+        ]
+        for number, unit in _NUMBER.findall(text.lower())
+    }
 
 
 def _kinds(criteria: Sequence[Criterion]) -> set[str]:

@@ -29,7 +29,7 @@ from telic.composer.compose import compose
 from telic.core.config import Record
 from telic.core.seeds import derive
 from telic.envs.factory import make
-from telic.errors import Refused, TelicError
+from telic.errors import Contradiction, Refused, TelicError
 from telic.judges.code import judge_files
 from telic.judges.criteria import Composition
 from telic.judges.failure_modes import untrained_modes
@@ -123,6 +123,7 @@ class _Certifier:
         self._files = work.folder.iteration(iteration.number)
         self._candidate = read_record(self._files.candidate, RewardCandidate)
         self._where = (work.config.env, self._candidate.env_args)
+        self._is_own = work.config.model is None
         self._trial = read_record(work.folder.trial, Trial)
         self._proving = [each for each in iteration.members if each.low >= self._threshold]
 
@@ -133,15 +134,9 @@ class _Certifier:
         good, limits, found = trial.good, (), ()
         if self._proving:
             episodes = self._episodes(max(self._proving, key=lambda member: member.low))
-            reference, theirs = self._reference(), None
-            if reference is not None and reference.judge != self._written.judge and episodes:
-                second = self._scores(reference, [each.trajectory for each in episodes])
-                theirs = float(np.mean(second))
-            if theirs is not None and theirs < _CONTRADICTS * self._threshold:
-                text = "the composer's reading of the intent scores the passing episodes"
-                doubts.append(f"{text} only {theirs:.2f}")
+            reference, theirs = self._second_reading(episodes, doubts)
             good, limits = self._good(episodes, reference, theirs)
-            if self._work.config.model is not None and reference is None:
+            if not self._is_own and reference is None:
                 limits = (*limits, _OWN_READING)
             try:
                 found, passing = self._mutants(episodes)
@@ -244,22 +239,37 @@ class _Certifier:
             if path.exists()
         ]
 
-    def _reference(self) -> Composition | None:
-        """Return the composer's interpretation of the intent, or None if it is incomplete."""
-        brief, is_own = self._work.brief, self._work.config.model is None
-        criteria, shown = (self._written.criteria, brief.reference) if is_own else (None, None)
+    def _second_reading(
+        self, episodes: Sequence[_Episode], doubts: list[str]
+    ) -> tuple[Composition | None, float | None]:
+        """Return the composer's interpretation of the intent, and its mean score of episodes.
+
+        A partial interpretation can contradict a pass, but not confirm it, and is not returned.
+        """
+        brief = self._work.brief
+        criteria, shown = (
+            (self._written.criteria, brief.reference) if self._is_own else (None, None)
+        )
         try:
             made = compose(brief.config.intent, brief.spec, criteria, shown)
-        except TelicError:
-            return None
-        return None if made.not_understood and not is_own else made
+        except TelicError as error:
+            if isinstance(error, Contradiction):
+                doubts.append(f"the composer finds a contradiction in the prompt: {error.message}")
+            return None, None
+        theirs = None
+        if made.judge != self._written.judge and episodes:
+            theirs = float(np.mean(self._scores(made, [each.trajectory for each in episodes])))
+            if theirs < _CONTRADICTS * self._threshold:
+                text = "the composer's reading of the intent scores the passing episodes"
+                doubts.append(f"{text} only {theirs:.2f}")
+        return (made, theirs) if self._is_own or not made.not_understood else (None, None)
 
     def _good(
         self, episodes: Sequence[_Episode], reference: Composition | None, theirs: float | None
     ) -> tuple[str | None, tuple[str, ...]]:
         """Return the independent confirmation of the episodes, and the limitations of the pass."""
-        trial, is_own = self._trial, self._work.config.model is None
-        if trial.good is not None and (is_own or trial.good == INDEPENDENT):
+        trial = self._trial
+        if trial.good is not None and (self._is_own or trial.good == INDEPENDENT):
             return trial.good, ()
         if trial.good is None and any(example.name == GOOD for example in trial.examples):
             return None, ()  # the judge rejects the existing good example
@@ -298,7 +308,7 @@ class _Certifier:
     def _untrained(self, reference: Composition | None) -> Iterator[str]:
         """Yield the kinds of untrained policies that pass from the same initial states."""
         work, candidate = self._work, self._candidate
-        if work.config.model is None:
+        if self._is_own:
             return  # the composer's criteria are validated with telic itself
         folder = self._files.path / "untrained"
         order = PlayOrder(
