@@ -11,6 +11,7 @@ Names are imported lazily to keep `import telic` fast.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from telic.verbs.train import train as train
 
 __version__ = "0.2.0"
+
+SAFE_PATH = ("PYTHONSAFEPATH", "telic")
+"""variable that keeps the current folder off Python's import path; the value shows who set it"""
 
 _WHERE = {
     "RewardFunction": "telic.rewards.contract",
@@ -69,6 +73,15 @@ __all__ = [
     "search",
     "train",
 ]
+
+
+def protect_imports() -> None:
+    """Keep the current folder off the import path of Python processes that libraries start."""
+    os.environ.setdefault(*SAFE_PATH)
+
+
+if sys.flags.safe_path:  # a process that telic started
+    protect_imports()
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,8 @@ import os
 import sys
 import threading
 
+from telic import protect_imports
+
 _SELDOM = 1_000_000
 """garbage collection threshold of study commands, which allocate many objects and free few"""
 
@@ -20,6 +22,7 @@ _SELDOM = 1_000_000
 def main() -> None:
     """Run the command line."""
     words = sys.argv[1:]
+    protect_imports()
     gc.disable()  # imported objects stay alive; verbs enable it again
     if words[:1] == ["study"]:  # other verbs may train for days
         gc.set_threshold(_SELDOM)

@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from telic import SAFE_PATH
+from telic.jobs.launcher import read_place
+from telic.jobs.pool import JobPool
 from telic.jobs.process import PIPE, Process, ProcessId, own_python, spawn_pool
+from telic.jobs.spec import JobSpec
 
 SOURCE = Path(__file__).parents[2] / "src" / "telic"
 STARTERS = {
@@ -167,3 +171,46 @@ def test_modules_of_the_current_folder_do_not_shadow_ours(tmp_path, monkeypatch)
     with Process(own_python("telic.errors")) as started:
         assert started.wait(60) == 0
     assert not (tmp_path / "ran").exists()
+
+
+PROGRAM = Path(sys.executable).with_name("telic")
+
+
+def plant(folder):
+    """Write a `struct.py` that leaves a mark, and works otherwise, so that nobody notices it."""
+    (folder / "struct.py").write_text(
+        f"open({str(folder / 'ran')!r}, 'w')\n"
+        "import sys\n"
+        "sys.path.pop(0)\n"
+        "del sys.modules['struct']\n"
+        "sys.modules['struct'] = __import__('struct')\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "command", [[PROGRAM, "envs"], own_python(None, "-c", "import telic, mujoco")]
+)
+def test_processes_that_libraries_start_do_not_import_from_the_current_folder(tmp_path, command):
+    plant(tmp_path)  # importing mujoco imports glfw, which runs `python -c`
+    with Process(command, cwd=tmp_path) as started:
+        started.wait(120)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_submitit_does_not_import_from_the_current_folder(tmp_path, monkeypatch):
+    pytest.importorskip("submitit")
+    plant(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    spec = JobSpec(name="job", argv=("true",), cwd=str(tmp_path), key="one", cluster="local")
+    with JobPool(read_place("slurm?cluster=local"), tmp_path / "runs") as pool:
+        assert pool.submit(spec).result().code == 0
+    assert not (tmp_path / "ran").exists()
+
+
+def test_commands_of_the_user_import_from_their_own_folder(tmp_path, monkeypatch):
+    (tmp_path / "beside.py").touch()
+    (tmp_path / "train.py").write_text("import beside")
+    monkeypatch.setenv(*SAFE_PATH)
+    spec = JobSpec(name="job", argv=("python", "train.py"), cwd=str(tmp_path))
+    with JobPool(read_place("local"), tmp_path / "runs") as pool:
+        assert pool.submit(spec).result().code == 0

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import shlex
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
@@ -28,7 +29,7 @@ from telic.core.config import Config
 from telic.core.plugins import load_plugin, plugin_names
 from telic.core.text import read_value
 from telic.errors import ConfigError, MissingExtra, UnknownName
-from telic.jobs.process import Process, own_python
+from telic.jobs.process import Process, own_python, safe_path
 from telic.jobs.spec import AttemptReport, Cluster, JobFolder, JobSpec
 from telic.jobs.worker import finished_report, run_attempt_in
 from telic.storage.resources import usable_cores
@@ -191,6 +192,7 @@ class SlurmJobs:
         _submitit()
         self._jobs: dict[str, Any] = {}
 
+    @safe_path()
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
         """Submit an attempt."""
         executor = _executor(spec, folder)
@@ -223,7 +225,7 @@ class SlurmJobs:
 def _executor(spec: JobSpec, folder: JobFolder) -> Any:
     kinds = _submitit()
     kind = kinds.LocalExecutor if spec.cluster == "local" else kinds.SlurmExecutor
-    executor = kind(folder=folder.path / "submitit")
+    executor = kind(folder=folder.path / "submitit", python=shlex.join(own_python(None)))
     if spec.cluster == "local":
         executor.update_parameters(timeout_min=spec.minutes or _FOREVER_MIN)
     else:

@@ -22,6 +22,7 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import IO, Self
 
+from telic import SAFE_PATH, protect_imports
 from telic.core.config import Record
 
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
@@ -32,7 +33,6 @@ _SOON_S = 0.01
 _SAVE_S, _UNWIND_S = 8.0, 4.0
 """time allowed for work to save and then to clean up after a stop request"""
 _PR_SET_PDEATHSIG = 1
-_SAFE_PATH = "PYTHONSAFEPATH"
 _LIBC: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
@@ -42,6 +42,11 @@ def own_python(module: str | None, *words: str | Path) -> list[str]:
     A module in the current folder, which anyone may have written, must not shadow one of ours.
     """
     return [sys.executable, "-P", *(("-m", module) if module else ()), *map(str, words)]
+
+
+def user_environment() -> dict[str, str]:
+    """Return the environment without that protection, for commands of the user's own code."""
+    return {name: value for name, value in os.environ.items() if (name, value) != SAFE_PATH}
 
 
 class Process:
@@ -245,7 +250,7 @@ def is_same_process(pid: int, started: float) -> bool:
 
 def spawn_pool(processes: int) -> ProcessPoolExecutor:
     """Return a pool of new interpreters that end with this process and ignore its signals."""
-    with _safe_path():  # it starts one helper process
+    with safe_path():  # it starts one helper process
         resource_tracker.ensure_running()
     return ProcessPoolExecutor(
         processes, mp_context=_SafeSpawn(), initializer=_join_pool, initargs=(os.getpid(),)
@@ -253,22 +258,20 @@ def spawn_pool(processes: int) -> ProcessPoolExecutor:
 
 
 @contextlib.contextmanager
-def _safe_path() -> Iterator[None]:
-    """Exclude the current folder from the import path of Python processes started in the block."""
-    before = os.environ.get(_SAFE_PATH)
-    os.environ[_SAFE_PATH] = "1"
+def safe_path() -> Iterator[None]:
+    """Apply `protect_imports` to the Python processes started in the block or function."""
+    was_set = SAFE_PATH[0] in os.environ
+    protect_imports()
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[_SAFE_PATH]
-        else:
-            os.environ[_SAFE_PATH] = before
+        if not was_set:
+            os.environ.pop(SAFE_PATH[0], None)
 
 
 class _SafeProcess(SpawnProcess):
     def start(self) -> None:
-        with _safe_path():
+        with safe_path():
             super().start()
 
 

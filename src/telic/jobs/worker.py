@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from telic.jobs.process import Process
+from telic.jobs.process import Process, user_environment
 from telic.jobs.spec import AttemptEnd, AttemptReport, JobFolder, JobHeartbeat, JobSpec
 from telic.storage.files import TEMPORARY_MARK, read_record, write_json
 
@@ -69,7 +69,7 @@ def run_attempt(
         process = Process(
             spec.words(),
             cwd=cwd,
-            env={**os.environ, **spec.env},
+            env={**user_environment(), **spec.env},
             stdout=log,
             pass_fds=holds,
             parent_death_signal=signal.SIGTERM,

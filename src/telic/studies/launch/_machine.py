@@ -12,6 +12,7 @@ from pathlib import Path
 
 from telic.core.config import Record
 from telic.errors import TelicError
+from telic.jobs.process import user_environment
 from telic.studies.documents.contract import Hardware
 
 _GIB = 2**30
@@ -115,7 +116,7 @@ def run_program(argv: tuple[str, ...], cwd: Path, text: str) -> str:
     done = None
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         given = {"input": text, "capture_output": True, "text": True, "timeout": _PROGRAM_S}
-        done = subprocess.run(argv, cwd=cwd, check=False, **given)
+        done = subprocess.run(argv, cwd=cwd, env=user_environment(), check=False, **given)
     if done is None or done.returncode != 0:
         why = "did not run" if done is None else done.stderr.strip()[-500:] or "failed"
         raise TelicError(f"{argv[0]}: {why}")

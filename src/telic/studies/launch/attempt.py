@@ -7,7 +7,6 @@ data. All other gates are still evaluated.
 from __future__ import annotations
 
 import math
-import os
 import secrets
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +16,7 @@ from telic import __version__
 from telic.errors import UnknownName
 from telic.jobs.launcher import JobPlace
 from telic.jobs.pool import PlacedJob, placed_command
-from telic.jobs.process import own_python
+from telic.jobs.process import own_python, user_environment
 from telic.jobs.spec import JOB_FILE, JobSpec
 from telic.storage.reading import file_hash
 from telic.studies.canonical import run_id, signing_key, utc_now
@@ -234,7 +233,7 @@ class LaunchAttempt:
             own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, self.gpus))
         sources = study.adapter.logging.sources
         return run_environment(
-            os.environ,
+            user_environment(),
             declared=self.command.env,
             offline_choices={k: v for source in sources for k, v in source.offline_env.items()},
             own=own,
