@@ -227,6 +227,8 @@ ALONE = ("no second reading of the prompt",)
         ("stand still zestfully", ALONE, None),
         # one unknown word does not silence the reading of the others
         ("run forward zestfully", ALONE, "scores the passing episodes only 0.0"),
+        # nor does a good mean hide a part that is missing altogether
+        ("stand still with the front foot lifted", (), "earns nothing in the passing episodes"),
         ("walk and stand still", ALONE, "a contradiction in the prompt"),
     ],
 )
@@ -242,7 +244,7 @@ def test_the_composer_is_second_reader_of_a_models_prompt(copy, monkeypatch, int
         case._trial = case._trial.model_copy(update={"good": certificate.INDEPENDENT})
         found = case.certificate()
     assert found.limits == limits
-    assert [doubt in each for each in found.doubts] == [True] if doubt else not found.doubts
+    assert any(doubt in each for each in found.doubts) if doubt else not found.doubts
 
 
 # ------------------------------------------------------- records changed between stop and resume

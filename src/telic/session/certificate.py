@@ -66,6 +66,8 @@ _UNTRAINED = 24
 """number of episodes recorded with untrained policies"""
 _CONTRADICTS = 0.5
 """fraction of the threshold below which the score of a second judge contradicts a pass"""
+_NOTHING = 0.05
+"""credit below which a criterion is not met at all"""
 _CLEARLY = 0.25
 """required margin of the return of good episodes, relative to the range over failure modes"""
 
@@ -258,10 +260,15 @@ class _Certifier:
             return None, None
         theirs = None
         if made.judge != self._written.judge and episodes:
-            theirs = float(np.mean(self._scores(made, [each.trajectory for each in episodes])))
+            verdicts = self._judged(made, [each.trajectory for each in episodes])
+            theirs = float(np.mean([verdict.score or 0.0 for verdict in verdicts]))
             if theirs < _CONTRADICTS * self._threshold:
                 text = "the composer's reading of the intent scores the passing episodes"
                 doubts.append(f"{text} only {theirs:.2f}")
+            for made_of in zip(*(verdict.leaves for verdict in verdicts), strict=True):
+                if not made_of[0].is_guard and max(each.credit for each in made_of) < _NOTHING:
+                    text = f'the composer\'s criterion "{made_of[0].title}" earns nothing'
+                    doubts.append(f"{text} in the passing episodes")
         return (made, theirs) if self._is_own or not made.not_understood else (None, None)
 
     def _good(
