@@ -1,4 +1,4 @@
-"""Reference motions. Modules are imported lazily, so that CLI help does not import torch."""
+"""Reference motions, in modules that are imported when needed because they require torch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Named points on a robot: hips, knees, feet, hands and head.
 
-Found in the resting pose of its model, so that motions can be generated for, and retargeted to, any
-robot on two legs: legs are below the root and end in feet, arms are free chains next to it.
+The points are found in the resting pose of a model, so that motions can be generated for and
+retargeted to any biped. Legs are below the root and end in feet. Arms are free chains next to it.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _BOX, _MESH = int(_GEOM.mjGEOM_BOX), int(_GEOM.mjGEOM_MESH)
 
 
 class BodyPoint(NamedTuple):
-    """A point that moves with a body."""
+    """Point that moves with a body."""
 
     body: int
-    """index among the bodies of the robot's kinematics"""
+    """index of the body in the robot's kinematics"""
     offset: tuple[float, float, float]
-    """in the body's frame, m"""
+    """offset in the frame of the body, in m"""
 
 
 class Sole(NamedTuple):
-    """Contact geometry of a foot: spheres around points."""
+    """Contact geometry of a foot, as spheres around points."""
 
     body: int
     points: np.ndarray
-    """(P, 3) in the foot's frame"""
+    """sphere centers in the frame of the foot, (P, 3)"""
     radii: np.ndarray
-    """(P,)"""
+    """sphere radii, (P,)"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class RobotFigure:
 
     @cached_property
     def rest(self) -> mujoco.MjData:
-        """Simulation state in the resting pose."""
+        """State of the simulation in the resting pose."""
         data = mujoco.MjData(self.robot.model)
         data.qpos[:] = self.robot.facts.rest_qpos
         mujoco.mj_forward(self.robot.model, data)
@@ -83,7 +83,7 @@ class RobotFigure:
             or any(len(x) != 1 for x in facts.sides)
         ):
             raise BadEnvironment(
-                f"{self.robot.name} has no distinguishable left and right foot; motions require "
+                f"{self.robot.name} has no distinguishable left and right foot. Motions require "
                 "a biped."
             )
         return {side: facts.feet[own[0]] for side, own in zip(SIDES, facts.sides, strict=True)}
@@ -113,18 +113,18 @@ class RobotFigure:
 
     @cached_property
     def leg_length(self) -> float:
-        """Length from hip to knee to ankle, m."""
+        """Length from hip to knee to ankle, in m."""
         return self.length("left_hip", "left_knee", "left_ankle")
 
     def at_rest(self, name: str) -> np.ndarray:
-        """Return the world position of a point in the resting pose, m."""
+        """Return the world position of a point in the resting pose, in m."""
         point = self.points[name]
         body = self.robot.kinematics.bodies[point.body]
         frame = self.rest.xmat[body].reshape(3, 3)
         return self.rest.xpos[body] + frame @ np.array(point.offset)
 
     def length(self, *names: str) -> float:
-        """Return the length of the path through the points in the resting pose, m."""
+        """Return the length in m of the path through the points in the resting pose."""
         places = [self.at_rest(name) for name in names]
         return float(sum(np.linalg.norm(b - a) for a, b in itertools.pairwise(places)))
 
@@ -154,9 +154,9 @@ class RobotFigure:
         return torch.where(torch.tensor(legs), inside, joints)
 
     def stands_on(self, side: Side) -> tuple[BodyPoint, float]:
-        """Return the point of a foot that is fixed during stance, and its height, m.
+        """Return the point of a foot that is fixed during stance, and its height in m.
 
-        This is the ankle. Without an ankle joint, it is the middle of the sole.
+        The point is the ankle, or the middle of the sole without an ankle joint.
         """
         ankle, sole = self.points[f"{side}_ankle"], self.soles[side]
         if self.has_ankle(side):
@@ -198,7 +198,7 @@ class RobotFigure:
     def _middle(
         self, joints: list[int], start: np.ndarray, end: np.ndarray
     ) -> tuple[int, np.ndarray]:
-        """Return body and position of the joint farthest from both ends of a limb."""
+        """Return the body and position of the joint farthest from both ends of a limb."""
         if not joints:
             return self.robot.root, (start + end) / 2
         places = self.rest.xanchor[joints]
@@ -235,7 +235,7 @@ class RobotFigure:
         return [b for b in below if self._joints(self.chain(b))]
 
     def _arm(self, side: Side) -> dict[str, BodyPoint]:
-        """Return shoulder, elbow and hand of the longest limb on a side, or an empty dict."""
+        """Return the shoulder, elbow and hand of the longest limb on a side, or an empty dict."""
         sign = 1.0 if side == "left" else -1.0
         best: tuple[float, dict[str, BodyPoint]] = (0.0, {})
         for end in self._ends:
@@ -328,7 +328,7 @@ def _sole(model: mujoco.MjModel, body: int, place: dict[int, int]) -> Sole:
 
 
 def contact_points(robot: MotionRobot) -> list[Sole]:
-    """Return the contact points of bodies other than feet, which are above the ankles at rest."""
+    """Return the contact points of bodies other than feet that are above the ankles at rest."""
     place = {body: number for number, body in enumerate(robot.kinematics.bodies)}
     data, found = RobotFigure(robot).rest, list[Sole]()
     for body in place:
@@ -341,7 +341,7 @@ def contact_points(robot: MotionRobot) -> list[Sole]:
 
 
 def _geom_points(model: mujoco.MjModel, geom: int) -> tuple[np.ndarray, float]:
-    """Return contact sphere centers of a geom in its frame, and their radius."""
+    """Return the centers of a geom's contact spheres in its frame, and their radius."""
     kind, size = int(model.geom_type[geom]), model.geom_size[geom]
     if kind in _ROUND:
         half = float(size[1]) if kind == int(_GEOM.mjGEOM_CAPSULE) else 0.0
@@ -395,7 +395,7 @@ def person_points(has_arms: bool) -> tuple[str, ...]:
 
 
 def figure_points(figure: RobotFigure, clip: MotionClip) -> dict[str, np.ndarray]:
-    """Return the robot's points in each frame, (T, 3) in the world."""
+    """Return the robot's points in each frame as world positions (T, 3)."""
     pos, quat = figure.robot.bodies_of(clip)
     found: dict[str, np.ndarray] = {}
     for name, point in figure.points.items():
@@ -405,7 +405,7 @@ def figure_points(figure: RobotFigure, clip: MotionClip) -> dict[str, np.ndarray
 
 
 def person_like(figure: RobotFigure, clip: MotionClip) -> HumanTrack:
-    """Return an adult human that performs the motion of the robot in a clip."""
+    """Return the motion of an adult human who moves like the robot in a clip."""
     points = figure_points(figure, clip)
     scale = LEG_M / figure.leg_length
     person = {"pelvis": points["pelvis"] * scale}

@@ -1,8 +1,8 @@
-"""Retargeting of human motions to a robot's proportions and joint limits, without foot skating.
+"""Retarget human motions to a robot's proportions and joint limits, without foot skating.
 
-Limb directions are kept with the robot's limb lengths, and the pelvis path is scaled by leg length.
-Foot contacts are detected first, and feet in contact are fixed in place. Inverse kinematics is
-then solved for the whole trajectory.
+Limb directions are preserved with the robot's limb lengths, and the pelvis path is scaled by leg
+length. Foot contacts are detected first, and feet in contact are fixed in place. Then inverse
+kinematics is solved for the whole trajectory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _POINT_JUMP_M = 0.35
 
 @dataclass(slots=True)
 class _Person:
-    """Human motion resampled to 50 Hz, scaled to the robot and placed on the ground."""
+    """Human motion that is resampled to 50 Hz, scaled to the robot and placed on the ground."""
 
     points: dict[str, np.ndarray]
     pelvis: Rotation
@@ -58,7 +58,7 @@ class _Person:
 def retarget(
     track: SkeletonTrack, robot: MotionRobot, origin: MotionOrigin
 ) -> tuple[MotionClip, float | None]:
-    """Retarget a human motion, and return the clip and the mean foot sliding speed before, m/s.
+    """Retarget a human motion, and return the clip and the original foot sliding speed in m/s.
 
     Raises BadEnvironment if the robot is not a biped.
     """
@@ -110,7 +110,7 @@ def retarget(
 
 
 def _require_continuous(track: SkeletonTrack) -> None:
-    """Raise BadFile for single-frame jumps, which inverse kinematics would smooth out."""
+    """Raise BadFile for jumps in a single frame, which inverse kinematics would smooth out."""
     for name, way in track.points.items():
         off = frame_jump(way)
         frame = int(np.argmax(off))
@@ -176,7 +176,7 @@ def _without_blinks(flags: np.ndarray, short: int) -> np.ndarray:
 
 class _FootGoal(NamedTuple):
     place: np.ndarray
-    """(T, 3) of the ankle"""
+    """positions of the ankle (T, 3)"""
     yaw: np.ndarray
     pitch: np.ndarray
 
@@ -212,7 +212,7 @@ def _foot(person: _Person, figure: RobotFigure, side: Side) -> _FootGoal:
 
 
 def _ease(values: np.ndarray, stands: np.ndarray) -> None:
-    """Smooth discontinuities at contact changes, modifying frames without contact in place."""
+    """Smooth discontinuities at contact changes by modifying frames without contact in place."""
     wide = round(_EASE_S * _FPS)
     for start, end in runs(~stands):
         reach = min(wide, (end - start) // 2)

@@ -1,7 +1,7 @@
 """Quality checks that reject clips unsuitable for training.
 
 Every test is an entry of `TESTS` with a limit of the same name in `FilterLimits`. Measurements and
-rejections state the joint or body and the time of the worst value.
+rejections name the joint or body and the time of the worst value.
 """
 
 from __future__ import annotations
@@ -53,45 +53,45 @@ TESTS: dict[str, str] = {
     "sunk_m": "{part} is {value:.3f} m below the ground",
     "floating_s": "nothing touches the ground for {value:.2f} s",
 }
-"""rejection messages of the tests, by name of the limit"""
+"""rejection message of each test, by name of the limit"""
 
 
 class FilterLimits(Config):
-    """Limits of the tests, or None to disable a test."""
+    """Limits of the tests, where None disables a test."""
 
-    seconds: float = Field(default=1.0, ge=0, description="minimum duration, s")
-    most_seconds: float = Field(default=600.0, gt=0, description="maximum duration, s")
+    seconds: float = Field(default=1.0, ge=0, description="minimum duration in s")
+    most_seconds: float = Field(default=600.0, gt=0, description="maximum duration in s")
     joint_limit_rad: float | None = Field(default=0.05, ge=0, description="joint limit excess, rad")
-    joint_speed: float | None = Field(default=30.0, gt=0, description="joint speed, rad/s")
+    joint_speed: float | None = Field(default=30.0, gt=0, description="joint speed in rad/s")
     joint_jump_rad: float | None = Field(
-        default=0.3, gt=0, description="single-frame joint jump, rad"
+        default=0.3, gt=0, description="joint jump in a single frame in rad"
     )
-    root_speed: float | None = Field(default=8.0, gt=0, description="root speed, m/s")
-    root_jump_m: float | None = Field(default=0.06, gt=0, description="single-frame root jump, m")
-    root_spin: float | None = Field(default=25.0, gt=0, description="root angular speed, rad/s")
+    root_speed: float | None = Field(default=8.0, gt=0, description="root speed in m/s")
+    root_jump_m: float | None = Field(default=0.06, gt=0, description="root jump in one frame in m")
+    root_spin: float | None = Field(default=25.0, gt=0, description="root angular speed in rad/s")
     root_jump_rad: float | None = Field(
-        default=0.35, gt=0, description="single-frame jump of the root orientation, rad"
+        default=0.35, gt=0, description="jump of the root orientation in a single frame in rad"
     )
     self_collision_m: float | None = Field(
-        default=0.05, gt=0, description="body overlap during a fifth of the clip, m"
+        default=0.05, gt=0, description="body overlap during a fifth of the clip in m"
     )
     arm_phase: float | None = Field(
-        default=0.8, gt=0, description="correlation of an arm with the leg of its side"
+        default=0.8, gt=0, description="correlation of an arm with the leg on the same side"
     )
-    skate_m_s: float | None = Field(default=0.2, gt=0, description="speed of a foot in stance, m/s")
+    skate_m_s: float | None = Field(default=0.2, gt=0, description="foot speed in stance in m/s")
     sliding_s: float | None = Field(
-        default=1.0, gt=0, description="time on the ground without a foot at rest, s"
+        default=1.0, gt=0, description="time on the ground without a foot at rest in s"
     )
-    sunk_m: float | None = Field(default=0.05, gt=0, description="sole depth below ground, m")
-    floating_s: float | None = Field(default=1.0, gt=0, description="time off the ground, s")
+    sunk_m: float | None = Field(default=0.05, gt=0, description="sole depth below ground in m")
+    floating_s: float | None = Field(default=1.0, gt=0, description="time off the ground in s")
 
     def reasons(self, clip: MotionClip, measured: dict[str, WorstValue]) -> list[str]:
         """Return the reasons to reject a clip, or an empty list if it passes."""
         found: list[str] = []
         if clip.duration_s < self.seconds:
-            found.append(f"lasts {clip.duration_s:.2f} s; the minimum is {self.seconds:g} s")
+            found.append(f"lasts {clip.duration_s:.2f} s, less than {self.seconds:g} s")
         if clip.duration_s > self.most_seconds:
-            found.append(f"lasts {clip.duration_s:.0f} s; the maximum is {self.most_seconds:g} s")
+            found.append(f"lasts {clip.duration_s:.0f} s, more than {self.most_seconds:g} s")
         for name, text in TESTS.items():
             worst, most = measured.get(name), getattr(self, name)
             if worst is not None and most is not None and worst.value > most:
@@ -105,7 +105,7 @@ def measure(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
     joints, names, fps = clip.joint_pos.astype(float), clip.joint_names, clip.fps
 
     def worst(values: np.ndarray, parts: tuple[str, ...] = (), shift: float = 0.0) -> WorstValue:
-        """Return the maximum of values (T,) or (T, parts)."""
+        """Return the maximum of values (T,) or (T, parts), with its part and time."""
         place = np.unravel_index(int(np.argmax(values)), values.shape)
         part = parts[int(place[1])] if parts else ""
         return WorstValue(max(0.0, float(values[place])), part, (int(place[0]) + shift) / fps)
@@ -131,7 +131,7 @@ def frame_jump(values: np.ndarray) -> np.ndarray:
     """Return the deviation of each frame of vectors (T, ..., k) from a cubic through its neighbors.
 
     The deviation of a well-sampled motion is small: 0.03 rad for an amplitude of 1 rad at 3 Hz and
-    30 frames per second. For a one-frame spike it is the spike's size, for a step half of it.
+    30 frames per second. For a one-frame spike it is the size of the spike, for a step half of it.
     """
     off = np.zeros(values.shape[:-1])
     if len(values) < 5:
@@ -218,7 +218,7 @@ def _on_ground(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
 
 
 def ground_offset(robot: MotionRobot, clip: MotionClip) -> float:
-    """Return the ground height of a clip, m: the 2nd percentile of the lowest sole's height."""
+    """Return the ground height of a clip in m: the 2nd percentile of the lowest sole's height."""
     heights = _ground(robot, clip).heights
     return float(np.percentile(np.min([each.min(axis=1) for each in heights], axis=0), 2))
 
@@ -275,9 +275,9 @@ def _self_collision(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValu
 
 
 def _arm_phase(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
-    """Return the correlation of hands with the ankles of the same side while walking.
+    """Return the correlation of the hands with the ankles on the same side while walking.
 
-    Arms normally swing in antiphase with the legs, and in phase if their columns were swapped.
+    Arms normally swing in antiphase with the legs. They are in phase if their columns are swapped.
     """
     figure = RobotFigure(robot)
     speed = float(np.linalg.norm((clip.root_pos[-1] - clip.root_pos[0])[:2])) / clip.duration_s

@@ -1,7 +1,7 @@
 """Reference motion clips and their frames.
 
-Units are metres, radians and seconds; z is up, x is forward; quaternions are w first. Clips are
-validated on construction: shapes match, numbers are finite and quaternions are normalised.
+Units are meters, radians and seconds. The axis z is up and x is forward, and quaternions are w
+first. Clips are validated on construction: shapes, finite values and normalized quaternions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Split = Literal["train", "validation", "test"]
 _LEAST_FRAMES, _MOST_FRAMES = 2, 10_000_000
 _MOST_FPS = 10_000.0
 _UNIT_WITHIN = 0.05
-"""largest deviation of a quaternion norm from 1 that is normalised instead of rejected"""
+"""largest deviation of a quaternion norm from 1 that is normalized rather than rejected"""
 _MOST_NAME = 200
 
 
@@ -33,30 +33,30 @@ class MotionOrigin(Record):
     """Source of a clip and its processing steps."""
 
     source: str = Field(default="", description="file, data set or generator")
-    licence: str | None = Field(default=None, description="license of the clip; None if unknown")
+    licence: str | None = Field(default=None, description="license of the clip, or None if unknown")
     steps: tuple[str, ...] = Field(default=(), description="processing steps, in order")
     parameters: dict[str, float | str] = Field(
         default={}, description="generator parameters by name"
     )
 
     def then(self, step: str) -> MotionOrigin:
-        """Return the origin with this processing step added."""
+        """Return the origin with an additional processing step."""
         return self.model_copy(update={"steps": (*self.steps, step)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HumanTrack:
-    """Human motion of a clip: skeleton points for the same frames."""
+    """Human motion of a clip, as skeleton points for the same frames."""
 
     names: tuple[str, ...]
     points: np.ndarray
-    """(T, K, 3) world positions of the skeleton joints, m"""
+    """world positions (T, K, 3) of the skeleton joints, in m"""
     root_quat: np.ndarray
-    """(T, 4) root orientation, w first"""
+    """root orientations (T, 4), w first"""
 
 
 class ClipVelocities(NamedTuple):
-    """Velocities of a clip per frame, in the world."""
+    """Velocities of a clip in the world frame, per frame."""
 
     root_linear: np.ndarray
     root_angular: np.ndarray
@@ -72,14 +72,14 @@ class MotionClip:
     """name of the robot"""
     fps: float
     root_pos: np.ndarray
-    """(T, 3) m"""
+    """root positions (T, 3), in m"""
     root_quat: np.ndarray
-    """(T, 4) w first"""
+    """root orientations (T, 4), w first"""
     joint_pos: np.ndarray
-    """(T, J) rad, or m for slide joints"""
+    """joint positions (T, J), in rad, or in m for slide joints"""
     joint_names: tuple[str, ...]
     contacts: np.ndarray | None = None
-    """(T, feet) whether each foot is in contact with the ground, or None if unknown"""
+    """whether each foot is in contact with the ground (T, feet), or None if unknown"""
     human: HumanTrack | None = None
     origin: MotionOrigin = field(default_factory=MotionOrigin)
     split: Split = "train"
@@ -95,14 +95,14 @@ class MotionClip:
             raise BadFile(f"{self.name} contains the joint {twice[0]} twice.")
         frames = len(self.root_pos) if np.ndim(self.root_pos) else 0
         if not _LEAST_FRAMES <= frames <= _MOST_FRAMES:
-            raise BadFile(f"{self.name} has {frames:,} frames; at least two are required.")
+            raise BadFile(f"{self.name} has {frames:,} frames, but at least two are required.")
 
         def column(name: str, values: Any, *shape: int, joints: Sequence[str] = ()) -> np.ndarray:
             array: Any = np.asarray(values)
             if array.dtype.kind not in "fiub" or array.shape != (frames, *shape):
                 raise BadFile(
-                    f"{name} of {self.name} has dtype {array.dtype} and shape {array.shape}; "
-                    f"expected numbers with shape {(frames, *shape)}."
+                    f"{name} of {self.name} has dtype {array.dtype} and shape {array.shape}, "
+                    f"but must be numeric with shape {(frames, *shape)}."
                 )
             with np.errstate(over="ignore"):  # overflow in float32 becomes inf
                 bad = ~np.isfinite(np.asarray(array, dtype=np.float32))
@@ -136,7 +136,7 @@ class MotionClip:
 
     @property
     def duration_s(self) -> float:
-        """Duration from the first to the last frame, s."""
+        """Duration from the first to the last frame, in s."""
         return (self.frames - 1) / self.fps
 
     def columns(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -190,14 +190,14 @@ class MotionFrames(NamedTuple):
     """Root and joint states of frames, with arbitrary leading dimensions."""
 
     root_pos: Tensor
-    """(..., 3) m"""
+    """root positions (..., 3), in m"""
     root_quat: Tensor
-    """(..., 4) w first"""
+    """root orientations (..., 4), w first"""
     joint_pos: Tensor
-    """(..., J)"""
+    """joint positions (..., J)"""
     root_lin_vel: Tensor
-    """(..., 3) m/s in the world"""
+    """root velocities (..., 3) in the world frame, in m/s"""
     root_ang_vel: Tensor
-    """(..., 3) rad/s in the world"""
+    """root angular velocities (..., 3) in the world frame, in rad/s"""
     joint_vel: Tensor
-    """(..., J)"""
+    """joint velocities (..., J)"""

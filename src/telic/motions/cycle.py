@@ -1,7 +1,7 @@
-"""Periodic references for rewards: the period of a clip and a Fourier series for every joint.
+"""Periodic references for rewards: the period of a clip, and a Fourier series for every joint.
 
-The period is detected in the middle of the clip. A clip that does not repeat is one period. Each
-joint is a mean and a few harmonics
+The period is detected in the middle of the clip. A clip that does not repeat is a single period.
+Each joint is a mean and a few harmonics
 
     q(t) = m + sum over k of a_k cos(2 pi k t / P) + b_k sin(2 pi k t / P)
 
@@ -24,7 +24,7 @@ from telic.motions.mirror import symmetry
 from telic.motions.robot import MotionRobot
 
 _ENDS_S = 1.0
-"""duration removed at both ends of clips longer than four times this, s"""
+"""duration in s that is removed at both ends of clips longer than four times this"""
 _SHORTEST_S = 0.4
 _SAME = 0.2
 """largest difference between two periods, relative to the RMS of the motion"""
@@ -58,7 +58,7 @@ def cycle_of(
     limbs: dict[str, list[JointCourse]] = {}
     for joint, limb in _limbs(robot).items():
         limbs.setdefault(limb, []).append(courses[joint])
-    made = f"{clip.origin.source or 'a clip'}, licence {clip.origin.licence or 'unknown'}"
+    made = f"{clip.origin.source or 'a clip'}, license {clip.origin.licence or 'unknown'}"
     travelled = core.root_pos[-1] - core.root_pos[0]
     seconds = (core.frames - 1) / core.fps
     return Reference(
@@ -79,7 +79,7 @@ def cycle_of(
 
 
 def _period_s(core: MotionClip) -> float:
-    """Return the period of a motion, s, or its duration if it does not repeat."""
+    """Return the period of a motion in s, or its duration if it does not repeat."""
     track: np.ndarray = core.joint_pos - core.joint_pos.mean(0)
     size = _rms(track)
     least = round(_SHORTEST_S * core.fps)
@@ -117,9 +117,9 @@ def _courses(
     else:
         if off > _FAR_RAD:
             raise UsageError(
-                f"{clip.name} is too long or too complex for a reward: {_WAVES} harmonics per "
+                f"{clip.name} is too long or too complex for a reward. {_WAVES} harmonics per "
                 f"joint deviate by {off:.2g} rad.",
-                hint="Use a shorter clip, or train a tracker: telic track train.",
+                hint="Use a shorter clip, or train a tracker with: telic track train",
             )
     values = np.round(sizes.T, 5).tolist()
     return {
@@ -192,7 +192,7 @@ def _hand(robot: MotionRobot, core: MotionClip, side: Side) -> HandCourse | None
 def _mirrored_arms(
     robot: MotionRobot, courses: dict[str, JointCourse]
 ) -> dict[str, tuple[JointCourse, ...]]:
-    """Return the mirrored arm motions, or an empty dict if the robot has no mirror symmetry."""
+    """Return the mirrored arm motions, or an empty dict if the robot is not symmetric."""
     try:
         sides, limbs = symmetry(robot), _limbs(robot)
     except BadEnvironment:

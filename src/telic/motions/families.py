@@ -1,8 +1,8 @@
 """Families of generated motions and their plans: trajectories of root, feet and hands.
 
-Lengths are in leg lengths (hip to ankle) and times in units of the leg's pendulum period, so one
-plan is a brisk walk for small and tall robots. Steps are planned first. The root then moves as an
-inverted pendulum over the planned feet, which keeps the zero moment point under the soles.
+Lengths are in leg lengths (hip to ankle) and times in units of the leg's pendulum period, so a
+plan is a brisk walk for both small and tall robots. Steps are planned first. The root then moves
+as an inverted pendulum over the planned feet, which keeps the zero moment point under the soles.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FPS = 50.0
 
 
 class Footing(NamedTuple):
-    """Foot placement: forward, to the left, and yaw."""
+    """Placement of a foot: forward, to the left, and yaw."""
 
     x: float
     y: float
@@ -33,14 +33,14 @@ class Footing(NamedTuple):
 
 
 class Stride(NamedTuple):
-    """A step of one foot to a new placement."""
+    """Step of one foot to a new placement."""
 
     side: Side
     to: Footing
     start_s: float
     end_s: float
     lift: float
-    """maximum swing height, m"""
+    """maximum swing height in m"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class FootPath:
     """Trajectory of a foot."""
 
     place: np.ndarray
-    """(T, 3) center of the sole relative to its initial position, m"""
+    """center of the sole (T, 3) relative to its initial position, in m"""
     yaw: np.ndarray
-    """(T,)"""
+    """yaw of the foot (T,), in rad"""
     stands: np.ndarray
-    """(T,) bool"""
+    """whether the foot is in stance (T,)"""
 
 
 @dataclass(slots=True)
@@ -62,19 +62,19 @@ class MotionPlan:
     frames: int
     feet: dict[Side, FootPath]
     root: np.ndarray
-    """(T, 2) ground position of the root"""
+    """position of the root (T, 2) on the ground"""
     yaw: np.ndarray
     height: np.ndarray
-    """(T,) root height relative to its resting height, m"""
+    """root height (T,) relative to its resting height, in m"""
     pitch: np.ndarray
     twist: np.ndarray
-    """(T,) yaw of the chest relative to the root, if the robot has a waist joint"""
+    """yaw of the chest (T,) relative to the root, if the robot has a waist joint"""
     hands: dict[Side, np.ndarray] = field(default_factory=dict[Side, np.ndarray])
-    """(T, 3) relative to the shoulder, in the root frame, in arm lengths"""
+    """hand positions (T, 3) relative to the shoulder in the root frame, in arm lengths"""
 
 
 def times(plan: MotionPlan) -> np.ndarray:
-    """Return the time of each frame, s."""
+    """Return the time of each frame in s."""
     return np.arange(plan.frames) / FPS
 
 
@@ -95,10 +95,10 @@ def stepping(
     """Return a walk with the given strides.
 
     Args:
-        duration_s: duration, s.
+        duration_s: duration in s.
         stance: initial foot placements.
         strides: strides in order of time, one foot at a time.
-        height_m: height of the center of mass, m, for the inverted pendulum.
+        height_m: height in m of the center of mass for the inverted pendulum.
     """
     frames = max(2, round(duration_s * FPS) + 1)
     feet: dict[Side, FootPath] = {side: _foot_path(frames, side, stance, strides) for side in SIDES}
@@ -132,7 +132,7 @@ def _foot_path(
 
 
 def _balance(frames: int, stance: dict[Side, Footing], strides: list[Stride]) -> np.ndarray:
-    """Return the zero moment point, under the support foot or between both in double support."""
+    """Return the zero moment point, which lies between the feet in double support."""
     here, time = dict(stance), np.arange(frames) / FPS
     knots: list[tuple[float, np.ndarray]] = [(0.0, _middle(here))]
     for stride in strides:
@@ -184,27 +184,27 @@ _DOUBLE = 0.24
 
 
 class Measures(NamedTuple):
-    """Body measures that plans depend on."""
+    """Body measures on which plans depend."""
 
     leg_m: float
     height_m: float
-    """height of the center of mass above the ground, m"""
+    """height of the center of mass above the ground, in m"""
     stance: dict[Side, Footing]
     """foot placements in the resting pose"""
 
     @property
     def rhythm_s(self) -> float:
-        """Period of the leg as a pendulum, s."""
+        """Period of the leg as a pendulum, in s."""
         return math.pi * math.sqrt(self.leg_m * 2 / 3 / GRAVITY)
 
     @property
     def speed(self) -> float:
-        """Speed equivalent to 1 m/s for legs of 0.88 m, m/s."""
+        """Speed in m/s that is equivalent to 1 m/s for legs of 0.88 m."""
         return math.sqrt(self.leg_m / 0.88)
 
 
 class ParameterRange(NamedTuple):
-    """Range of a parameter."""
+    """Range of values of a parameter."""
 
     low: float
     high: float
@@ -216,7 +216,7 @@ class MotionFamily(NamedTuple):
     make: Callable[[Measures, Parameters], MotionPlan]
     says: str
     held: str
-    """parameter with values reserved for validation and test"""
+    """parameter of which some values are reserved for validation and test"""
     ranges: dict[str, ParameterRange]
     is_planar: bool = True
     """whether the motion is possible in the sagittal plane"""
@@ -233,7 +233,7 @@ def _waves(plan: MotionPlan, hertz: float) -> np.ndarray:
 
 
 def _whole(duration_s: float, hertz: float) -> float:
-    """Return a duration rounded to a whole number of periods, at least one."""
+    """Return a duration rounded to a whole number of periods, but at least one."""
     return max(1, round(duration_s * hertz)) / hertz
 
 
@@ -314,7 +314,7 @@ def hop(body: Measures, p: Parameters) -> MotionPlan:
 def _walked(
     body: Measures, steps: int, step_s: float, advance: Callable[[int, Side], Footing], lift: float
 ) -> tuple[MotionPlan, float]:
-    """Return a walk that starts and ends standing, and the time of its first step, s."""
+    """Return a walk that starts and ends standing, and the time of its first step in s."""
     start = 0.5 + step_s * _DOUBLE / 2
     strides: list[Stride] = []
     for number in range(steps):
@@ -379,7 +379,7 @@ def march(body: Measures, p: Parameters) -> MotionPlan:
 
 
 def step_over(body: Measures, p: Parameters) -> MotionPlan:
-    """Step over a low obstacle, one foot after the other."""
+    """Step over a low obstacle with one foot after the other."""
     step_s = body.rhythm_s * p["slow"]
     far = p["far"] * body.leg_m
 

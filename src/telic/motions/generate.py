@@ -1,7 +1,7 @@
 """Generate clips from plans for any biped. The same seed gives the same clips.
 
-A plan defines trajectories of root, feet and hands. Inverse kinematics computes the joints. Plans
-that exceed the robot's limits are rejected with a reason.
+A plan defines trajectories of root, feet and hands, from which inverse kinematics computes the
+joints. Plans that exceed the robot's limits are rejected with a reason.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from telic.storage.files import make_folder
 
 LICENCE = "CC0-1.0"
 _STRETCH = 0.985
-"""maximum leg extension, as a fraction of the leg length"""
+"""maximum leg extension as a fraction of the leg length"""
 _HELD: dict[Split, tuple[float, float]] = {"test": (0.4, 0.52), "validation": (0.72, 0.8)}
-"""parts of a parameter's range that training never samples"""
+"""parts of a parameter's range that training does not sample"""
 
 
 def family_names(robot: MotionRobot) -> list[str]:
@@ -111,7 +111,7 @@ def generated_library(
     seed: int = 0,
     held_share: float = 0.2,
 ) -> MotionLibrary:
-    """Return the library of motions from `generate`, created on first use and cached."""
+    """Return the library of motions from `generate`, which is created on first use and cached."""
     asked = (robot.name, robot.file.read_bytes(), count, families, seed, held_share, _code())
     key = hashlib.sha256(repr(asked).encode()).hexdigest()[:12]
     folder = cache_folder() / "motions" / f"{Path(robot.name).stem}-{count}-{key}"
@@ -141,7 +141,7 @@ def _code() -> str:
 
 
 def _spread(number: int) -> float:
-    """Return number n of a golden-ratio sequence in [0, 1), to balance splits."""
+    """Return number n of a golden-ratio sequence in [0, 1), which balances splits."""
     return (0.5 + number * 0.6180339887498949) % 1.0
 
 
@@ -194,7 +194,7 @@ def _maker(robot: MotionRobot) -> _Maker:
 
 
 class _Maker:
-    """Converts plans to poses of one robot."""
+    """Convert plans to poses of one robot."""
 
     def __init__(self, robot: MotionRobot) -> None:
         self.robot, self.figure = robot, RobotFigure(robot)
@@ -308,7 +308,7 @@ class _Maker:
         return hands, [TurnGoal(body, multiply(chest, rest), torch.tensor(0.3))]
 
     def _swing(self, plan: MotionPlan, side: Side, sign: float) -> Tensor:
-        """Return the hand path of an arm that swings in antiphase with the legs, in arm lengths."""
+        """Return the hand path in arm lengths of an arm that swings in antiphase with the legs."""
         other: Side = "right" if side == "left" else "left"
         along = np.stack([np.cos(plan.yaw), np.sin(plan.yaw)], axis=1)
         apart = (plan.feet[other].place - plan.feet[side].place)[:, :2]

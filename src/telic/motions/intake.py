@@ -1,7 +1,7 @@
 """Import motions into a library: read, retarget, measure, and add or reject them.
 
-A bad file does not abort the import: every clip yields a line with its outcome. Duplicates are
-detected by content hash and skipped, so an interrupted import can be repeated.
+A bad file does not abort the import, because every clip yields a line with its outcome. Duplicates
+are detected by content hash and skipped, so an interrupted import can be repeated.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class IntakeLine(NamedTuple):
 
 
 class NewClip(NamedTuple):
-    """Imported clip to check and add."""
+    """Imported clip to be checked and added."""
 
     clip: MotionClip
     source: str
@@ -79,7 +79,7 @@ def import_candidates(
     held_out: str | None = None,
     jobs: int = 1,
 ) -> Iterator[ClipCandidate]:
-    """Yield the measured clips of files on a robot, or the reason if a file is unreadable."""
+    """Yield the measured clips of files on a robot, or the reason why a file is unreadable."""
     work = partial(_file_candidates, robot=robot, origin=origin, options=options, held=held_out)
     if jobs <= 1 or len(files) == 1:
         for file in files:
@@ -132,7 +132,7 @@ def _split_of(name: str, held_out: str | None) -> Split:
     except ValueError:
         return "test" if fnmatch.fnmatch(name, held_out) else "train"
     if not 0.0 <= share <= 0.9:
-        raise UsageError(f"--held-out {held_out}: expected a fraction from 0 to 0.9 or a pattern.")
+        raise UsageError(f"--held-out {held_out} is not a fraction from 0 to 0.9 or a pattern.")
     plain = name.lower().removesuffix("_m").removesuffix("_mirror").removesuffix("_mirrored")
     lot = int(hashlib.sha256(plain.encode()).hexdigest()[:8], 16) / 2**32
     return "train" if lot >= share else "test" if lot < share / 2 else "validation"
@@ -159,7 +159,7 @@ def _candidate(
 
 
 def _on_ground(clip: MotionClip, robot: MotionRobot) -> MotionClip:
-    """Shift a clip vertically so that its soles are on the ground, as ground heights vary."""
+    """Shift a clip vertically so that its soles are on the ground, because ground heights vary."""
     offset = ground_offset(robot, clip)
     if not _LEAST_SHIFT_M < abs(offset) < _MOST_SHIFT_M:
         return clip
@@ -196,7 +196,7 @@ def add_clips(
     on_line: Callable[[IntakeLine], None] = lambda line: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[IntakeLine]:
-    """Add clips to a library and yield the outcome of each clip."""
+    """Add clips to a library, and yield the outcome for each clip."""
     writer: LibraryWriter | None = None
     if (out / "library.json").is_file():  # fail early if the library is of another robot
         writer = LibraryWriter(out, head_for(robot, []))

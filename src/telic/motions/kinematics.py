@@ -26,26 +26,26 @@ class BodyStates(NamedTuple):
     """World states of bodies, in the order of `Kinematics.body_names`."""
 
     pos: Tensor
-    """(..., B, 3) frame origins, m"""
+    """positions of the frame origins (..., B, 3), in m"""
     quat: Tensor
-    """(..., B, 4) w first"""
+    """orientations (..., B, 4), w first"""
     lin_vel: Tensor
-    """(..., B, 3) velocities of the frame origins, m/s"""
+    """velocities of the frame origins (..., B, 3), in m/s"""
     ang_vel: Tensor
-    """(..., B, 3) rad/s"""
+    """angular velocities (..., B, 3), in rad/s"""
 
 
 class TreePose(NamedTuple):
     """World poses of bodies, and world axes and anchors of joints."""
 
     pos: Tensor
-    """(..., B, 3)"""
+    """body positions (..., B, 3)"""
     quat: Tensor
-    """(..., B, 4)"""
+    """body orientations (..., B, 4)"""
     axis: Tensor
-    """(..., J, 3) joint axes"""
+    """joint axes (..., J, 3)"""
     anchor: Tensor
-    """(..., J, 3) points on the joint axes"""
+    """points on the joint axes (..., J, 3)"""
 
 
 class _Link(NamedTuple):
@@ -100,7 +100,7 @@ class Kinematics:
     def poses(
         self, root_pos: Tensor, root_quat: Tensor, joint_pos: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return positions (..., B, 3) and orientations (..., B, 4) of all bodies."""
+        """Return the positions (..., B, 3) and orientations (..., B, 4) of all bodies."""
         pos, quat = self._compose(root_pos, root_quat, self._angles(joint_pos))
         return pos[..., self._shown, :], quat[..., self._shown, :]
 
@@ -113,7 +113,7 @@ class Kinematics:
         root_ang_vel: Tensor,
         joint_vel: Tensor,
     ) -> BodyStates:
-        """Return poses and velocities of all bodies. Root velocities are in the world frame."""
+        """Return the poses and velocities of all bodies. Root velocities are in the world frame."""
         pos, quat = self._compose(root_pos, root_quat, self._angles(joint_pos))
         joint_vel = torch.cat((joint_vel, torch.zeros_like(joint_vel[..., :1])), dim=-1)
         speed = joint_vel[..., self._column, None]
@@ -146,7 +146,7 @@ class Kinematics:
         """Compute the Jacobians of points (T, P, 3) on bodies (P,).
 
         Returns:
-            Linear and angular Jacobians, each (T, P, 3, 6 + J), with respect to root position,
+            Linear and angular Jacobians (T, P, 3, 6 + J) with respect to root position,
             root rotation in the world, and joints.
         """
         own = self._above[bodies][:, self._driven][..., None]
@@ -164,7 +164,7 @@ class Kinematics:
         return linear, angular
 
     def _angles(self, joint_pos: Tensor) -> Tensor:
-        """Return the joint displacement of every link, zero for links without a joint."""
+        """Return the joint displacement of every link, which is zero for links without a joint."""
         padded = torch.cat((joint_pos, torch.zeros_like(joint_pos[..., :1])), dim=-1)
         return padded[..., self._column] - self._zero
 
@@ -189,7 +189,7 @@ class Kinematics:
 
 
 def _links(model: mujoco.MjModel, root: int, joints: tuple[int, ...]) -> list[_Link]:
-    """Return the links of the tree in topological order, the root first."""
+    """Return the links of the tree in topological order, starting with the root."""
     nothing, zero = np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(3)
     place = {root: 0}
     links = [_Link(-1, root, zero, nothing, None, -1, zero, zero, 0.0)]
@@ -219,7 +219,7 @@ def _links(model: mujoco.MjModel, root: int, joints: tuple[int, ...]) -> list[_L
 
 
 def _halvings(links: list[_Link]) -> list[list[int]]:
-    """Return the ancestor of each link per pointer-jumping round, or len(links) for none."""
+    """Return the ancestor of each link for every pointer-jumping round, or len(links) for none."""
     none = len(links)
     way = [none if link.parent < 0 else link.parent for link in links]
     rounds: list[list[int]] = []
@@ -231,12 +231,12 @@ def _halvings(links: list[_Link]) -> list[list[int]]:
 
 _LEAST_DAMPING, _MOST_DAMPING = 1e-5, 1e3
 _SMOOTH = 0.06
-"""weight of joint second differences, relative to meters of a goal of weight 1"""
+"""weight of joint second differences, relative to meters of a goal with weight 1"""
 _ROOT_SMOOTH = 3.0
-"""weight of root second differences, relative to that of joints"""
+"""weight of root second differences, relative to those of joints"""
 _WINDOW, _OVERLAP = 1200, 60
 _MOST_RAD_S = 18.0
-"""joint speed above which a trajectory is re-solved with a larger smoothness weight"""
+"""joint speed above which a trajectory is solved again with a larger smoothness weight"""
 
 
 class PoseBatch(NamedTuple):
@@ -252,11 +252,11 @@ class PointGoal(NamedTuple):
 
     body: int
     offset: Tensor
-    """(3,) in the body frame"""
+    """offset (3,) in the body frame"""
     place: Tensor
-    """(T, 3) in the world"""
+    """position (T, 3) in the world frame"""
     weight: Tensor
-    """(T,) or (), weight per meter of error"""
+    """weight per meter of error, (T,) or ()"""
 
 
 class TurnGoal(NamedTuple):
@@ -264,9 +264,9 @@ class TurnGoal(NamedTuple):
 
     body: int
     quat: Tensor
-    """(T, 4)"""
+    """orientation (T, 4) in the world frame"""
     weight: Tensor
-    """(T,) or (), weight per radian of error"""
+    """weight per radian of error, (T,) or ()"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,7 @@ class KinematicGoals:
     """weight per radian of deviation from the initial joint positions"""
     moves_root: bool = True
     margin: float = 0.0
-    """margin to the joint limits, rad"""
+    """margin to the joint limits, in rad"""
 
 
 def solve_trajectory(
@@ -288,7 +288,7 @@ def solve_trajectory(
     """Solve inverse kinematics of a trajectory with continuous joint motion.
 
     All frames of a window are solved jointly, with a cost on joint accelerations, so that redundant
-    limbs keep to one solution. Each window continues from the end of the previous one.
+    limbs keep one solution. Each window continues from the end of the previous one.
     """
     frames, made = len(start.root_pos), list[PoseBatch]()
     first = 0
@@ -343,7 +343,7 @@ class _Window:
             self.turn_weights = weights(self.turns)
 
     def solve(self, start: PoseBatch, fps: float, iterations: int) -> PoseBatch:
-        """Minimize goal errors and accelerations, re-solving with more smoothing of fast joints."""
+        """Minimize goal errors and accelerations, and repeat with more smoothing of fast joints."""
         pinned = self.pinned
         poses = start._replace(joint_pos=self._inside(start.joint_pos))
         poses.joint_pos[:pinned] = start.joint_pos[:pinned]
@@ -393,7 +393,7 @@ class _Window:
         bend: np.ndarray,
         weight: np.ndarray,
     ) -> Tensor:
-        """Return the joint update of all frames, coupled by second differences (T-2, 6 + J)."""
+        """Return the joint update of all frames, which are coupled by second differences."""
         frames, count, places = len(off), len(self.columns), self.columns.numpy()
         own = jacobian[..., self.columns].double().numpy()
         turned = own.transpose(0, 2, 1)

@@ -1,11 +1,11 @@
 """Motion library: clips of one robot in a folder, with memory-mapped frames.
 
-    library.json    robot, joints, feet, points of the human motion
-    clips.jsonl     a line per clip: name, first row, frames, fps, license, source, split, hash
+    library.json    robot, joints, feet and points of the human motion
+    clips.jsonl     one line per clip with name, rows, fps, license, source, split and hash
     frames.f32      concatenated rows of all clips
     human.f32       concatenated rows of the human motions
 
-Rows are written before their line in clips.jsonl, so a crash loses at most the last clip: rows
+Rows are written before their line in clips.jsonl, so a crash loses at most the last clip. Rows
 without a line are overwritten. Opening a library reads only the lines.
 """
 
@@ -59,13 +59,13 @@ class LibraryHead(Record):
 
     @property
     def widths(self) -> list[int]:
-        """Column widths of a row: the fields of `MotionFrames`, then the contact of each foot."""
+        """Column widths of a row: the fields of `MotionFrames` and the contact of each foot."""
         joints = len(self.joint_names)
         return [3, 4, joints, 3, 3, joints, len(self.foot_names)]
 
     @property
     def human_width(self) -> int:
-        """Width of a row of the human motion: points, then root quaternion."""
+        """Width of a row of the human motion, which is the points and the root quaternion."""
         return 3 * len(self.point_names) + 4 if self.point_names else 0
 
     def rows_of(self, clip: MotionClip) -> np.ndarray:
@@ -93,14 +93,14 @@ class ClipLine(Record):
     fps: float = Field(gt=0)
     sha256: str = ""
     split: Split = "train"
-    human_first: int = Field(default=-1, ge=-1, description="-1 if there is none")
+    human_first: int = Field(default=-1, ge=-1, description="index of the first human row, or -1")
     has_contacts: bool = False
     origin: MotionOrigin = MotionOrigin()
     report: dict[str, float] = Field(default={}, description="values measured on import")
 
     @property
     def duration_s(self) -> float:
-        """Duration from the first to the last frame, s."""
+        """Duration from the first to the last frame, in s."""
         return (self.frames - 1) / self.fps
 
 
@@ -123,7 +123,7 @@ def head_for(robot: MotionRobot, clips: Sequence[MotionClip]) -> LibraryHead:
 
 
 class LibraryWriter:
-    """Writer of clips to a library folder, locked against other processes."""
+    """Writer of clips to a library folder, which is locked against other processes."""
 
     def __init__(self, path: Path, head: LibraryHead) -> None:
         self.path = path
@@ -160,7 +160,7 @@ class LibraryWriter:
         if clip.joint_names != self.head.joint_names:
             raise BadFile(
                 f'The clip "{clip.name}" does not have the joints of {self.head.robot}.',
-                hint=f"Retarget it: telic motions import FILE --robot {self.head.robot}",
+                hint=f"Retarget it with: telic motions import FILE --robot {self.head.robot}",
             )
         if clip.contacts is not None and clip.contacts.shape[1] != feet:
             raise BadFile(f'The clip "{clip.name}" has contacts of {clip.contacts.shape[1]} feet.')
@@ -212,7 +212,7 @@ class LibraryWriter:
 
 
 def _appending(path: Path, length: int) -> int:
-    """Open a file for appending, truncated to a length to discard partial writes of a crash."""
+    """Open a file for appending, truncated to a length to discard partial writes after a crash."""
     with disk_errors(path):
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         os.ftruncate(handle, length)
@@ -275,7 +275,7 @@ class MotionLibrary:
         if not (path / _HEAD).is_file():
             raise BadFile(
                 f"{path} is not a motion library.",
-                hint="Generate one: telic motions generate --robot planar-biped --out FOLDER",
+                hint="Generate one with: telic motions generate --robot planar-biped --out FOLDER",
             )
         head = read_record(path / _HEAD, LibraryHead)
         robot = motion_robot(head.robot)
@@ -294,7 +294,7 @@ class MotionLibrary:
         return [line.name for line in self.clips]
 
     def place(self, name: str) -> int:
-        """Return the index of a clip. Raises UnknownName."""
+        """Return the index of a clip, or raise UnknownName."""
         if name not in self._places:
             raise UnknownName("clip", name, self.names, see="telic motions show")
         return self._places[name]
@@ -337,7 +337,7 @@ class MotionLibrary:
     def person(self, place: int, times_s: Tensor) -> tuple[Tensor, Tensor] | None:
         """Return human points (n, K, 3) and root quaternions (n, 4) at times, or None if missing.
 
-        Points are world positions, m.
+        Points are world positions in m.
         """
         line = self.clips[place]
         if line.human_first < 0:
@@ -348,9 +348,9 @@ class MotionLibrary:
 
 
 def _between(rows: np.ndarray, fps: float, times_s: Tensor, quat: slice) -> Tensor:
-    """Interpolate the rows of a clip at times (n,), clamped to its duration, (n, width).
+    """Interpolate the rows of a clip at times (n,), clamped to its duration, to shape (n, width).
 
-    Interpolation is linear, with slerp for the columns `quat`.
+    Interpolation is linear, with slerp for the columns in `quat`.
     """
     block, last = from_numpy(np.array(rows)), len(rows) - 1
     exact = (times_s * fps).clamp(0.0, last)

@@ -47,7 +47,7 @@ class MotionRobot:
     """Robot model that performs motion clips."""
 
     name: str
-    """name as requested"""
+    """name as given by the user"""
     file: Path
     """model file to simulate"""
     model: mujoco.MjModel
@@ -55,14 +55,14 @@ class MotionRobot:
     joint_names: tuple[str, ...]
     """columns of joint_pos in clips: all hinge and slide joints except those of the root"""
     low: np.ndarray
-    """(J,) lower limits, -inf if unlimited"""
+    """lower limits (J,), -inf if unlimited"""
     high: np.ndarray
     root: int
     """id of the root body of clips"""
 
     @functools.cached_property
     def joints(self) -> tuple[int, ...]:
-        """Joint ids in the model of the joint columns of clips."""
+        """Ids of the model's joints for the joint columns of clips."""
         columns = {int(self.model.jnt_qposadr[j]): j for j in range(self.model.njnt)}
         return tuple(columns[limb.qpos] for limb in self.facts.limbs)
 
@@ -86,7 +86,7 @@ class MotionRobot:
     # ---- conversion between clips and simulation states
 
     def bodies_of(self, clip: MotionClip) -> tuple[Tensor, Tensor]:
-        """Return positions (T, B, 3) and orientations (T, B, 4) of all bodies in a clip."""
+        """Return the positions (T, B, 3) and orientations (T, B, 4) of all bodies in a clip."""
         return self.kinematics.poses(*clip.columns())
 
     def qpos_of(self, clip: MotionClip) -> np.ndarray:
@@ -115,7 +115,7 @@ class MotionRobot:
     def to_qvel(
         self, root_quat: Tensor, root_lin_vel: Tensor, root_ang_vel: Tensor, joint_vel: Tensor
     ) -> Tensor:
-        """Return qvel (..., nv) of the model for root velocities in the world."""
+        """Return qvel (..., nv) of the model, given root velocities in the world frame."""
         qvel = root_lin_vel.new_zeros(*root_lin_vel.shape[:-1], int(self.model.nv))
         root = self.facts.root
         for slide in root.slides:
@@ -192,7 +192,7 @@ def _built(name: str, *stamp: float) -> MotionRobot:
     facts = robot_of(model, rest, task)
     if facts.torso is None or "z" not in facts.root.moves:
         raise BadEnvironment(
-            f"{name} has a fixed base or cannot move vertically; motions require a mobile robot."
+            f"{name} has a fixed base or cannot move vertically. Motions require a mobile robot."
         )
     limits = [limb.range or (-np.inf, np.inf) for limb in facts.limbs]
     return MotionRobot(

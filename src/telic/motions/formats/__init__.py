@@ -1,7 +1,7 @@
 """Readers of motion files of other tools. Formats are detected by content, not by file name.
 
-BVH                 CMU, LAFAN1, SOMA, Mixamo: one reader, any skeleton with two legs
-NPZ, pickle         named arrays, see `LAYOUTS`
+BVH                 CMU, LAFAN1, SOMA, Mixamo and any other skeleton with two legs
+NPZ, pickle         named arrays (see `LAYOUTS`)
 CSV                 Unitree's LAFAN1 (no header), BONES-SEED, or named columns
 """
 
@@ -28,7 +28,7 @@ _MOST_ARRAYS = 10_000
 
 
 class ArrayLayout(NamedTuple):
-    """Motion file format, identified by the names of its arrays."""
+    """Format of motion files, identified by the names of its arrays."""
 
     title: str
     keys: str
@@ -53,7 +53,7 @@ LAYOUTS: tuple[ArrayLayout, ...] = (
 
 
 def read_motions(path: Path, options: ReadOptions = ReadOptions()) -> Iterator[MotionTrack]:  # noqa: B008
-    """Yield the motions of a file. Raise BadFile with the location of the first error."""
+    """Yield the motions of a file, or raise BadFile with the location of the first error."""
     content = read_bytes(path, _LARGEST)
     where, name = path.name, path.stem[:150] or "clip"
     start = content[:512].lstrip(b"\xef\xbb\xbf \t\r\n")

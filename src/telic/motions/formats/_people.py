@@ -2,7 +2,7 @@
 
 Readers return named points in the axes and units of the file. `skeleton` converts them to meters
 with z up, removes a T-pose at either end, and computes the pelvis orientation from hips and
-shoulders, since formats differ in the axes of the root joint.
+shoulders, because formats differ in the axes of the root joint.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _NEEDED = ("pelvis", *(f"{s}_{p}" for s in _SIDES for p in ("hip", "knee", "ankl
 _UNITS = {"m": 1.0, "cm": 0.01, "inch": 0.0254, "CMU's own": 0.056444, "mm": 0.001, "dm": 0.1}
 _ADULT_LEG_M = 0.84
 _TRIM_S, _STILL_M_S, _JUMP_M_S = 2.0, 0.5, 10.0
-"""longest T-pose, s, its maximum speed and the minimum speed of the jump after it, m/s"""
+"""longest T-pose in s, its maximum speed, and the minimum speed of the jump after it in m/s"""
 # from z forward, x left, y up to x forward, y left, z up
 _Y_UP = Rotation.from_quat([0.5, 0.5, 0.5, 0.5])
 
 
 def joint_points(names: list[str], where: str) -> dict[str, str]:
-    """Map each named point to a skeleton joint, or raise BadFile with the missing point."""
+    """Map each named point to a skeleton joint, or raise BadFile that names the missing point."""
     plain = {re.sub(r"[^a-z0-9]", "", name.lower().split(":")[-1]): name for name in names}
     found: dict[str, str] = {}
     for part, patterns in _PATTERNS.items():
@@ -72,7 +72,7 @@ def joint_points(names: list[str], where: str) -> dict[str, str]:
     missing = [name for name in _NEEDED if name not in found] + [f"{side}_hip" for side in same]
     if missing:
         raise BadFile(
-            f"{where}: the skeleton has no {missing[0].replace('_', ' ')} joint; it has "
+            f"{where}: the skeleton has no {missing[0].replace('_', ' ')} joint, only "
             f"{', '.join(names[:8])}…."
         )
     return found
@@ -94,12 +94,12 @@ def skeleton(
     Args:
         name: name of the clip.
         where: file name for error messages.
-        fps: frames per second.
-        points: points with the names of `RobotFigure.points`.
+        fps: number of frames per second.
+        points: positions by name, as in `RobotFigure.points`.
         pelvis: pelvis orientation in the file's axes, or None to compute it from points only.
-        options: overrides of detected properties.
+        options: values that override detected properties.
         usual_up: default vertical axis if it cannot be detected.
-        detects_unit: detect the unit of length by comparing leg lengths with an adult's.
+        detects_unit: whether to detect the unit by comparing leg lengths with an adult's.
     """
     frames = cut_frames(len(points["pelvis"]), fps, options, where)
     points = {key: way[frames] for key, way in points.items()}
@@ -134,7 +134,7 @@ def skeleton(
 
 
 def _vertical(points: dict[str, np.ndarray], usual: Literal["y", "z"]) -> Literal["y", "z"]:
-    """Detect the vertical axis: the default, unless the body stays extended along the other one.
+    """Return the vertical axis: the usual one, unless the body stays extended along the other.
 
     A crawling person is also extended along a horizontal axis, but moves along it.
     """
@@ -174,9 +174,9 @@ def _without_t_pose(points: dict[str, np.ndarray], fps: float) -> slice:
 
 
 def _pelvis_rotation(points: dict[str, np.ndarray], turn: Rotation | None) -> Rotation:
-    """Return the pelvis orientation with x forward, y left and z up.
+    """Return the pelvis orientation, with x forward, y left and z up.
 
-    The shoulders move relative to the pelvis, so the rotation over time is taken from the root
+    The shoulders move relative to the pelvis. Therefore, rotation over time is taken from the root
     joint, and the constant offset of its axes is averaged over upright frames.
     """
     left = points["left_hip"] - points["right_hip"]
@@ -251,7 +251,7 @@ def read_bvh(content: bytes, where: str, name: str, options: ReadOptions) -> Ske
 
 
 def _hierarchy(head: str, where: str) -> list[_Bone]:
-    """Parse the skeleton. End sites have no name and no channels."""
+    """Parse the skeleton, whose end sites have no name and no channels."""
     bones: list[_Bone] = []
     stack: list[int] = []
     for number, line in enumerate(head.splitlines(), start=1):
@@ -320,7 +320,7 @@ def _frames(text: str, where: str, before: int, columns: int) -> tuple[np.ndarra
 def table_of(
     rows: list[tuple[int, str]], columns: int, where: str, separator: str | None
 ) -> np.ndarray:
-    """Parse numbered lines to an array (T, columns). Errors state line and column."""
+    """Parse numbered lines to an array (T, columns). Errors name the line and the column."""
     cells = [line.split(separator) for _, line in rows]
     for (number, _), row in zip(rows, cells, strict=True):
         if len(row) != columns:
@@ -345,7 +345,7 @@ def as_text(content: bytes, where: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadFile(f"{where} is not UTF-8 text: wrong byte at {error.start}.") from None
+        raise BadFile(f"{where} is not UTF-8 text: invalid byte at {error.start}.") from None
 
 
 # ---- SMPL and SMPL-X
@@ -381,7 +381,7 @@ _INNER = ("spine", "neck", "collar")
 def read_smpl(arrays: Arrays, options: ReadOptions) -> SkeletonTrack:
     """Read SMPL, SMPL-H or SMPL-X parameters (AMASS and others).
 
-    All models share the first 22 joints, which precede those of hands and face.
+    All models share the first 22 joints, which precede those of the hands and the face.
     """
     key = arrays.first("pose_aa", "poses", "fullpose", "pose_body", "body_pose")
     parts: list[np.ndarray] = []
@@ -395,7 +395,7 @@ def read_smpl(arrays: Arrays, options: ReadOptions) -> SkeletonTrack:
         raise BadFile(f"{arrays.where}: root and body differ in their number of frames.")
     pose = np.concatenate(parts, axis=1)
     if pose.shape[1] < 66:
-        raise BadFile(f"{arrays.where}, {key}: {pose.shape[1]} values; 22 joints need 66.")
+        raise BadFile(f"{arrays.where}, {key}: {pose.shape[1]} values, but 22 joints have 66.")
     place = arrays.numbers(arrays.first("transl", "trans"), len(pose), 3)
     fps = required_rate(arrays.rate(), options, arrays.where)
     places: list[np.ndarray] = []
@@ -432,7 +432,7 @@ def body_skeleton(track: RobotTrack, options: ReadOptions) -> SkeletonTrack:
 
 
 def rotations(quat: np.ndarray, where: str) -> Rotation:
-    """Convert quaternions (T, 4), w first, to rotations. Raise BadFile if not normalised."""
+    """Convert quaternions (T, 4), w first, to rotations, or raise BadFile if not normalized."""
     size = np.linalg.norm(quat, axis=-1)
     off = np.abs(size - 1.0) > 0.05
     if off.any():

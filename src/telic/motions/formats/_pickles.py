@@ -1,6 +1,6 @@
 """Safe reader for pickles of plain values and numeric arrays.
 
-Unpickling can execute arbitrary code. This reader only supports opcodes and globals that build
+Unpickling can execute arbitrary code. This reader supports only the opcodes and globals that build
 dictionaries, lists, strings and arrays, and rejects everything else without calling it. Arrays
 that joblib appends after their wrappers are read in place.
 """
@@ -39,7 +39,7 @@ class _Built:
 
 
 class _Dtype(_Built):
-    """Placeholder for a NumPy dtype, with the byte order as its value."""
+    """Placeholder for a NumPy dtype, whose value is the byte order."""
 
 
 class _Array(_Built):
@@ -120,7 +120,7 @@ _NAMES: dict[tuple[str, str], Any] = {
 }
 """allowed globals and their replacements"""
 _Reader: Any = vars(pickle)["_Unpickler"]
-"""pure Python unpickler, whose opcodes can be overridden"""
+"""unpickler in pure Python, whose opcodes can be overridden"""
 
 
 class _Plain(_Reader):
@@ -180,7 +180,7 @@ def read_pickle(content: bytes, where: str) -> Any:
         return _plain(_Plain(io.BytesIO(content)).load(), 0)
     except _Refused as refused:
         raise BadFile(
-            f"{where} contains {refused}; only plain values and numeric arrays are read from "
+            f"{where} contains {refused}, but only plain values and numeric arrays are read from "
             "pickles. Nothing was executed.",
             hint="Save the arrays as .npz instead.",
         ) from None
@@ -190,7 +190,7 @@ def read_pickle(content: bytes, where: str) -> Any:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """Replace placeholders by their values, recursively."""
+    """Replace placeholders by their values recursively."""
     if depth > 12:
         raise _Refused("values nested too deeply")
     if isinstance(value, _Array | _Wrapper):

@@ -1,8 +1,8 @@
 """Readers of robot motions: named arrays and joint tables, reordered to a robot's joints.
 
 Formats differ in array names, quaternion order and joint order, and few name their columns. If a
-file has body positions, the joint order is chosen by forward kinematics, and files that match no
-order are rejected.
+file has body positions, the joint order is determined by forward kinematics, and files that do not
+match any order are rejected.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ JOINT_ORDERS: dict[str, str | None] = {
     "27-locked-waist": "waist_(roll|pitch)",
     "21": "waist_(roll|pitch)|wrist",
 }
-"""orders of unnamed columns: joints excluding those that match, or None for breadth first"""
+"""pattern of joints that each order of unnamed columns excludes, or None for breadth first"""
 _FK_MEAN_M, _FK_BODY_M = 0.03, 0.08
-"""largest accepted mean errors of body positions, over all bodies and of one body"""
+"""largest accepted mean errors of body positions, over all bodies and of a single body"""
 _FK_FRAMES = 64
 
 
@@ -85,7 +85,7 @@ def read_joints(arrays: Arrays, _: ReadOptions) -> RobotTrack:
 def read_bodies(arrays: Arrays, _: ReadOptions) -> RobotTrack:
     """Read arrays of BeyondMimic, mjlab and Isaac Lab's AMP: joints, and poses of all bodies.
 
-    The root is either in the first columns of joint_pos or the first body.
+    The root is given either by the first columns of joint_pos or by the first body.
     """
     joints = arrays.numbers(arrays.first("dof_positions", "joint_pos"), None, None)
     names = arrays.words(arrays.first("dof_names", "joint_names"))
@@ -123,7 +123,7 @@ def _scalar_last(quat: np.ndarray, where: str) -> tuple[np.ndarray, tuple[str, .
         for key, each in (("last", last), ("first", quat))
     }
     if up["last"] < 0.2 and up["first"] > 0.7:
-        return quat, ("quaternions read with w first; with w last, the robot is inverted",)
+        return quat, ("quaternions read with w first, because the robot is inverted with w last",)
     return last, ()
 
 
@@ -137,18 +137,18 @@ _PLAIN_ROOT = (("x", "y", "z"), ("qx", "qy", "qz", "qw"))
 def read_csv(content: bytes, where: str, name: str) -> RobotTrack:
     """Read a motion from CSV.
 
-    Without a header: x, y, z, quaternion x y z w and joints in rad (Unitree's LAFAN1). With a
-    header: BONES-SEED (root_translateX … in cm, <joint>_dof in degrees), or names of these columns.
+    Without a header, columns are x, y, z, quaternion x y z w and joints in rad (Unitree's LAFAN1).
+    With one, they are named like these, or as in BONES-SEED (root_translateX … in cm and degrees).
     """
     lines = as_text(content, where).splitlines()
     rows = [(i, line) for i, line in enumerate(lines, start=1) if line.strip()]
     if len(rows) < 3:
-        raise BadFile(f"{where} has {len(rows)} lines; a motion needs at least two frames.")
+        raise BadFile(f"{where} has {len(rows)} lines, but a motion needs at least two frames.")
     head = [cell.strip() for cell in rows[0][1].split(",")]
     if re.fullmatch(r"[-+0-9.eE]+|nan|[-+]?inf", head[0], re.IGNORECASE):
         table = table_of(rows, len(head), where, ",")
         if table.shape[1] <= 7:
-            raise BadFile(f"{where} has {len(head)} columns; root and joints need more than 7.")
+            raise BadFile(f"{where} has {len(head)} columns, but root and joints need more than 7.")
         quat, steps = _scalar_last(table[:, 3:7], where)
         return RobotTrack(name, None, table[:, :3], quat, table[:, 7:], None, steps)
     if len(set(head)) != len(head):
@@ -236,7 +236,7 @@ def _check_rate(track: RobotTrack, fps: float) -> None:
 def _in_order(
     track: RobotTrack, robot: MotionRobot, options: ReadOptions
 ) -> tuple[np.ndarray, list[str]]:
-    """Return joints reordered to the robot's joints and verified, and a list of assumptions."""
+    """Return joints in the verified order of the robot's joints, and a list of assumptions."""
     own = [_SUFFIX.sub("", name) for name in robot.joint_names]
     count = track.joint_pos.shape[1]
     if track.joint_names is not None:
@@ -260,7 +260,7 @@ def _in_order(
             orders = {key: each for key, each in orders.items() if key == options.joints}
         if not orders:
             raise BadFile(
-                f"{track.name} has {count} unnamed joints; {robot.name} has {len(own)}"
+                f"{track.name} has {count} unnamed joints, but {robot.name} has {len(own)}"
                 + (
                     f", and the order {options.joints} has a different number"
                     if options.joints
@@ -344,7 +344,7 @@ def _fitting(
     raise BadFile(
         f"{track.name} has {track.joint_pos.shape[1]} unnamed joints, which is ambiguous: "
         f"{' or '.join(columns)}.",
-        hint=f"Specify one: --joints {next(iter(columns))}",
+        hint=f"Specify one with --joints {next(iter(columns))}",
     )
 
 

@@ -15,7 +15,7 @@ MOST_VALUES = 200_000_000
 
 
 class ReadOptions(NamedTuple):
-    """Overrides of file properties that are missing or wrong in the file, or None to detect."""
+    """Values that override those missing or wrong in a file, or None to detect them."""
 
     fps: float | None = None
     up: Literal["y", "z"] | None = None
@@ -23,20 +23,20 @@ class ReadOptions(NamedTuple):
     scale: float | None = None
     """meters per unit of length"""
     joints: str | None = None
-    """name of the order of unnamed joint columns, see `robots.JOINT_ORDERS`"""
+    """name of the order of unnamed joint columns (see `robots.JOINT_ORDERS`)"""
     cut: tuple[float, float] | None = None
-    """start and end of the part to read, s"""
+    """start and end of the part to read, in s"""
 
 
 class BodyPositions(NamedTuple):
     """Body positions in a file, used to verify its joints by forward kinematics."""
 
     points: np.ndarray
-    """(T, B, 3) m"""
+    """body positions (T, B, 3), in m"""
     names: tuple[str, ...] | None
     """body names, or None for all bodies in an unknown order"""
     is_local: bool = False
-    """whether points are in the root frame instead of the world"""
+    """whether points are in the root frame rather than in the world frame"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,14 +48,14 @@ class RobotTrack:
     """frames per second, or None if missing in the file"""
     root_pos: np.ndarray
     root_quat: np.ndarray
-    """(T, 4) w first"""
+    """root orientations (T, 4), w first"""
     joint_pos: np.ndarray
     joint_names: tuple[str, ...] | None
     steps: tuple[str, ...] = ()
     bodies: BodyPositions | None = None
     joint_vel: np.ndarray | None = None
     axes: np.ndarray | None = None
-    """(J, 3) axis of each unnamed column, if the file has rotation vectors"""
+    """axis of each unnamed column (J, 3), if the file has rotation vectors"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +65,9 @@ class SkeletonTrack:
     name: str
     fps: float
     points: dict[str, np.ndarray]
-    """(T, 3) world positions, z up, m, with the names of `RobotFigure.points`"""
+    """world positions (T, 3) in m with z up, with the names of `RobotFigure.points`"""
     root_quat: np.ndarray
-    """(T, 4) pelvis orientation, x forward and z up when standing"""
+    """pelvis orientations (T, 4), with x forward and z up when standing"""
     steps: tuple[str, ...] = ()
 
 
@@ -87,9 +87,9 @@ def finite(values: Any, where: str, shape: tuple[int | None, ...]) -> np.ndarray
     )
     if not fits:
         shown = ", ".join("any" if each is None else str(each) for each in shape)
-        raise BadFile(f"{where} has shape {array.shape}; expected ({shown}).")
+        raise BadFile(f"{where} has shape {array.shape} instead of ({shown}).")
     if array.size > MOST_VALUES:
-        raise BadFile(f"{where} has {array.size:,} values; the maximum is {MOST_VALUES:,}.")
+        raise BadFile(f"{where} has {array.size:,} values, more than {MOST_VALUES:,}.")
     array = array.astype(np.float64)
     bad = ~np.isfinite(array) | (np.abs(array) > 1e9)
     if bad.any():
@@ -99,32 +99,32 @@ def finite(values: Any, where: str, shape: tuple[int | None, ...]) -> np.ndarray
 
 
 def frame_rate(value: Any, where: str) -> float:
-    """Return a frame rate, or raise BadFile if not within 1 to 2000."""
+    """Return a frame rate, or raise BadFile if it is not between 1 and 2000."""
     array = np.asarray(value)
     if array.size != 1 or array.dtype.kind not in "fiu":
-        raise BadFile(f"{where} is {str(value)[:40]}; expected a number of frames per second.")
+        raise BadFile(f"{where} is {str(value)[:40]} instead of a number of frames per second.")
     rate = float(array.reshape(-1)[0])
     if not 1.0 <= rate <= 2000.0:
-        raise BadFile(f"{where} is {rate:g} frames per second; must be between 1 and 2000.")
+        raise BadFile(f"{where} is {rate:g} frames per second, but must be between 1 and 2000.")
     return rate
 
 
 def required_rate(stated: float | None, options: ReadOptions, where: str) -> float:
-    """Return the frame rate of the options or the file. Raise BadFile if both are missing.
+    """Return the frame rate of the options or the file, or raise BadFile if both are missing.
 
-    The rate has no default: a 60 fps file read at 30 fps would play at half speed.
+    The rate has no default, because a 60 fps file read at 30 fps would play at half speed.
     """
     fps = options.fps or stated
     if fps is None:
         raise BadFile(
             f"{where} does not contain its frame rate.",
-            hint="Pass it: --fps 30 for LAFAN1 as retargeted by Unitree, 50 for most trackers.",
+            hint="Pass --fps 30 for LAFAN1 as retargeted by Unitree, or 50 for most trackers.",
         )
     return fps
 
 
 def cut_frames(frames: int, fps: float, options: ReadOptions, where: str) -> slice:
-    """Return the frames within `options.cut`. Raise BadFile if none are left."""
+    """Return the frames within `options.cut`, or raise BadFile if there are none."""
     if options.cut is None:
         return slice(0, frames)
     first, last = (round(each * fps) for each in (options.cut[0], min(options.cut[1], frames)))
