@@ -1,4 +1,4 @@
-"""Policy search: optimize few policy parameters with proposals by a model or an optimizer."""
+"""Policy search: optimize a small number of policy parameters with a model or an optimizer."""
 
 from telic import is_also_a_verb
 

@@ -1,7 +1,7 @@
 """Policies proposed by a language model, and the parser of its answers.
 
-Answers are validated strictly, and the model receives a precise error for an invalid one. If no
-attempt is valid, a hill-climbing step replaces it.
+Answers are validated strictly, and the model receives a precise error for an invalid one. If all
+attempts are invalid, a hill-climbing step replaces the answer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ASKED = ("llm", "fallback:climb")
 
 
 class ModelProposer(Proposer):
-    """Proposer that queries a language model, either for the search role or as the only critic."""
+    """Query a language model for policies, either in the search role or only as a critic."""
 
     name = "llm"
 
@@ -69,7 +69,7 @@ class ModelProposer(Proposer):
     def replay(
         self, view: SearchView, candidates: Candidates, recording: BatchRecording | None
     ) -> None:
-        """Do nothing: the history contains all required state."""
+        """Do nothing, because the history contains all required state."""
 
     def propose_again(self, view: SearchView, first: PolicyCandidate) -> PolicyProposal:
         """Query again, with or without the result of the first candidate."""
@@ -116,7 +116,7 @@ class ModelCritic:
 
 
 class Hybrid(Proposer):
-    """CMA-ES with candidates injected by a model, or a tabular method for tables."""
+    """CMA-ES with candidates injected by a model, or a tabular method for table policies."""
 
     name = "hybrid"
 
@@ -126,7 +126,7 @@ class Hybrid(Proposer):
 
     @property
     def at_once(self) -> int:  # pyrefly: ignore[bad-override]
-        """Return the population size, including the model's candidates."""
+        """Return the population size, including the candidates of the model."""
         own = self._numeric.at_once
         return own if isinstance(self._numeric, Cma) else own + self.model.at_once
 
@@ -155,7 +155,7 @@ class Hybrid(Proposer):
 
 
 class PolicyRequester:
-    """Client that requests policies from a model for one run."""
+    """Request policies from a language model for one run."""
 
     def __init__(self, models: Models, space: Space, run: int) -> None:
         self._models, self._space, self._run = models, space, run
@@ -171,7 +171,7 @@ class PolicyRequester:
         count: int = 1,
         sample: int = 0,
     ) -> PolicyProposal:
-        """Return `count` valid policies. Raises ModelAnswerError if no attempt is valid.
+        """Return `count` valid policies, or raise ModelAnswerError if all attempts are invalid.
 
         Identical requests of different runs receive separate answers, distinguished by `sample`.
         """
@@ -216,7 +216,7 @@ def objection(
 
 
 def _read_numbers(value: Any, space: Space) -> Numbers:
-    """Parse the parameters of an answer. Raises ValueError with a precise message."""
+    """Parse the parameters in an answer, or raise ValueError with a precise message."""
     if not is_row(value) or len(value) != space.rank:
         got = f"got {len(value)}" if is_row(value) else f"not {type(value).__name__}"
         raise ValueError(f"expected {space.rank} numbers, {got}")
@@ -238,9 +238,9 @@ def answer_record(space: Space, objection: Objection, count: int = 1) -> type[Re
     """Return the record type of an answer with `count` policies.
 
     Args:
-        space: parameter space.
-        objection: returns the reason to reject a policy (tried before), or None.
-        count: number of requested policies; multiple ones are a list named candidates.
+        space: space of the parameters.
+        objection: function that returns the reason to reject a policy, or None.
+        count: number of requested policies, which form a list if more than one.
     """
     told = f"{space.rank} numbers, in order, each "
     if space.choices:

@@ -43,7 +43,7 @@ class Prompt(NamedTuple):
 
 
 class WatchedCandidate(NamedTuple):
-    """A candidate with its recorded behavior and the gate threshold."""
+    """Candidate with its recorded behavior and the gate threshold."""
 
     candidate: PolicyCandidate
     evidence: str
@@ -52,7 +52,7 @@ class WatchedCandidate(NamedTuple):
 
 
 class Writer:
-    """Prompt builder for one run."""
+    """Build the prompts of one run."""
 
     def __init__(self, plan: SearchPlan) -> None:
         self._task, self._space, self._switches = plan.task, plan.policy.space, plan.switches
@@ -61,7 +61,7 @@ class Writer:
     def search(
         self, view: SearchView, memories: Memories, first: PolicyCandidate | None = None
     ) -> Prompt:
-        """Build the prompt for a new policy. `first` is a candidate whose result is included."""
+        """Build the prompt for a new policy, including the result of the candidate `first`."""
         has_text = "env_text" in self._switches.context
         known = ""
         if first is not None:
@@ -86,7 +86,7 @@ class Writer:
         )
 
     def critic(self, history: History, watched: WatchedCandidate) -> Prompt:
-        """Build the prompt for the revision of an observed policy."""
+        """Build the prompt for the revision of a policy whose behavior was recorded."""
         first, gate = watched.candidate, watched.gate
         advice = "" if gate is None else _LEAVE.format(gate=f"{gate:g}")
         return self._fill(
@@ -104,7 +104,7 @@ class Writer:
         )
 
     def critic_only(self, view: SearchView, evidence: str, memories: Memories) -> Prompt:
-        """Build the prompt for a policy and its revision in one answer."""
+        """Build the prompt for a policy and its revision in a single answer."""
         return self._fill(
             "critic_only",
             environment=self._environment(),
@@ -234,8 +234,8 @@ def describe_trace(
 def interesting_steps(trace: Trace, most: int, thinning: Thinning = "turns") -> list[int]:
     """Select at most `most` steps: both ends, then action changes, then evenly spaced steps.
 
-    Repeated actions carry little information. Changes show where the policy decides. With `ends`,
-    as in the published runs, the selection is the first and the last `most / 2` steps.
+    Repeated actions carry little information, while changes show where the policy decides. With
+    `ends`, as in the published runs, the first and the last `most / 2` steps are selected.
     """
     count = len(trace.obs)
     if count <= most:
@@ -267,7 +267,7 @@ def excerpt(task: SearchTask, trace: Trace) -> str:
 
 
 def nearest(returns: Floats, value: float) -> int:
-    """Return the index of the first episode with the return closest to a value."""
+    """Return the index of the first episode whose return is closest to a value."""
     return int(np.abs(returns - value).argmin())
 
 

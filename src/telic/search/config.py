@@ -1,6 +1,6 @@
 """Configuration of a search: the request, and the independent switches of a method.
 
-Imports no numerical libraries, so that listing commands stay fast.
+Imports no numerical libraries, so that listing commands stays fast.
 """
 
 from __future__ import annotations
@@ -31,69 +31,69 @@ class Switches(Config):
 
     proposer: str = Field(
         default="llm",
-        description=f"proposer of the first candidate: {', '.join(PROPOSERS)}, or one of a plugin",
+        description=f"proposer of the first candidate ({', '.join(PROPOSERS)}, or from a plugin)",
     )
     context: tuple[_Context, ...] = Field(
-        default=("history",), description="information shown to the proposer"
+        default=("history",), description="information that the proposer receives"
     )
     candidates: int = Field(default=1, ge=1, description="candidates requested per model call")
     history_view: str = Field(
         default="best+recent:15",
-        description="history entries to show: full, best:K, recent:K or best+recent:K",
+        description="history entries to show (full, best:K, recent:K or best+recent:K)",
     )
     uncertainty: bool = Field(
-        default=True, description="show episode count and standard error of entries"
+        default=True, description="whether to show episode count and standard error"
     )
     excerpts: int = Field(
         default=0, ge=0, description="number of latest entries shown with an eight-step excerpt"
     )
     second: Literal["none", "critic", "propose_again"] = Field(
-        default="none", description="reviser that proposes the second candidate"
+        default="none", description="how the second candidate is proposed"
     )
     second_sees_first: bool = Field(
-        default=True, description="show the first candidate's result in the second call"
+        default=True, description="whether the second call shows the result of the first"
     )
-    evidence: _EvidenceKind = Field(default="none", description="behavior shown to the critic")
+    evidence: _EvidenceKind = Field(default="none", description="behavior that the critic receives")
     trace_steps: int = Field(
         default=60, ge=4, description="maximum number of steps shown per trace"
     )
     thinning: Thinning = Field(
         default="turns",
-        description="steps of a long trace to keep: action changes, or the first and last steps",
+        description="whether to keep action changes of a long trace, or its first and last steps",
     )
     allow_no_change: bool = Field(
-        default=False, description="allow the second candidate to equal an earlier one"
+        default=False, description="whether the second candidate may equal an earlier one"
     )
     gate: Literal["off", "advise", "skip", "limit"] = Field(
         default="off",
-        description="above the threshold: state it, skip the revision, or limit its size",
+        description="whether to state the threshold, skip the revision above it, or limit its size",
     )
     gate_at: Literal["default", "half", "learned"] | float = Field(
-        default="default", description="threshold: the task's, half of it, learned, or a number"
+        default="default", description="threshold (the task's, half of it, learned or a number)"
     )
     max_edit: float = Field(
         default=1.0, gt=0, description="maximum change of a parameter under gate=limit"
     )
     select: Literal["single", "keep_best", "always_second", "race"] = Field(
         default="single",
-        description="selection rule; race re-evaluates both candidates while similar",
+        description="selection rule, where race evaluates similar candidates again",
     )
-    ties_to_second: bool = Field(default=False, description="prefer revisions of equal return")
+    ties_to_second: bool = Field(default=False, description="whether equal returns favor revisions")
     keeps_losers: bool = Field(
-        default=True, description="also keep the rejected candidate in the history"
+        default=True, description="whether the history keeps rejected candidates"
     )
-    rollouts: int = Field(default=20, ge=1, description="episodes per candidate")
+    rollouts: int = Field(default=20, ge=1, description="number of episodes per candidate")
     common_seeds: bool = Field(
-        default=True, description="use the same initial states for all candidates of an iteration"
+        default=True, description="whether all candidates of an iteration start in the same states"
     )
     confirm: int = Field(
-        default=20, ge=0, description="episodes required to become the incumbent; 0: none"
+        default=20, ge=0, description="number of episodes required to become the incumbent"
     )
     clip_actions: bool = Field(
-        default=True, description="clip continuous actions to their range before they are used"
+        default=True, description="whether continuous actions are clipped to their range before use"
     )
     report: Literal["selected", "all_candidates", "better_of_two", "incumbent"] = Field(
-        default="all_candidates", description="candidates averaged in the headline result"
+        default="all_candidates", description="candidates that the headline result averages"
     )
 
     @model_validator(mode="after")
@@ -104,7 +104,7 @@ class Switches(Config):
                 "best+recent:K."
             )
         if self.proposer == "none" and self.second != "none":
-            raise ValueError("proposer=none creates one candidate, so second must be none.")
+            raise ValueError("proposer=none creates a single candidate, so second must be none.")
         return self
 
     @property
@@ -123,13 +123,13 @@ class SearchConfig(Config):
 
     schema_version: Literal[1] = 1
     env: str = Field(
-        description="Task: see telic envs --search.",
+        description="Task, as listed by telic envs --search.",
         json_schema_extra=FieldHelp(flags=("--env",), is_positional=True),
     )
-    method: str = Field(default="r2po", description="Method: see telic presets --search.")
+    method: str = Field(default="r2po", description="Method, as listed by telic presets --search.")
     switches: dict[str, Any] = Field(
         default={},
-        description="Override a switch of the method: name=value.",
+        description="Override a switch of the method with name=value.",
         json_schema_extra=FieldHelp(flags=("--switch",), many=True, read=pairs),
     )
     model: str | None = Field(
@@ -139,7 +139,7 @@ class SearchConfig(Config):
     seed: int = Field(default=0, ge=0, description="Random seed.")
     episodes: int = Field(default=4000, ge=1, description="Number of episodes per run.")
     fresh_episodes: int = Field(
-        default=200, ge=1, description="Number of new episodes to evaluate the best policy."
+        default=200, ge=1, description="Number of new episodes for evaluating the best policy."
     )
     policy: str | None = Field(
         default=None,

@@ -1,8 +1,8 @@
 """Steps of `telic.loop` for a search run: propose, evaluate, revise, select and confirm.
 
 The parts are generators that yield trials and receive rollouts, so that the driver can batch the
-episodes of many runs. See `runner.do_runs`. Episodes are deterministic given parameters and seeds,
-so they are replayed instead of stored, and candidates with similar returns are compared on
+episodes of many runs (see `runner.do_runs`). Episodes are deterministic for given parameters and
+seeds, so they are replayed instead of stored, and candidates with similar returns are compared on
 additional episodes.
 """
 
@@ -64,7 +64,7 @@ _LEARNED_AT, _LEARNED_FROM = 0.95, 10
 
 
 class SearchRun:
-    """Steps and state of one run. Plan, number and journal determine the state."""
+    """Steps and state of one run, which are determined by plan, number and journal."""
 
     candidate_type, verdict_type = ProposedPolicies, SearchIteration
 
@@ -76,14 +76,14 @@ class SearchRun:
         should_stop: Callable[[], bool] = lambda: False,
         on_iteration: Callable[[SearchIteration], None] = lambda iteration: None,
     ) -> None:
-        """Create a run at its start. The journal restores its progress.
+        """Create a run in its initial state. The journal restores its progress.
 
         Args:
-            plan: plan shared by all runs of the search.
+            plan: plan that all runs of the search share.
             number: number of the run, from 1.
             models: language model interface, or None.
-            should_stop: polled before each iteration.
-            on_iteration: called with each newly finished iteration, not with restored ones.
+            should_stop: function called before each iteration.
+            on_iteration: function called with each newly finished iteration.
         """
         self.plan, self.number = plan, number
         self.seed = derive(plan.config.seed, plan.task.id, "run", number)
@@ -126,7 +126,7 @@ class SearchRun:
 
     @property
     def cost(self) -> int:
-        """Episodes of the next iteration, excluding checks."""
+        """Number of episodes in the next iteration, excluding checks."""
         second = self.plan.switches.second != "none"
         return self.plan.rollouts * (self.proposer.at_once + second)
 
@@ -140,7 +140,7 @@ class SearchRun:
 
     @property
     def expected_calls(self) -> int:
-        """Expected model calls of the whole run, if every answer is valid and none is skipped."""
+        """Expected number of model calls in the run, if every answer is valid and none is skipped."""
         iterations = (self.plan.budget - self.plan.reserve - self.warmup) // self.cost
         return max(1, iterations) * (1 + (self.plan.switches.second != "none"))
 
@@ -166,7 +166,7 @@ class SearchRun:
         """Raise ConfigError if the budget is too small for a single iteration."""
         if self.budget_left < self.cost:
             raise ConfigError(
-                f"A budget of {self.plan.config.episodes} episodes is less than one iteration: "
+                f"A budget of {self.plan.config.episodes} episodes is less than one iteration of "
                 f"{self.cost // self.plan.rollouts} candidates of {self.plan.rollouts} episodes.",
                 hint="Increase --episodes, or use fewer with --switch rollouts=2.",
             )
@@ -189,10 +189,10 @@ class SearchRun:
         return ProposedPolicies(place="first", drafts=tuple(drafts), calls=calls, note=note)
 
     def check(self, number: int, candidate: ProposedPolicies) -> None:
-        """Accept every proposal, since its parameters were already fitted to the policy's space."""
+        """Accept every proposal, because its parameters already fit the policy's space."""
 
     def run(self, number: int, candidate: ProposedPolicies) -> _Plays[SearchIteration]:
-        """Evaluate the candidates, revise the best one, and re-evaluate the likely winner."""
+        """Evaluate the candidates, revise the best one, and evaluate the likely winner again."""
         if candidate.place == "warm-up":
             tried, _ = yield from self._evaluate("warm-up", candidate.drafts, 1)
             best = max(tried, key=lambda each: each.mean)
@@ -254,7 +254,7 @@ class SearchRun:
         return PolicyTrial(np.array(params, dtype=np.float64), rows)
 
     def seeds_for(self, purpose: str, count: int) -> list[int]:
-        """Return seeds for the next `count` policies, which are equal under common_seeds."""
+        """Return seeds for the next `count` policies, which are equal with common_seeds."""
         if self.plan.switches.common_seeds:
             return [derive(self.seed, purpose, self.iteration)] * count
         first = self.candidates
@@ -272,7 +272,7 @@ class SearchRun:
     def _evaluate(
         self, place: Place, drafts: Sequence[PolicyDraft], count: int | None = None
     ) -> _Plays[tuple[list[PolicyCandidate], Rollouts | None]]:
-        """Evaluate drafts, on the same episodes within an iteration under common_seeds."""
+        """Evaluate drafts, with common_seeds on the same episodes within an iteration."""
         if not drafts:
             return [], None
         params = [draft.params for draft in drafts]
@@ -322,9 +322,9 @@ class SearchRun:
         return revised
 
     def _confirm(self, selected: PolicyCandidate, *, was_skipped: bool) -> _Plays[list[Recheck]]:
-        """Re-evaluate policies that may be the best, i.e. the challenger and later the finalists.
+        """Evaluate policies that may be the best again: the challenger, and later the finalists.
 
-        If a revision was skipped, the incumbent receives its episodes instead.
+        If a revision was skipped, its episodes are spent on the incumbent.
         """
         incumbent, entry = self.history.incumbent, self.history.of(selected.number)
         assert incumbent is not None, "something was tried"
@@ -365,7 +365,7 @@ class SearchRun:
         return iteration
 
     def _remember(self) -> _Plays[None]:
-        """Replay the earlier episodes that the next prompt includes. This costs no budget."""
+        """Replay the earlier episodes that the next prompt includes, at no cost to the budget."""
         switches, model = self.plan.switches, self._model
         if model is None:
             return
@@ -400,10 +400,10 @@ class SearchRun:
 
 
 def race(run: SearchRun, first: Candidates, second: Candidates) -> _Plays[list[Recheck]]:
-    """Under select=race, re-evaluate candidate and revision until one is significantly better.
+    """With select=race, evaluate candidate and revision again until one is significantly better.
 
     Both use common random numbers, so episodes are compared in pairs. The probability that a race
-    between equal policies ends early is at most 5 %, split over the looks by Bonferroni correction.
+    between equal policies ends early is at most 5 %, with a Bonferroni correction for the looks.
     """
     if run.plan.switches.select != "race" or not second:
         return []
@@ -433,8 +433,8 @@ def _choose_candidate(
 ) -> tuple[PolicyCandidate, Winner]:
     """Select between the first candidates and the revision, if there is one.
 
-    After a race, all episodes of a policy count, otherwise only those of this iteration. An
-    unchanged revision cannot win by luck on other starts, except with the published accounting.
+    After a race, all episodes of a policy count, and otherwise only those of this iteration. An
+    unchanged revision cannot win by luck on other seeds, except with the published accounting.
     """
 
     def worth(candidate: PolicyCandidate) -> float:
@@ -453,7 +453,7 @@ def _choose_candidate(
 
 
 def race_finalists(run: SearchRun) -> _Plays[list[Recheck]]:
-    """Compare the policies with the best proven returns on common new episodes.
+    """Compare the policies with the highest lower bounds on common new episodes.
 
     Sequential halving (Karnin, Koren, Somekh, 2013): each round has an equal share of the episodes
     and keeps the better half, so that most are spent on policies of similar quality. Earlier
@@ -519,7 +519,7 @@ def _gate_value(plan: SearchPlan, history: History) -> float | None:
 
 
 def _limited(draft: PolicyDraft, first: PolicyCandidate, most: float) -> PolicyDraft:
-    """Clip a revision to within `most` of the first candidate, per parameter."""
+    """Clip each parameter of a revision to within `most` of the first candidate's."""
     before, after = np.array(first.params), np.array(draft.params)
     near = np.round(np.clip(after, before - most, before + most), 6)
     if np.array_equal(near, after):

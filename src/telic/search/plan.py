@@ -1,7 +1,7 @@
 """Methods for policy search as presets of switches, and the plan for a request.
 
-Cap, warm-up, target and thresholds are those of the task, or of the published setup. The plan is
-shared by all runs of a search.
+Cap, warm-up, target and thresholds are those of the task, or of the published setup. All runs of a
+search have the same plan.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def method_names() -> list[str]:
 
 
 def switches_of(method: str, *, is_faithful: bool = False) -> Switches:
-    """Return the switches of a method. Raises UnknownName.
+    """Return the switches of a method, or raise UnknownName.
 
     With `is_faithful`, they reproduce the published runs: full history without uncertainty,
     discarded losers, ties in favor of the revision, independent seeds, actions clipped only by some
@@ -104,14 +104,14 @@ _STATED = 400
 _CAP = 1000
 _PUBLISHED_GOOD = {"InvertedDoublePendulum-v5": 450.0, "Swimmer-v5": 230.0, "FrozenLake-v1": 0.85}
 _PUBLISHED_STEP = {"InvertedDoublePendulum-v5": 0.1, "Swimmer-v5": 0.1}
-"""step sizes that differ from the task's"""
+"""published step sizes that differ from the task's"""
 
 
 def _published(task: SearchTask, method: str) -> SearchTask:
-    """Return a task with the terms of the published runs.
+    """Return a task with the conditions of the published runs.
 
-    They differed between methods in cap, warm-up and stated target, and used other thresholds, step
-    sizes and success criteria, some of which no policy can meet.
+    They differed between methods in cap, warm-up and stated target. Thresholds, step sizes and
+    success criteria also differed, and no policy can meet some of these criteria.
     """
     target = _published_target(task, method)
     values: dict[str, Any] = {
@@ -155,23 +155,23 @@ _CONFIRM = 4  # required episodes of a numeric incumbent, as a multiple of `roll
 
 
 class SearchPlan(NamedTuple):
-    """A resolved request."""
+    """Plan of a search, with all settings of a request resolved."""
 
     config: SearchConfig
     task: SearchTask
-    """the task, with the published terms if the request is to be faithful"""
+    """task, with the published conditions if the search is faithful"""
     switches: Switches
     policy: PolicyFamily
     rollouts: int
-    """episodes per candidate"""
+    """number of episodes per candidate"""
     confirm: int
-    """minimum episodes for a policy to become the incumbent"""
+    """minimum number of episodes for a policy to become the incumbent"""
 
     @property
     def budget(self) -> int:
         """Number of episodes in the budget.
 
-        A deterministic policy is played once but counted as `rollouts` episodes, so that every task
+        A deterministic policy is played once but counts as `rollouts` episodes, so that every task
         evaluates the same number of candidates.
         """
         if self.task.is_deterministic and not self.config.faithful:
@@ -180,13 +180,13 @@ class SearchPlan(NamedTuple):
 
     @property
     def reserve(self) -> int:
-        """Episodes reserved for the final comparison of the best policies."""
+        """Number of episodes reserved for the final comparison of the best policies."""
         share = _RESERVE if self.config.model is None else _RESERVE_OF_A_MODEL
         return round(share * self.budget) if self.confirm else 0
 
     @property
     def protocol(self) -> SearchProtocol:
-        """The conditions under which returns are comparable."""
+        """Conditions under which returns are comparable."""
         space, limit = self.policy.space, self.task.time_limit
         return SearchProtocol(
             env=self.task.id,
@@ -235,7 +235,7 @@ class SearchPlan(NamedTuple):
         return self.config.policy not in WITH_RANDOM_PARTS
 
     def of_run(self, number: int) -> SearchPlan:
-        """Return the plan of a run, with the policy family's random parts drawn for this run."""
+        """Return the plan of a run, for which the policy family's random parts are drawn."""
         return self._replace(policy=_policy(self.config, self.task, number))
 
     def player(self) -> Player:
@@ -324,7 +324,7 @@ def versions() -> dict[str, str]:
 
 
 def _episodes(config: SearchConfig, task: SearchTask, switches: Switches) -> tuple[int, int]:
-    """Return the episodes per candidate and the episodes required of an incumbent."""
+    """Return the number of episodes per candidate, and the number required of an incumbent."""
     is_numeric = config.model is None and not config.faithful
     if task.is_deterministic and not config.faithful:
         return 1, 0

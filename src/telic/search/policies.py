@@ -1,7 +1,7 @@
 """Small policies with few parameters: linear, table, projected MLP and random features.
 
-Parameters (N, rank) are converted to weights once. Weights and observations are mapped to actions
-at every step. All arrays have one row per episode.
+Parameters (N, rank) are converted to weights once. At every step, weights and observations are
+mapped to actions. All arrays have one row per episode.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PolicyFamily(Protocol):
         ...
 
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
-        """Return the actions: (N,) indices, or (N, components) values."""
+        """Return the actions, which are (N,) indices or (N, components) values."""
         ...
 
 
@@ -92,7 +92,7 @@ class Space(Record):
 def make_policy(
     kind: str | None, task: SearchTask, *, is_scaled: bool, seed: int, decimals: int
 ) -> PolicyFamily:
-    """Create a policy family by name. None selects a table or the linear policy.
+    """Create a policy family by name, by default a table or the linear policy.
 
     `seed` determines the random parts of families that have them.
     """
@@ -114,7 +114,7 @@ def make_policy(
 
 
 class _Continuous:
-    """Base of policies that compute outputs from observations, with optional scaling."""
+    """Base of policies that compute outputs from observations, which may be scaled."""
 
     def __init__(self, task: SearchTask, *, is_scaled: bool) -> None:
         self._seen, self._outputs = len(task.observations), len(task.actions)
@@ -149,7 +149,7 @@ class _Continuous:
 
 
 class Linear(_Continuous):
-    """Linear policy: observations @ W + b. The parameters are the rows of W, then b."""
+    """Linear policy, observations @ W + b. The parameters are the rows of W, then b."""
 
     def __init__(self, task: SearchTask, *, is_scaled: bool, has_bias: bool, decimals: int) -> None:
         super().__init__(task, is_scaled=is_scaled)
@@ -170,7 +170,7 @@ class Linear(_Continuous):
         )
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw from a normal distribution, or from a uniform one without bias."""
+        """Draw from a normal distribution, or from a uniform one without a bias."""
         rank = self.space.rank
         drawn = rng.normal(0.0, 3.0, rank) if self._has_bias else rng.uniform(-3.0, 3.0, rank)
         return np.round(drawn, 1)
@@ -189,7 +189,7 @@ class Linear(_Continuous):
 
 
 class _TablePolicy:
-    """Table policy: one action per state."""
+    """Table policy with one action per state."""
 
     def __init__(self, task: SearchTask) -> None:
         if task.states is None:
@@ -236,7 +236,7 @@ class _Seeded(_Continuous):
 
 
 class ProjectedMlp(_Seeded):
-    """MLP with one tanh layer, whose layers are fixed projections of few latent parameters."""
+    """MLP with one tanh layer whose weights are fixed projections of few latent parameters."""
 
     hidden, latent, spread = 4, 5, 2.0
 
@@ -277,7 +277,7 @@ class ProjectedMlp(_Seeded):
 
 
 class RandomFeatures(_Seeded):
-    """Linear readout of fixed random tanh features, with searched weights."""
+    """Linear readout of fixed random tanh features, of which the weights are searched."""
 
     hidden, clip, gain, spread = 8, 5.0, 0.5, 0.75
 

@@ -26,7 +26,7 @@ _DISCOUNT = 0.9999  # makes cycles worth less than termination
 
 
 class SearchView(NamedTuple):
-    """Input of a proposal."""
+    """Information on which a proposal is based."""
 
     history: History
     iteration: int
@@ -47,7 +47,7 @@ class PolicyDraft(NamedTuple):
 
 
 class PolicyProposal(NamedTuple):
-    """Candidates of one iteration and the model calls used for them."""
+    """Candidates of one iteration, and the model calls used for them."""
 
     drafts: list[PolicyDraft]
     calls: tuple[ModelQuestion, ...] = ()
@@ -64,7 +64,7 @@ class ProposedPolicies(Record):
 
 
 class Proposer:
-    """Base class for generators of candidates, which depend only on seed and observations.
+    """Base class for generators of candidates, which depend only on the seed and observations.
 
     By default, a proposal is reproducible from the view, and nothing is learned from its results.
     """
@@ -88,7 +88,7 @@ class Proposer:
     def replay(
         self, view: SearchView, candidates: Candidates, recording: BatchRecording | None
     ) -> None:
-        """Restore the state after a stored iteration, without model calls."""
+        """Restore the state after a stored iteration, without calling a model."""
         self.propose(view)
         self.observe(candidates, recording)
 
@@ -114,8 +114,8 @@ class Random(Proposer):
 class Climb(Proposer):
     """Hill climbing: perturb some parameters of the best policies at several scales.
 
-    Initial policies are random until returns differ, since a flat landscape has no gradient. Later,
-    one of four candidates remains random to escape local optima.
+    Initial policies are random until returns differ, because a flat landscape has no gradient.
+    Later, one of four candidates remains random to escape local optima.
     """
 
     name = "climb"
@@ -171,9 +171,9 @@ def _neighbour(space: Space, params: tuple[float, ...], rng: np.random.Generator
 class Ars(Proposer):
     """Augmented random search (Mania, Guy, Recht, 2018) without selection of top directions.
 
-    Steps are normalized by the standard deviation of the returns, so that their length does not
-    shrink with the gradient. Gradient estimates from few directions in high dimensions are mostly
-    noise, which accumulates faster than progress, so the step size is small.
+    Steps are normalized by the standard deviation of the returns, so their length does not shrink
+    with the gradient. Gradient estimates from few directions in high dimensions are mostly noise,
+    which accumulates faster than progress, so the step size is small.
     """
 
     name = "ars"
@@ -209,7 +209,7 @@ class Ars(Proposer):
 
 
 class Cma(Proposer):
-    """CMA-ES from zero, restarted with doubled population size when it stagnates (IPOP)."""
+    """CMA-ES from zero, which restarts with a doubled population when it stagnates (IPOP)."""
 
     name = "cma"
 
@@ -309,7 +309,7 @@ class _TabularModel:
         np.add.at(self._followed, (state[goes_on], action[goes_on], following[goes_on]), 1.0)
 
     def best_table(self, rng: np.random.Generator) -> Floats:
-        """Return the optimal action per state, assuming maximal return for rarely tried actions."""
+        """Return the best action per state, assuming the maximum return of rarely tried actions."""
         worth = self._worth(np.zeros(len(self._visits)), unknown=self._most)
         for _ in range(_SWEEPS):
             before, worth = worth, self._worth(worth.max(1), unknown=self._most)

@@ -3,7 +3,7 @@
 runs/search_<time>_<hex>/
     search.json                  the request
     manifest.json                protocol, switches, versions
-    summary.json page.html       result; the map of tried policies
+    summary.json page.html       result, map of tried policies
     events.jsonl lock stop
     replies/ orders/             requests to a model
     run_<NN>/
@@ -39,11 +39,11 @@ Winner = Literal["first", "second", "warm-up"]
 
 
 class ModelQuestion(Record):
-    """Usage record of one model request."""
+    """Record of one model request and its cost."""
 
     role: str
     key: str
-    """file name of the reply in replies/ and of the order in orders/"""
+    """file name of the reply in replies/ and of the request in orders/"""
     model: str
     input_tokens: int | None
     output_tokens: int | None
@@ -53,13 +53,13 @@ class ModelQuestion(Record):
 
 
 class TrialEpisodes(Record):
-    """Episodes of one evaluation, all derived from one seed."""
+    """Episodes of one evaluation, which are all derived from one seed."""
 
     seed: int
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
     ends: str
-    """one letter per episode: t terminated, l time limit, c a shorter cap"""
+    """one letter per episode: t for terminated, l for time limit, c for a shorter cap"""
 
     @classmethod
     def of(cls, seed: int, rollouts: Rollouts, row: int) -> Self:
@@ -73,14 +73,14 @@ class TrialEpisodes(Record):
 
 
 class PolicyCandidate(Record):
-    """A tried policy and its results."""
+    """Policy that was tried, with its results."""
 
     number: int
     params: tuple[float, ...]
     origin: str
-    """its source: llm, critic, cma, warm-up, fallback:climb, ..."""
+    """source of the policy, such as llm, critic, cma, warm-up or fallback:climb"""
     place: Place = "first"
-    """stage of the iteration in which it was created"""
+    """stage of the iteration in which the candidate was created"""
     explanation: str = ""
     warnings: tuple[str, ...] = ()
     tried: TrialEpisodes
@@ -92,7 +92,7 @@ class PolicyCandidate(Record):
 
     @property
     def error(self) -> float | None:
-        """Standard error of the mean, or None for one episode."""
+        """Standard error of the mean, or None for a single episode."""
         count = len(self.tried.returns)
         return float(np.std(self.tried.returns, ddof=1) / count**0.5) if count > 1 else None
 
@@ -101,12 +101,12 @@ Candidates = Sequence[PolicyCandidate]
 
 
 class Recheck(Record):
-    """Additional episodes of a candidate that is, or may become, the incumbent."""
+    """Additional episodes of a candidate that is or may become the incumbent."""
 
     candidate: int
     tried: TrialEpisodes
     is_final: bool = False
-    """whether these episodes alone decided between the finalists"""
+    """whether only these episodes decided between the finalists"""
 
 
 class SearchIteration(Record):
@@ -114,7 +114,7 @@ class SearchIteration(Record):
 
     schema_version: Literal[1] = 1
     number: int
-    """0 for the warm-up"""
+    """number of the iteration, 0 for the warm-up"""
     candidates: tuple[PolicyCandidate, ...]
     selected: int
     """number of the selected candidate"""
@@ -124,9 +124,9 @@ class SearchIteration(Record):
     """number of the best candidate so far"""
     incumbent_mean: float
     episodes: int
-    """episodes used so far, including warm-up and checks"""
+    """number of episodes used so far, including warm-up and checks"""
     steps: int
-    """environment steps used so far"""
+    """number of environment steps used so far"""
     model: str
     """name of the model, or a note that none was used"""
     calls: tuple[ModelQuestion, ...] = ()
@@ -143,7 +143,7 @@ class Fresh(Record):
 
     mean: float
     low: float | None
-    """lower end of the 95 % bootstrap interval, or None for one episode"""
+    """lower end of the 95 % bootstrap interval, or None for a single episode"""
     high: float | None
     episodes: int
     success: float
@@ -173,19 +173,19 @@ class SearchRunSummary(Event):
     final: Fresh | None = None
     """last selected policy on the same fresh episodes, or None if not stored"""
     mean: float
-    """headline value, one of the following as selected by the switch `report`"""
+    """headline value, which is one of the following as selected by the switch `report`"""
     mean_all: float
     """mean return of all candidates, excluding warm-up"""
     better_of_two: float | None = None
-    """mean over pairs of candidates of the better one, as in R2PO; None if not stored"""
+    """mean return of the better candidate in each pair, as in R2PO, or None if not stored"""
     mean_selected: float
-    """mean over iterations of the selected candidate's return, the best of its iteration"""
+    """mean return of the selected candidate over iterations, the best of each iteration"""
     best_seen: float
-    """largest mean observed, biased by noise: the published "best reward" """
+    """largest mean return observed, which noise biases (the published "best reward")"""
     incumbent_area: float
     """mean return of the incumbent, averaged over the budget"""
     episodes_to_good: int | None
-    """episodes until the incumbent reached the good return, or None if never"""
+    """number of episodes until the incumbent reached the good return, or None if never"""
     calls_to_good: int | None
     fallbacks: int
     seconds: float
@@ -208,20 +208,20 @@ class SearchProtocol(Record):
     target: float
     """target return stated to a model"""
     episodes: int
-    """episode budget"""
+    """budget as a number of episodes"""
     warmup: int | None = None
-    """number of initial random policies shown to a model, or None if not stored (old files)"""
+    """number of initial random policies that a model sees, or None in old files"""
     warmup_is_extra: bool
     """whether warm-up episodes are added to the budget"""
     is_faithful: bool
     stops_when_solved: bool = False
     """whether a run may end before its budget is spent"""
     steps: int | None = None
-    """budget in environment steps, if it is limited in steps"""
+    """budget in environment steps, if steps are limited"""
     rollouts: int | None = None
-    """episodes per candidate, or None if not stored (old files)"""
+    """number of episodes per candidate, or None in old files"""
     fresh_episodes: int | None = None
-    """fresh episodes used to evaluate the best policy, or None if not stored"""
+    """number of fresh episodes for evaluating the best policy, or None if not stored"""
 
     @property
     def key(self) -> str:
@@ -260,7 +260,7 @@ class SearchRunFolder:
     summary = FolderFile("summary.json")
     """result of the run"""
     lock = FolderFile("lock")
-    """held by the process that writes the journal"""
+    """lock held by the process that writes the journal"""
 
     def read(self) -> Iterator[SearchIteration]:
         """Yield the finished iterations."""
@@ -281,7 +281,7 @@ class SearchFolder(WorkFolder):
     manifest = FolderFile("manifest.json")
     """protocol, switches and versions"""
     page = FolderFile("page.html")
-    """map of tried policies"""
+    """page with a map of tried policies"""
 
     def run(self, number: int) -> SearchRunFolder:
         """Return the folder of a run, numbered from 1."""
@@ -295,14 +295,14 @@ _BELIEF = 5.0  # prior weight of the usual variance, in episodes
 
 @dataclass(frozen=True)
 class Entry:
-    """A policy and all its episodes."""
+    """Policy with all its episodes."""
 
     number: int
     params: Params
     returns: tuple[float, ...]
     is_warmup: bool
     seed: int
-    """seed of its latest episodes, which can be replayed"""
+    """seed of the latest episodes, from which they can be replayed"""
 
     @cached_property
     def mean(self) -> float:
@@ -311,19 +311,19 @@ class Entry:
 
     @cached_property
     def variance(self) -> float | None:
-        """Variance of the returns, or None for one episode."""
+        """Variance of the returns, or None for a single episode."""
         return float(np.var(self.returns, ddof=1)) if len(self.returns) > 1 else None
 
     @property
     def error(self) -> float | None:
-        """Standard error of the mean, or None for one episode."""
+        """Standard error of the mean, or None for a single episode."""
         return None if self.variance is None else (self.variance / len(self.returns)) ** 0.5
 
     def proven(self, usual: float = 0.0) -> float:
-        """Return a lower confidence bound: two standard errors below the mean.
+        """Return a lower confidence bound, two standard errors below the mean.
 
-        The variance is regularized toward the `usual` variance, weighted as 5 episodes, because few
-        episodes may be alike by chance. The bound of a single episode is -inf.
+        The variance is regularized toward the `usual` variance with a weight of 5 episodes, because
+        few episodes may be similar by chance. The bound of a single episode is -inf.
         """
         count = len(self.returns)
         if self.variance is None:
@@ -339,8 +339,8 @@ class History:
         """Create an empty history.
 
         Args:
-            confirm: minimum episodes for a policy to become the incumbent.
-            keeps_losers: whether candidates that were not selected are shown too.
+            confirm: minimum number of episodes to become the incumbent.
+            keeps_losers: whether candidates that were not selected are also shown.
         """
         self._confirm, self._keeps_losers = confirm, keeps_losers
         self._entries: dict[Params, Entry] = {}
@@ -357,7 +357,7 @@ class History:
         self.show(iteration)
 
     def show(self, iteration: SearchIteration) -> None:
-        """Show proposers an iteration's candidates, or only the selected one."""
+        """Make all candidates of an iteration, or only the selected one, visible to proposers."""
         for candidate in iteration.candidates:
             is_warmup = candidate.place == "warm-up"
             if self._keeps_losers or is_warmup or candidate.number == iteration.selected:
@@ -402,10 +402,10 @@ class History:
 
     @property
     def incumbent(self) -> Entry | None:
-        """The best policy so far by its lower bound, or None before the first.
+        """Best policy so far according to its lower bound, or None before the first.
 
-        After the final race, it is the best remaining finalist by the final episodes only: earlier
-        episodes selected the finalists and are biased upwards.
+        After the final race, it is the best remaining finalist on the final episodes only, because
+        earlier episodes selected the finalists and are biased upward.
         """
         if not self._entries:
             return None
@@ -418,7 +418,7 @@ class History:
 
     @property
     def is_decided(self) -> bool:
-        """Return whether the final race was played, which ends the search."""
+        """Return whether the final race is complete, which ends the search."""
         return bool(self._finals)
 
     def best(self, count: int) -> list[Entry]:
@@ -453,7 +453,7 @@ class History:
 
 
 def _standing(rivals: Sequence[Entry]) -> Callable[[Entry], tuple[float, float]]:
-    """Return the sort key of entries: lower bound, then mean."""
+    """Return the key for sorting entries by lower bound, then by mean."""
     several = [each.variance for each in rivals if each.variance is not None]
     usual = sum(several) / len(several) if several else 0.0
     return lambda entry: (entry.proven(usual), entry.mean)

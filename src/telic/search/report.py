@@ -1,4 +1,4 @@
-"""Report of a search with an animated map of evaluated policies and a progress chart."""
+"""Report of a search, with an animated map of evaluated policies and a progress chart."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _MAKERS = {
     "random": "Sampled at random.",
     "tabular": "Optimal table for the model estimated from all previous steps.",
     "warm-up": "Sampled at random as an initial example for the model.",
-    "fallback:climb": "The model returned no valid answer; a hill-climbing step replaced it.",
+    "fallback:climb": "The model returned no valid answer, so a hill-climbing step replaced it.",
 }
 """explanations for proposers that provide none"""
 _Key = tuple[int, Params]  # run and parameters, since random parts may differ between runs
 
 
 def write_page(result: Result, path: Path | None = None) -> Path:
-    """Write the report of a search as a self-contained page and return its path."""
+    """Write the report of a search as a self-contained page, and return its path."""
     path = path or result.folder.page
     write_text(path, render_page(_search_report(result), path.parent))
     return path
@@ -140,7 +140,7 @@ def _project(points: Floats) -> Floats:
 def _movies(
     result: Result, candidates: list[tuple[int, PolicyCandidate]]
 ) -> dict[_Key, dict[str, Any]]:
-    """Replay an episode of the best policies and of others over the whole range of returns."""
+    """Replay an episode of the best policies, and of others over the whole range of returns."""
     tried = {(run, c.params): c for run, c in candidates}
     ranked = sorted(tried, key=lambda key: -tried[key].mean)
     half = max(_ANIMATED_AT_LEAST, _STEPS // result.plan.protocol.limit) // 2
@@ -174,7 +174,7 @@ def _frames(trace: Trace) -> dict[str, Any]:
 
 
 def _progress_chart(runs: Sequence[Sequence[SearchIteration]]) -> LineChart:
-    """Chart the return of the best policy so far: mean over runs ± one standard deviation."""
+    """Plot the return of the best policy so far as mean and standard deviation over runs."""
     grid = np.linspace(0, min(run[-1].episodes for run in runs), _POINTS + 1)[1:]
     rows: list[Floats] = []
     for run in runs:

@@ -65,7 +65,7 @@ class Search(NamedTuple):
 
     @property
     def best(self) -> SearchRunSummary:
-        """The run whose policy has the highest mean return on fresh episodes."""
+        """Run whose policy has the highest mean return on fresh episodes."""
         return max(self.summary.runs, key=lambda run: run.fresh.mean)
 
 
@@ -81,15 +81,15 @@ def run_search(
     """Search for a policy, or resume an interrupted search of the same request.
 
     Args:
-        config: the request.
+        config: request to run.
         runs_dir: directory for the search folder.
-        jobs: number of processes for runs without a model, or None for one per CPU.
-        fresh: start over even if an interrupted search has the same request.
-        on_event: callback for events.
-        should_stop: polled; returning True saves and stops the search, which can be resumed.
+        jobs: number of processes for runs without a model, by default one per CPU.
+        fresh: whether to start from scratch even if an interrupted search exists.
+        on_event: function called with every event.
+        should_stop: function that saves and stops the search by returning True.
 
     Raises:
-        TelicError: with the problem, its cause, and how to fix it.
+        TelicError: with the problem, its cause and a hint.
     """
     plan, started = make_plan(config), time.monotonic()
     if config.model is None or plan.switches.proposer == "hybrid":
@@ -207,14 +207,14 @@ def do_runs(
 ) -> list[SearchRunSummary]:
     """Run or resume runs of a search, and return the summaries of those that ended.
 
-    Without `should_stop`, as in worker processes, only the folder's stop file stops them.
+    Without `should_stop`, as in worker processes, only the stop file in the folder stops them.
     """
     folder, plan = SearchFolder(path), make_plan(config)
     for files in map(folder.run, numbers):
         if files.earlier.exists() and not files.journal.exists():
             raise Refused(
                 f"{folder.name} was started by an earlier version of telic and cannot be resumed.",
-                hint="Start from scratch with --fresh; the previous results stay readable.",
+                hint="Start from scratch with --fresh. The previous results remain readable.",
             )
     stop = should_stop or folder.stop.exists
     groups = [numbers] if plan.is_shared else [[number] for number in numbers]
@@ -289,7 +289,7 @@ def _play_together(
 def _fresh_evaluation(
     plan: SearchPlan, player: Player, params: tuple[float, ...], run: int
 ) -> Fresh:
-    """Evaluate a policy on fresh episodes, which are the same for all methods per task and run."""
+    """Evaluate a policy on fresh episodes, which all methods share for each task and run."""
     count = 1 if plan.task.is_deterministic else plan.config.fresh_episodes
     seeds = rollout_seeds(derive("fresh", plan.task.id, plan.config.seed, run), count)
     (rollouts,) = player.play([PolicyTrial(np.array([params]), seeds[None, :])])
@@ -312,7 +312,7 @@ def summarise(
     outcome: SearchOutcome,
     seconds: float,
 ) -> SearchRunSummary:
-    """Summarize a run and evaluate its best policy on fresh episodes."""
+    """Summarize a run, and evaluate its best policy on fresh episodes."""
     loop = [iteration for iteration in iterations if iteration.number > 0] or list(iterations)
     tried = [candidate for iteration in iterations for candidate in iteration.candidates]
     best = next(each.params for each in tried if each.number == iterations[-1].incumbent)
@@ -364,8 +364,8 @@ def summarise(
 def better_of_two(iterations: Sequence[SearchIteration], *, has_revisions: bool) -> float:
     """Return the mean of the better of two consecutive candidates, as in R2PO.
 
-    Consecutive candidates form pairs; with revisions, only within the same iteration. An unpaired
-    candidate counts alone.
+    Consecutive candidates form pairs, if there are revisions only within the same iteration. An
+    unpaired candidate counts alone.
     """
     means = [[candidate.mean for candidate in each.candidates] for each in iterations]
     groups = means if has_revisions else [[mean for group in means for mean in group]]
@@ -388,11 +388,11 @@ class Result(NamedTuple):
     plan: SearchPlan
     summary: SearchSummary
     iterations: dict[int, list[SearchIteration]]
-    """by run"""
+    """iterations of each run"""
 
 
 def load_search(runs_dir: Path, name: str) -> Result:
-    """Load a search by name. Raises UsageError if it has no result."""
+    """Load a search by name, or raise UsageError if it has no result."""
     folder = SearchFolder(Workspace(runs_dir).find(name, "search").path)
     if not folder.summary.exists():
         raise UsageError(

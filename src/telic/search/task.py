@@ -1,6 +1,6 @@
 """Tasks for policy search, with settings, random numbers and batched episodes.
 
-Random numbers are pure functions of (seed, index), independent of the batch.
+Random numbers are pure functions of (seed, index) and do not depend on the batch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def uniforms(seeds: RolloutSeeds, size: int) -> Floats:
 
 
 def generator(*path: int | str) -> np.random.Generator:
-    """Return a generator for a path of names, e.g. (seed, "propose", 3)."""
+    """Return a generator for a path of names, such as (seed, "propose", 3)."""
     return np.random.default_rng(derive(*path))
 
 
@@ -61,7 +61,7 @@ class _ObservedNumber(NamedTuple):
 
 
 class SearchTask(Record):
-    """Method-independent definition of a task."""
+    """Definition of a task, independent of the search method."""
 
     id: str
     story: str
@@ -69,11 +69,11 @@ class SearchTask(Record):
     rewards: str
     """description of rewards and termination"""
     observations: tuple[_ObservedNumber, ...] = ()
-    """components of the observation; empty if it is a state index"""
+    """components of the observation, empty if it is a state index"""
     states: int | None = None
-    """number of states if the policy is a table, otherwise None"""
+    """number of states if the policy is a table, or else None"""
     actions: tuple[str, ...]
-    """names of discrete actions, or components of a continuous action"""
+    """names of the discrete actions, or of the components of a continuous action"""
     first_action: int = 0
     """index of the first discrete action"""
     action_low: float | None = None
@@ -82,17 +82,17 @@ class SearchTask(Record):
     time_limit: int
     """maximum episode length in steps"""
     cap: int | None = None
-    """shorter maximum length used by search, if the time limit is needlessly long"""
+    """shorter maximum length used by the search, if the time limit is needlessly long"""
     target: float
     """target return stated to a model"""
     good: float
-    """return from which a policy is not revised, or only slightly (gate threshold)"""
+    """return above which a policy is not revised, or only slightly (gate threshold)"""
     solved: float
-    """return from which an episode counts as a success"""
+    """return above which an episode counts as a success"""
     step_size: float = 1.0
     """largest recommended change of a parameter in a revision"""
     warmup: int = 20
-    """number of initial random policies, one episode each, before a model is queried"""
+    """number of initial random policies, with one episode each, before a model is queried"""
     rollouts: int = 5
     """sufficient number of episodes per candidate for a numeric proposer"""
     is_deterministic: bool = False
@@ -100,7 +100,7 @@ class SearchTask(Record):
     excerpts: int = 5
     """number of history entries with an excerpt in the published runs, if any"""
     edit_levels: tuple[float, float, float] = Field(default=(0.05, 0.4, 0.9))
-    """fractions of the range from worst to target: near zero, partial, high; for analysis"""
+    """fractions of the range from worst to target that are near zero, partial and high"""
     worst: float = 0.0
     """return of a policy that makes no progress"""
 
@@ -111,7 +111,7 @@ class SearchTask(Record):
 
     @property
     def is_table(self) -> bool:
-        """Return whether a policy is one action per state."""
+        """Return whether a policy is a table with one action per state."""
         return self.states is not None
 
     @property
@@ -129,7 +129,7 @@ class StepResult(NamedTuple):
 
 
 class World(Protocol):
-    """N episodes of a task stepped in a batch, without autoreset. Finished rows can be dropped."""
+    """N episodes of a task that are stepped in a batch, without autoreset."""
 
     most_rows: int
     """maximum number of episodes per world"""
@@ -160,7 +160,7 @@ class PolicyTrial(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """Single episode, step by step."""
+    """Single episode with all its steps."""
 
     obs: NDArray[Any]  # (T, quantities) or (T,)
     action: NDArray[Any]  # (T,) or (T, components)
@@ -178,7 +178,7 @@ class BatchRecording:
 
     @cached_property
     def transitions(self) -> tuple[NDArray[Any], ...]:
-        """Return row, obs, action, reward, next_obs, terminated of all transitions."""
+        """Return row, obs, action, reward, next_obs and terminated of all transitions."""
         parts = [np.concatenate(column) for column in zip(*self._steps, strict=True)]
         mine = (parts[0] >= self._first) & (parts[0] < self._first + self._count)
         return (parts[0][mine] - self._first, *(part[mine] for part in parts[1:]))
@@ -191,7 +191,7 @@ class BatchRecording:
 
 
 class Rollouts(NamedTuple):
-    """Results of candidates."""
+    """Returns, lengths and endings of candidates' episodes."""
 
     returns: Floats  # (C, K)
     lengths: NDArray[np.int64]  # (C, K)
@@ -206,7 +206,7 @@ class Rollouts(NamedTuple):
 
 
 class Player:
-    """Batched evaluator of trials. A rollout depends only on its parameters and its seed."""
+    """Evaluate trials in batches. A rollout depends only on its parameters and its seed."""
 
     def __init__(
         self, task: SearchTask, world: World, policy: PolicyFamily, *, cap: int | None, clips: bool
@@ -214,10 +214,10 @@ class Player:
         """Create a player.
 
         Args:
-            task: the task.
-            world: the batched simulation of the task.
-            policy: policy family of the parameters.
-            cap: maximum episode length in steps, if shorter than the task's time limit.
+            task: task to evaluate.
+            world: batched simulation of the task.
+            policy: policy family to which the parameters belong.
+            cap: maximum episode length in steps, if below the task's time limit.
             clips: whether continuous actions are clipped to their range before use.
         """
         self._task, self._world, self._policy = task, world, policy
@@ -226,7 +226,7 @@ class Player:
         self._clip = clips and task.is_continuous
 
     def play(self, trials: list[PolicyTrial]) -> list[Rollouts]:
-        """Play several trials in one batch and return their results."""
+        """Play several trials in one batch, and return their results."""
         shapes = [trial.seeds.shape for trial in trials]
         params = np.concatenate(
             [np.repeat(t.params, s[1], axis=0) for t, s in zip(trials, shapes, strict=True)]
@@ -263,7 +263,7 @@ class Player:
         ended: NDArray[np.bool_],
         log: list[tuple[NDArray[Any], ...]] | None,
     ) -> None:
-        """Play one episode per seed and write the results into rows from `start`."""
+        """Play one episode per seed, and write the results into rows from `start`."""
         world, policy = self._world, self._policy
         rows = np.arange(start, start + len(seeds))  # output row of each active row
         alive = np.ones(len(seeds), bool)

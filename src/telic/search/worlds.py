@@ -1,4 +1,4 @@
-"""The ten tasks and their worlds: NumPy implementations and three simulated robots.
+"""The ten tasks and their worlds, in NumPy or as simulated robots.
 
 Tasks are defined in `tasks.toml`. Worlds that also exist in Gymnasium match its results. Every
 array has one row per episode.
@@ -27,7 +27,7 @@ _ANGLE_LIMIT, _PLACE_LIMIT = 12 * 2 * math.pi / 360, 2.4
 
 
 class _Rows:
-    """Base of worlds whose state consists of arrays with one row per episode."""
+    """Base class for worlds whose state consists of arrays with one row per episode."""
 
     most_rows = 4096
     state: ClassVar[tuple[str, ...]] = ()
@@ -45,7 +45,7 @@ class _CartPole:
     most_rows = 4096
 
     def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
-        """Start near the centre, nearly upright and at rest."""
+        """Start near the center, nearly upright and at rest."""
         self._state: Floats = np.ascontiguousarray(uniforms(seeds, 4).T * 0.1 - 0.05)  # (4, N)
         return self._seen()
 
@@ -84,7 +84,7 @@ class MountainCar(_Rows):
         return self._seen()
 
     def step(self, action: NDArray[Any]) -> StepResult:
-        """Accelerate left, not at all, or right."""
+        """Accelerate to the left, not at all, or to the right."""
         speed = self._speed + ((action - 1) * 0.001 + np.cos(3 * self._place) * -0.0025)
         speed = np.clip(speed, -0.07, 0.07)
         place = np.clip(self._place + speed, -1.2, 0.6)
@@ -131,9 +131,9 @@ class Grid(_Rows):
         """Create a grid from transition tables.
 
         Args:
-            following: next fields, (states, actions, outcomes).
+            following: possible next fields, (states, actions, outcomes).
             reward: reward for entering a field, (states,).
-            ending: whether entering a field ends the episode, (states,).
+            ending: whether the episode ends on a field, (states,).
         """
         self.following, self.reward, self.ending = following, reward, ending
 
@@ -195,7 +195,7 @@ class Nim(_Rows):
         return self._sticks
 
     def step(self, action: NDArray[Any]) -> StepResult:
-        """Take sticks, followed by the opponent's move."""
+        """Take sticks, then apply the opponent's move."""
         sticks = self._sticks
         illegal = (action < 1) | (action > _MOST) | (action > sticks)
         left = np.where(illegal, 0, sticks - action)
@@ -222,7 +222,7 @@ class Pong(_Rows):
     state = ("_own", "_other", "_x", "_y", "_dx", "_dy")
 
     def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
-        """Start with the ball in the centre, moving left or right."""
+        """Start with the ball in the center, moving left or right."""
         draws = uniforms(seeds, 2)
         count = len(seeds)
         self._own = np.full(count, (_HEIGHT - _PADDLE) / 2)
@@ -233,7 +233,7 @@ class Pong(_Rows):
         return self._seen()
 
     def step(self, action: NDArray[Any]) -> StepResult:
-        """Move the paddle, the opponent and the ball, in this order."""
+        """Move the paddle, the opponent and the ball in this order."""
         wish = np.where(action == 0, -_SPEED, np.where(action == 1, _SPEED, 0.0))
         self._own = np.clip(self._own + wish, 0.0, _LOWEST)
         chase = np.sign(self._y - (self._other + _PADDLE / 2)) * _SPEED
@@ -290,7 +290,7 @@ class _Physics:
         return StepResult(obs.numpy()[rows], reward.numpy()[rows], fallen)
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Keep only these rows, moving to a smaller batch if possible."""
+        """Keep only these rows, and move them to a smaller batch if possible."""
         self._rows = self._rows[rows]
         if _size(len(rows)) < self._env.num_envs:
             state, chosen = self._env.state_dict(), self._rows
@@ -300,7 +300,7 @@ class _Physics:
             self._env.load_state_dict(_sliced(state, chosen))
 
     def _use(self, count: int) -> None:
-        """Select a simulation with room for `count` episodes. Each size is built once."""
+        """Select a simulation with room for `count` episodes. Each size is built only once."""
         size = _size(count)
         if size not in self._envs:
             from telic.envs.factory import make
@@ -341,7 +341,7 @@ TASKS = tuple(_WORLDS)
 
 
 def find_task(name: str) -> SearchTask:
-    """Return a task by id. Raises UnknownName with the closest ids."""
+    """Return a task by id, or raise UnknownName with the closest ids."""
     if name not in _WORLDS:
         raise UnknownName(
             "environment for policy search", name, list(TASKS), see="telic envs --search"
