@@ -1,6 +1,6 @@
 """Vectorized environments with a common interface.
 
-Names are imported lazily: commands that create no environment need only `simulators.names`.
+Names are imported when needed, because many commands need only `simulators.names`.
 """
 
 from importlib import import_module

@@ -1,8 +1,8 @@
 """`VecEnv` adapter for any Gymnasium environment or user-defined class.
 
-Environments are Python objects stepped in a loop in one process: slower than batched simulation,
-but general. Each transition's info is that before the autoreset, while `gymnasium.vector` mixes it
-with that of the next episode.
+Environments are Python objects that are stepped in a loop in one process, which is slower than
+batched simulation but general. The info of a transition describes it before the autoreset, while
+`gymnasium.vector` mixes it with the info of the next episode.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def make_gymnasium(
         raise ConfigError(f"num_envs={num_envs} must be a positive integer.")
     if device != "cpu":
         raise ConfigError(
-            f"{env_id} is a Python environment, which runs on the CPU only.",
-            hint='Use device="cpu"; MuJoCo tasks and model files also run on a GPU.',
+            f"{env_id} is a Python environment, which only runs on the CPU.",
+            hint='Use device="cpu". MuJoCo tasks and model files also run on a GPU.',
         )
     build = builder(env_id, arguments)
     probe = examine_env(env_id, build, max_episode_steps, arguments)
@@ -54,8 +54,8 @@ def make_gymnasium(
 class GymnasiumEnv(VecEnv):
     """Batch of N Python environments.
 
-    A saved state holds the seeds and actions of the current episodes; loading it replays them. If
-    the last observations then differ, `resumable` becomes False and new episodes begin.
+    A saved state holds the seeds and actions of the current episodes, and loading it replays them.
+    If the last observations then differ, `resumable` becomes False and new episodes begin.
     `exact_obs` and `exact_final_obs` are the latest observations in float64.
     """
 
@@ -84,7 +84,7 @@ class GymnasiumEnv(VecEnv):
         self.exact_obs = self.exact_final_obs = torch.empty(0)
 
     def reset(self, seed: int | Sequence[int] | None = None) -> Tensor:
-        """Start new episodes everywhere. See `VecEnv.reset`."""
+        """Start new episodes in all environments. See `VecEnv.reset`."""
         if seed is not None:
             self._seed = seed_rows(seed, self.num_envs, torch.device("cpu"))
             self._episode.fill_(-1)
@@ -92,7 +92,7 @@ class GymnasiumEnv(VecEnv):
         return self._restart(self._episode_seeds())
 
     def step(self, action: Tensor) -> Step:
-        """Make one step everywhere. See `VecEnv.step`."""
+        """Take one step in all environments. See `VecEnv.step`."""
         self._check(action, len(self.exact_obs) > 0)
         self._serial += 1
         count, flatten = self.num_envs, self._probe.flatten
@@ -144,10 +144,10 @@ class GymnasiumEnv(VecEnv):
         return from_numpy(array).to(self.device)
 
     def present(self) -> Info:
-        """Raise UsageError: Gymnasium's interface has no access to the state outside of a step."""
+        """Raise UsageError, because Gymnasium's interface provides the state only during a step."""
         raise UsageError(
             f"{self.spec.id} does not provide the current state outside a step.",
-            hint="Leave critic_sees empty; it is supported by the built-in tasks and MJCF files.",
+            hint="Leave critic_sees empty. Only built-in tasks and MJCF files support it.",
         )
 
     def stagger(self) -> None:
@@ -187,7 +187,7 @@ class GymnasiumEnv(VecEnv):
         self.exact_obs = self.exact_final_obs = state["obs"].to(self.device)
 
     def _replayed(self) -> Tensor:
-        """Replay the current episodes from their starts, and return the last observations."""
+        """Replay the current episodes from the start, and return the last observations."""
         obs = self.exact_obs.cpu().clone()
         for number, action in enumerate(self._actions):
             native = self._probe.native(action)
@@ -196,7 +196,7 @@ class GymnasiumEnv(VecEnv):
         return obs
 
     def _episode_seeds(self) -> list[int]:
-        """Return the seed for each current episode. Episode 0 uses the environment's seed."""
+        """Return the seed of each current episode. Episode 0 has the environment's seed."""
         numbers = zip(self._seed.tolist(), self._episode.tolist(), strict=True)
         return [derive(seed, "episode", n) if n else seed for seed, n in numbers]
 
@@ -226,7 +226,7 @@ class GymnasiumEnv(VecEnv):
         if serial != self._serial:
             raise UsageError(
                 f'info["{name}"] was first accessed after the environment had advanced.',
-                hint="Access it before the next step; accessed values stay available.",
+                hint="Access it before the next step. Accessed values remain available.",
             )
         held = self._held
         rows = [held[i][name] if i in held else self._read(name, i) for i in range(self.num_envs)]

@@ -37,12 +37,12 @@ _LIFT_M = 0.1
 class ReachArguments(CustomArguments):
     """Arguments of the arm tasks."""
 
-    max_episode_steps: PositiveInt | None = Field(150, description="steps; unlimited if None")
+    max_episode_steps: PositiveInt | None = Field(150, description="time limit in steps, or None")
     task: ArmTask = Field(
-        "reach", description="move the hand to the target, or push or pick a block to it"
+        "reach", description="reach the target with the hand, or push or pick a block to it"
     )
     goal: Box | None = Field(
-        None, description="target box, x, y and z, lower and upper, m; default if None"
+        None, description="target box as lower and upper x, y and z in m, or None for the default"
     )
 
 
@@ -135,7 +135,7 @@ class BlockTask(ReachTask):
         self.seen = []
         if arguments.task == "pick" and not has_gripper(model):
             raise ConfigError(
-                f'task="pick": {self.id} has no gripper.',
+                f'task="pick" is not possible, because {self.id} has no gripper.',
                 hint='An arm without a gripper can push: task="push".',
             )
         body = int(model.body(BLOCK).id)
@@ -145,7 +145,7 @@ class BlockTask(ReachTask):
         self._block_at = int(model.jnt_qposadr[rail])
         self._block_rate = int(model.jnt_dofadr[rail])
         self._lies = bench_of(model).top_m + HALF_M
-        """Height of the block's centre when it lies on the table."""
+        """Height of the block's center when it lies on the table."""
         self._highest = max(float(self._nearest[2] + self._wide[2]), self._lies + _LIFT_M)
         self.obs_names = (
             *self.obs_names,
@@ -164,7 +164,7 @@ class BlockTask(ReachTask):
         """Sample initial states near the resting pose, a goal, and a block elsewhere on the table.
 
         The offset from goal to block is sampled in a ring of half the width of the goal box. If it
-        leads off the box, its sign is flipped, which always stays inside.
+        leads outside the box, its sign is flipped, which always leads inside.
         """
         qpos, qvel = super().start(seed, episode)
         u = uniform(seed, episode, 4, stream=_PLACES).to(qpos.dtype)

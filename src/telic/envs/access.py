@@ -17,16 +17,16 @@ class EnvAccess(NamedTuple):
     """Files and folders of an environment outside of installed packages."""
 
     readable: list[Path]
-    """Model, files referenced by the model, and code."""
+    """Model, files that the model references, and code."""
     python_path: list[Path]
-    """Import paths; not readable as a whole, because they may contain private files."""
+    """Import paths, which are not readable as a whole because they may contain private files."""
 
 
 def env_access(env: str, env_args: dict[str, Any]) -> EnvAccess:
     """Return the files that a sandboxed process needs besides its packages.
 
-    Called for every worker that creates an environment. Raise Refused for code that was named by a
-    folder but not permitted by the user.
+    Called for every worker that creates an environment. Raises Refused for code that a folder
+    names but that the user has not permitted.
     """
     require_permitted(*named_code(env, env_args))
     files, home = env_files(env, env_args), plugin_home("environments", env)

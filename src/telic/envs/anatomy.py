@@ -52,7 +52,7 @@ _TARGETS = ("target", "goal")
 _POINTERS = ("fingertip", "tips_arm", "end_effector", "hand", "gripper")
 
 _APART_M, _APART = 1e-3, 0.01
-"""Lateral offset beyond which a foot is on a side: in m, or relative for a tiny robot."""
+"""Lateral offset beyond which a foot is on a side, in m, and relative for tiny robots."""
 _KINDS: dict[int, JointKind] = {FREE: "free", BALL: "ball", SLIDE: "slide", HINGE: "hinge"}
 _POSITIONS: dict[JointKind, tuple[str, ...]] = {
     "free": ("_x", "_y", "_z", "_qw", "_qx", "_qy", "_qz"),
@@ -81,7 +81,7 @@ def robot_of(
 ) -> Robot:
     """Describe the robot in a model, whose resting pose is `qpos0` by default.
 
-    Exceptions are looked up by `name`, an id without its version ("HumanoidStandup").
+    Exceptions are looked up by `name`, which is an id without its version ("HumanoidStandup").
     """
     data = mujoco.MjData(model)
     if rest_qpos is not None:
@@ -132,7 +132,7 @@ def _vector(values: np.ndarray) -> Vector:
 
 
 def _root(model: mujoco.MjModel) -> tuple[Root, int | None]:
-    """Find the moving base, i.e. the first movable child of the world whose tree has motors."""
+    """Return the moving base: the first movable child of the world whose tree has motors."""
     driven = driven_trees(model)
     for body in range(1, model.nbody):
         if model.body_parentid[body] == 0 and (body in driven or not driven):
@@ -249,7 +249,7 @@ def _feet(
 def _sides(
     model: mujoco.MjModel, data: mujoco.MjData, feet: tuple[int, ...]
 ) -> tuple[tuple[tuple[int, ...], tuple[int, ...]] | None, tuple[str, str] | None]:
-    """Split the feet into left and right by position or name, else into back and front."""
+    """Split the feet into left and right by position or name, or else into back and front."""
     if len(feet) < 2:
         return None, None
     centres = data.xipos[list(feet)]
@@ -380,7 +380,7 @@ def robot_fields(model: mujoco.MjModel, robot: Robot) -> dict[str, Any]:
 
 
 def body_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name per body. Unnamed bodies are named after their parent ("aux_1.1")."""
+    """Return a name for each body. Unnamed bodies are named after their parent ("aux_1.1")."""
     names: list[str] = []
     given = {model.body(body).name for body in range(model.nbody)}
     for body in range(model.nbody):
@@ -391,7 +391,7 @@ def body_names(model: mujoco.MjModel) -> tuple[str, ...]:
 
 
 def joint_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name per joint. Unnamed joints are named after their body ("thigh.joint")."""
+    """Return a name for each joint. Unnamed joints are named after their body ("thigh.joint")."""
     bodies = body_names(model)
     taken = {model.joint(j).name for j in range(model.njnt)}
     return tuple(
@@ -416,17 +416,17 @@ def joints(model: mujoco.MjModel) -> tuple[JointSpec, ...]:
 
 
 def position_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name per qpos column, which is the joint name with a suffix if needed."""
+    """Return a name for each qpos column, which is the joint name with a suffix if needed."""
     return tuple(joint.name + part for joint in joints(model) for part in _POSITIONS[joint.kind])
 
 
 def velocity_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name per qvel column."""
+    """Return a name for each qvel column."""
     return tuple(joint.name + part for joint in joints(model) for part in _VELOCITIES[joint.kind])
 
 
 def action_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name per actuator, falling back to its joint's name, then to its index."""
+    """Return a name for each actuator, or else the name of its joint, or else its index."""
     driven = joint_names(model)
     on_joint = model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT.value
     return tuple(

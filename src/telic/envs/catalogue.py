@@ -67,14 +67,14 @@ class EnvSummary(Record):
     id: str
     description: str
     fast: bool = Field(description="whether it is simulated in batches by telic")
-    max_episode_steps: int | None = Field(description="time limit in steps; unlimited if None")
+    max_episode_steps: int | None = Field(description="time limit in steps, or None if unlimited")
     obs_dim: int | None = Field(
-        default=None, description="observation size; None if not inspected yet"
+        default=None, description="observation size, or None if not inspected yet"
     )
-    act_dim: int | None = Field(default=None, description="action size; None if not inspected yet")
+    act_dim: int | None = Field(default=None, description="action size, or None if not inspected")
     dt_s: float | None = Field(default=None, description="simulated seconds per step")
     install: str | None = Field(
-        default=None, description="install command; None if nothing is missing"
+        default=None, description="install command, or None if nothing is missing"
     )
 
 
@@ -95,7 +95,7 @@ def known_ids() -> list[str]:
 
 
 def catalogue() -> list[EnvSummary]:
-    """Return a summary per environment. Only the batched tasks are instantiated."""
+    """Return a summary of each environment. Only the batched tasks are instantiated."""
     lines: list[EnvSummary] = []
     for spec in map(describe, TASKS):
         shown = {name: getattr(spec, name) for name in EnvSummary.model_fields if name in _SHOWN}
@@ -184,7 +184,7 @@ def describe_text(env: str | EnvSpec) -> str:
             at = f"{rest[joint.qpos_address]:.4g}" if is_one else ""
             rows.append((joint.name, joint.kind, limits, at, joint.qpos_address, joint.dof_address))
         head = ("name", "kind", "range", "at rest", "qpos", "qvel")
-        sections.append(_table("Joints (radians, metres)", head, rows))
+        sections.append(_table("Joints (radians, meters)", head, rows))
     if spec.notes:
         sections.append("\n".join(["## Notes", "", *(f"- {note}" for note in spec.notes)]))
     return "\n\n".join(sections) + "\n"

@@ -25,15 +25,15 @@ class Randomization(NamedTuple):
 
     friction: tuple[float, float]
     base_mass: tuple[float, float]
-    """Mass of the trunk, including a payload."""
+    """Mass of the trunk including a payload."""
     centre: float
-    """Maximum offset of the trunk's centre of mass along each axis, in leg lengths."""
+    """Maximum offset of the trunk's center of mass along each axis, in leg lengths."""
     gains: tuple[float, float]
     """PD gains of each actuator."""
     strength: tuple[float, float]
     """Force limit of each actuator."""
     encoder_rad: float
-    """Maximum absolute encoder offset of a joint, rad."""
+    """Maximum absolute encoder offset of a joint, in rad."""
     noise: float
     """Scale of the default sensor noise."""
     push: float
@@ -53,7 +53,7 @@ RANDOMIZATIONS: dict[RandomizationLevel, Randomization] = {
 
 
 class _Field(NamedTuple):
-    """Randomized model field. With draws=0, it reuses the samples of the previous field."""
+    """Randomized model field, which reuses the samples of the previous field if `draws` is 0."""
 
     name: str
     draws: int
@@ -62,7 +62,7 @@ class _Field(NamedTuple):
 
 
 class RandomizedModel:
-    """Applies randomized parameters to the model fields of a simulation."""
+    """Apply randomized parameters to the model fields of a simulation."""
 
     def __init__(self, sim: Simulation, ranges: Randomization, base: int, leg_m: float) -> None:
         self._fields = _fields(sim, ranges, base, leg_m)
@@ -70,7 +70,7 @@ class RandomizedModel:
         self.numbers = sum(field.draws for field in self._fields)
 
     def begin(self, mask: Tensor, drawn: Tensor) -> None:
-        """Apply the samples of episodes that begin where `mask` (N,) is true."""
+        """Apply the samples of the episodes that begin where `mask`, (N,), is true."""
         at, own = 0, drawn[:, :0]
         for name, draws, values in self._fields:
             if draws:

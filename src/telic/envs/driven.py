@@ -1,10 +1,10 @@
 """Task for robots with position actuators, sensors, commands and domain randomization.
 
-The policy observes quantities the robot can measure: angular velocity (gyroscope), the gravity
+The policy observes quantities that the robot can measure: angular velocity (gyroscope), the gravity
 direction (accelerometer), joint positions relative to the resting pose, joint velocities, the last
 action, and the command. With `variation`, every episode is randomized
-(`telic.envs.domain_randomization`). Random values are sampled at the start of an episode and depend
-only on its samples and the time, never on other simulations.
+(`telic.envs.domain_randomization`). Random values are sampled at the start of an episode, and
+depend only on its samples and the time, never on other simulations.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _LATE, _ENCODER, _COMMANDS = 1, 2, 4
 """Indices into `_sizes` of the values sampled per episode."""
 _FALLEN_RAD = math.radians(70.0)
 _DROP = 2.0
-"""Drop height in standing heights; keeps the robot clear of the ground in any orientation."""
+"""Drop height in standing heights, which keeps the robot clear of the ground in any orientation."""
 _PUSH_EVERY_S = 4.0
 _GRAVITY = 9.81
 _TRACKING = 0.25
@@ -56,7 +56,7 @@ _BLOCK_NOISE = {"gyro": 0.2, "gravity": 0.05, "velocity": 0.1, "position": 0.01,
 """Noise amplitude of each sensor, in its unit."""
 
 _ARRIVED = 0.75
-"""Fraction of the way to the top that counts as having crossed the field."""
+"""Fraction of the way to the top from which the field counts as crossed."""
 HEIGHT, STEP = "ground_height", "ground_step"
 """Info keys of the terrain."""
 MEANINGS = {
@@ -73,9 +73,9 @@ MEANINGS = {
 
 NAMES = ("forward", "sideways", "turn")
 _TURN_PER_RAD = 0.5
-"""Gain from heading error to yaw rate, 1/s."""
+"""Gain from heading error to yaw rate, in 1/s."""
 _PER_COMMAND = 5
-"""Random numbers per command: three rates, standing still, and heading mode."""
+"""Number of random values per command: three rates, standing still, and heading mode."""
 _MOST = 64
 """Maximum number of commands per episode, after which they repeat."""
 
@@ -85,16 +85,16 @@ Span = Annotated[tuple[float, float], Field(description="lowest and highest")]
 class VelocityCommands(Config):
     """Ranges of velocity commands and their resampling period."""
 
-    forward: Span = Field((-1.0, 1.0), description="forward velocity, m/s; negative: backward")
-    sideways: Span = Field((-0.5, 0.5), description="m/s left; negative: right")
-    turn: Span = Field((-1.0, 1.0), description="rad/s left; negative: right")
-    every_s: float = Field(5.0, gt=0, description="interval between commands, s")
+    forward: Span = Field((-1.0, 1.0), description="forward velocity in m/s")
+    sideways: Span = Field((-0.5, 0.5), description="velocity to the left in m/s")
+    turn: Span = Field((-1.0, 1.0), description="yaw rate to the left in rad/s")
+    every_s: float = Field(5.0, gt=0, description="interval between commands in s")
     still: float = Field(0.1, ge=0, le=1, description="fraction of zero commands")
     heading: float = Field(0.3, ge=0, le=1, description="fraction of heading commands")
 
 
 class Commander:
-    """Computes the current command from an episode's random numbers."""
+    """Compute the current command from an episode's random numbers."""
 
     def __init__(self, commands: VelocityCommands, longest_s: float | None, like: Tensor) -> None:
         self._commands = commands
@@ -112,7 +112,7 @@ class Commander:
     def at(self, drawn: Tensor, time: Tensor, yaw: Tensor) -> Tensor:
         """Return forward, sideways and yaw rates, (N, 3), from samples in [0, 1), (N, numbers).
 
-        `time` is in seconds since the start of the episode, `yaw` is in rad; (N,) each.
+        `time` is in seconds since the start of the episode, and `yaw` is in rad, both (N,).
         """
         which = (time / self._commands.every_s + 1e-6).long() % self.count
         every = drawn.view(-1, self.count, _PER_COMMAND)
@@ -134,7 +134,7 @@ class RobotArguments(CustomArguments):
     """Arguments of a robot whose actuators telic built."""
 
     commands: VelocityCommands | None = Field(
-        None, description="velocity commands, resampled every few seconds; no commands if None"
+        None, description="velocity commands, resampled every few seconds, or None for no commands"
     )
     variation: RandomizationLevel = Field(
         "none",
@@ -145,23 +145,23 @@ class RobotArguments(CustomArguments):
     )
     terrain: TerrainKind = Field(
         "flat",
-        description="terrain; episodes that cross their field continue on harder fields",
+        description="terrain, where episodes that cross their field continue on harder fields",
     )
     terrain_hardest: float = Field(
         1.0, gt=0, le=1, description="difficulty of the hardest fields, relative to the maximum"
     )
     terrain_seed: int = Field(0, ge=0, lt=2**31, description="seed of the terrain")
     terrain_start: Literal["top", "foot"] = Field(
-        "top", description="initial position on a field: in the middle, or at the foot"
+        "top", description="initial position on a field, in the middle or at the foot"
     )
     starts: Literal["standing", "fallen"] = Field(
         "standing",
-        description="initial states; fallen: dropped in a random orientation and joint pose",
+        description="initial states, where fallen is dropped in a random orientation and pose",
     )
     history: PositiveInt = Field(1, description="number of stacked observations")
     terminate_when_unhealthy: bool = Field(
         False,
-        description="end the episode after a fall: tilted by more than 70 degrees, or with a "
+        description="end the episode after a fall: if tilted by more than 70 degrees or with a "
         "forbidden body (illegal_contacts) on the ground",
     )
 
@@ -179,7 +179,7 @@ class RobotTask(CustomTask):
     arguments: RobotArguments
     meanings: ClassVar[Mapping[str, str]] = {
         **CustomTask.travel_meanings,
-        **{f"command_{name}": f"command, {name}; 0 without one" for name in NAMES},
+        **{f"command_{name}": f"command, {name}, or 0 without one" for name in NAMES},
         **MEANINGS,
     }
 
@@ -250,7 +250,7 @@ class RobotTask(CustomTask):
     # ---- episodes
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:
-        """Sample initial states near the resting pose and the episode's random values."""
+        """Sample initial states near the resting pose, and the episode's random values."""
         qpos, qvel = super().start(seed, episode)
         if self.arguments.starts == "fallen":
             qpos = self._dropped(qpos, seed, episode)
@@ -260,7 +260,7 @@ class RobotTask(CustomTask):
     def _dropped(self, qpos: Tensor, seed: Tensor, episode: Tensor) -> Tensor:
         """Return states above the ground with random orientation and joint positions.
 
-        Orientations are uniform over SO(3). Joints are halfway from rest to a uniform sample.
+        Orientations are uniform over SO(3). Joints are halfway between rest and a uniform sample.
         """
         count = len(self._joints)
         u = uniform(seed, episode, 3 + count, stream=_FALL).to(qpos.dtype)
@@ -278,7 +278,7 @@ class RobotTask(CustomTask):
     def begin(
         self, mask: Tensor, qpos: Tensor, qvel: Tensor, drawn: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Apply the sampled values where `mask` and clear the action history."""
+        """Apply the sampled values where `mask` is true, and clear the action history."""
         rows = mask[:, None]
         self.memory["drawn"] = torch.where(rows, drawn, self.memory["drawn"])
         self.memory["asked"] = torch.where(rows, self._middle, self.memory["asked"])
@@ -403,7 +403,7 @@ class RobotTask(CustomTask):
         return (self._time / self.dt + 0.5).long()
 
     def _off(self, encoder: Tensor) -> Tensor:
-        """Return the encoder offset of each joint, rad."""
+        """Return the encoder offset of each joint, in rad."""
         assert self._spread is not None
         return (2.0 * encoder - 1.0) * self._spread.encoder_rad
 
@@ -439,7 +439,7 @@ class TerrainMap:
         self._starts = like.new_tensor(board.feet if starts_at_foot else board.starts)
 
     def height(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the terrain height, m, interpolated bilinearly between grid points."""
+        """Return the terrain height in m, interpolated bilinearly between grid points."""
         rows, columns = self._points
         # In MuJoCo, the first and the last point lie on the edges of the height field.
         across = (x / (ROWS * FIELD_M) + 0.5) * (columns - 1)
@@ -454,7 +454,7 @@ class TerrainMap:
         return torch.lerp(low, high, part) * on_board
 
     def size(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the obstacle size of the field at a position, m. See `Terrain.sizes`."""
+        """Return the obstacle size of the field at a position, in m. See `Terrain.sizes`."""
         row = (x / FIELD_M + ROWS / 2.0).floor().clamp(0, ROWS - 1).long()
         column = (y / FIELD_M + COLUMNS / 2.0).floor().clamp(0, COLUMNS - 1).long()
         return self._sizes[row * COLUMNS + column]
@@ -462,11 +462,11 @@ class TerrainMap:
     def next_row(self, row: Tensor, origin: Tensor, place: Tensor, chance: Tensor) -> Tensor:
         """Return the row of fields to start on, which depends on the previous progress.
 
-        An episode that moved half a field, or far enough towards the top, is followed by a harder
-        field, and one that hardly moved by an easier one. After the hardest row it is random again.
+        An episode that moved half a field, or far enough toward the top, is followed by a harder
+        field, and one that hardly moved by an easier one. After the hardest row, it is random.
 
         Args:
-            row: row of the last episode, (N,), negative if there was none.
+            row: row of the last episode, or a negative number if there was none, (N,).
             origin: initial position of that episode, (N, 2).
             place: final position of that episode, (N, 2).
             chance: uniform samples in [0, 1), (N,).

@@ -73,7 +73,7 @@ def builder(env_id: str, arguments: Mapping[str, Any]) -> Callable[[], gymnasium
             if not hasattr(env, needed):
                 raise BadEnvironment(
                     f'{env_id} returned a {type(env).__name__} without "{needed}".',
-                    hint="Derive it from gymnasium.Env; see gymnasium.farama.org.",
+                    hint="Derive it from gymnasium.Env (see gymnasium.farama.org).",
                 )
         return env
 
@@ -104,7 +104,7 @@ def _make_registered(env_id: str, **arguments: Any) -> gymnasium.Env:
 
 
 def _import(name: str) -> Callable[..., Any] | None:
-    """Import the class or factory "module:Class". Return None for a registered id."""
+    """Import the class or factory "module:Class". Returns None for a registered id."""
     if ":" not in name:
         return None
     require_permitted(*named_code(name))
@@ -173,7 +173,7 @@ def examine_env(
     classic = CLASSIC.get(env_id.rpartition("-v")[0])
     notes: list[str] = []
     if action.unbounded:
-        notes.append("The action space has no bounds; actions are in [-1, 1].")
+        notes.append("The action space has no bounds, so actions are in [-1, 1].")
     if classic is not None and classic.choices:
         choices = ", ".join(f"{number} {words}" for number, words in enumerate(classic.choices))
         notes.append(f"Actions: {choices}.")
@@ -208,7 +208,7 @@ def _try(
         raise BadEnvironment(
             f"{env_id} does not follow Gymnasium's interface: reset must return (obs, info) "
             "and step (obs, reward, terminated, truncated, info).",
-            hint="It may be written for the old gym package; wrap or port it.",
+            hint="It may be written for the old gym package. Wrap or port it.",
         )
     got, size = np.shape(observation.flatten(stepped[0])), len(observation.names)
     if got != (size,):
@@ -321,7 +321,7 @@ def observation_codec(space: Any, env_id: str) -> ObservationCodec:
 
 
 def _names(space: Any, stem: str, env_id: str) -> list[str]:
-    """Return the column names of a space. Raises BadEnvironment for images and unsized spaces."""
+    """Return the column names of a space, or raise BadEnvironment for images and unsized spaces."""
     if isinstance(space, spaces.Dict):
         return [n for key, part in space.items() for n in _names(part, str(key), env_id)]
     if isinstance(space, spaces.Tuple):
@@ -368,8 +368,8 @@ def action_codec(space: Any, env_id: str) -> ActionCodec:
         return ActionCodec(("action",), (0.0,), (count - 1.0,), count, False, choose)
     if not isinstance(space, spaces.Box):
         raise BadEnvironment(
-            f"{env_id} takes actions of a {type(space).__name__} space; supported are Discrete "
-            "and Box.",
+            f"{env_id} takes actions of a {type(space).__name__} space, but only Discrete "
+            "and Box are supported.",
             hint="Wrap the environment so that its action_space is Discrete or Box.",
         )
     shape, dtype = space.shape, space.dtype
@@ -387,7 +387,7 @@ def action_codec(space: Any, env_id: str) -> ActionCodec:
 
 
 def stack(rows: list[Any], device: torch.device) -> Tensor:
-    """Stack equally shaped values, (N, ...), as float64, or with their bool or integer type."""
+    """Stack values of equal shape to (N, ...), as float64 or with their bool or integer type."""
     array = np.array(rows)
     if array.dtype.kind == "f":
         array = array.astype(np.float64, copy=False)

@@ -1,7 +1,7 @@
 """Load user-provided models, and add missing parts that a policy needs.
 
-A floating robot without a floor gets one, actuators without limits get sensible ones, and position
-actions are centred on the initial pose. Added floors and limits are reported as notes.
+A floating robot without a floor gets one, actuators without limits get suitable ones, and position
+actions are centered on the initial pose. Added floors and limits are reported as notes.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
         plane, place = mujoco.mjtGeom.mjGEOM_PLANE, (0, 0, height)
         spec.worldbody.add_geom(name="telic_ground", type=plane, size=(0, 0, 0.05), pos=place)
         model = spec.compile()
-        notes.append(f"The model has no floor; one was added at a height of {height:.3g} m.")
+        notes.append(f"The model has no floor. One was added at a height of {height:.3g} m.")
     names = action_names(model)
     limited: dict[str, list[str]] = {}
     for i in np.flatnonzero(model.actuator_ctrllimited == 0):
@@ -74,7 +74,7 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
         limited.setdefault(f"[{low:.3g}, {high:.3g}] ({why})", []).append(names[i])
     for limits, which in limited.items():
         notes.append(
-            f"No ctrlrange in the model for {', '.join(which)}; controls are limited to {limits}."
+            f"The model has no ctrlrange for {', '.join(which)}. Controls are limited to {limits}."
         )
     return model, notes
 
@@ -95,7 +95,7 @@ def _read_urdf(file: Path, notes: list[str]) -> mujoco.MjModel:
         model = spec.compile()
     except ValueError as error:
         raise unreadable(file.name, error) from error
-    notes.append("URDF: a motor with the effort limit was added to each joint; the base is fixed.")
+    notes.append("A motor with the effort limit was added to each URDF joint. The base is fixed.")
     return model
 
 
@@ -135,8 +135,8 @@ def is_position(model: mujoco.MjModel, i: int) -> bool:
 def action_limits(model: mujoco.MjModel, rest_qpos: np.ndarray) -> np.ndarray:
     """Return the action limits, (nu, 2).
 
-    Limits of position actuators are as wide as their range but centred on the resting pose, so that
-    an untrained policy holds it. MuJoCo clamps actions to the range.
+    Limits of position actuators are as wide as their range but centered on the resting pose, so
+    that an untrained policy holds it. MuJoCo clamps actions to the range.
     """
     limits = np.array(model.actuator_ctrlrange, dtype=float)
     walks = FREE in model.jnt_type

@@ -76,7 +76,7 @@ class MujocoEnv(VecEnv):
         self.exact_obs = self.exact_final_obs = self.exact_reward = torch.empty(0)
 
     def reset(self, seed: int | Sequence[int] | None = None) -> Tensor:
-        """Start new episodes everywhere. See `VecEnv.reset`."""
+        """Start new episodes in all environments. See `VecEnv.reset`."""
         if seed is not None:
             self._plant(seed_rows(seed, self.num_envs, self.device))
             self._episode = torch.full_like(self._seed, -1)
@@ -100,7 +100,7 @@ class MujocoEnv(VecEnv):
         return self.exact_obs.float()
 
     def step(self, action: Tensor) -> Step:
-        """Make one control step everywhere. See `VecEnv.step`."""
+        """Take one control step in all environments. See `VecEnv.step`."""
         self._check(action, len(self.exact_obs) > 0)
         action = action.detach() if action.requires_grad else action
         asked = action
@@ -147,7 +147,7 @@ class MujocoEnv(VecEnv):
             self._left = (left * self.max_episode_steps).ceil().long()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything needed to resume bit for bit. The tensors are copies."""
+        """Return the state for a bitwise exact resume, as copies of the tensors."""
         return {
             "id": self.spec.id,
             "simulation": self.sim.snapshot(),
@@ -208,7 +208,7 @@ class MujocoEnv(VecEnv):
         self._foreseen: Callable[[Tensor], State] | None = None
 
     def _start(self, mask: Tensor) -> None:
-        """Begin the next episode where `mask`."""
+        """Begin the next episode where `mask` is true."""
         self._episode = self._episode + mask
         qpos, qvel, *drawn = self._initial(self._episode)
         for numbers in drawn:
@@ -252,7 +252,7 @@ class MujocoEnv(VecEnv):
         return terminated, truncated, done
 
     def _resting_action(self) -> list[float]:
-        """Return the neutral action, i.e. zero force or the resting position."""
+        """Return the neutral action, which is zero force or the resting position."""
         limits = zip(self.spec.action_low, self.spec.action_high, strict=True)
         return [
             (low + high) / 2.0
@@ -290,8 +290,8 @@ class MujocoEnv(VecEnv):
 class _InitialStates:
     """Cache of initial states, sampled in blocks of future episodes.
 
-    Sampling takes about a hundred small operations, expensive if a few episodes end at every step.
-    It is a pure function of (seed, episode), so many episodes can be sampled together.
+    Sampling takes about a hundred small operations, which is expensive if a few episodes end at
+    every step. It is a pure function of (seed, episode), so many can be sampled together.
     """
 
     def __init__(self, draw: Draw, seed: Tensor, episode: Tensor, ahead: int) -> None:

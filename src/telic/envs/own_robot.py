@@ -36,7 +36,7 @@ class CustomArguments(TaskArguments):
 
     keyframe: int | str | None = Field(
         default=None,
-        description="initial keyframe, by number or name; None: the first one, if any; -1: the "
+        description="initial keyframe by number or name, None for the first one, or -1 for the "
         "model's default pose",
     )
     reset_noise_scale: NonNegativeFloat = Field(
@@ -44,10 +44,10 @@ class CustomArguments(TaskArguments):
     )
     forward_reward_weight: float = Field(1.0, description="reward per m/s along x")
     ctrl_cost_weight: float = Field(
-        0.1, description="cost of full effort: mean squared action, each scaled to [-1, 1]"
+        0.1, description="cost of full effort, i.e. of the mean squared scaled action"
     )
     healthy_z_range: tuple[float, float] | None = Field(
-        None, description="healthy torso heights; all if None"
+        None, description="range of healthy torso heights, or None for all"
     )
     healthy_reward: float = Field(1.0, description="reward per step within healthy_z_range")
     terminate_when_unhealthy: bool = Field(
@@ -138,7 +138,7 @@ class CustomTask(Task[CustomArguments]):
         )
 
     def effort_cost(self, action: Tensor) -> Tensor:
-        """Return the negative weighted mean of squared actions scaled to [-1, 1], (N,)."""
+        """Return the negative weighted mean of the squared scaled actions, (N,)."""
         effort = ((action - self._middle) / self._half).square().mean(1)
         return -self.arguments.ctrl_cost_weight * effort
 
@@ -212,7 +212,7 @@ def _sensor_names(model: mujoco.MjModel, taken: set[str]) -> tuple[str, ...]:
 def _noise_shares(model: mujoco.MjModel, qpos: np.ndarray) -> np.ndarray:
     """Return the noise scale of each column of qpos and qvel, (nq + nv,).
 
-    A centimetre of noise is too large for tiny robots: below 10 cm, translations are scaled down.
+    A centimeter of noise is too large for tiny robots. Below 10 cm, translations are scaled down.
     """
     data = at_rest(model, qpos)
     size = max(
@@ -248,7 +248,7 @@ def assumption_notes(spec: EnvSpec) -> list[str]:
 
 
 def assumptions(model: mujoco.MjModel, robot: Robot) -> list[str]:
-    """List the assumptions made about properties missing from the model file."""
+    """List the assumptions about properties that the model file does not specify."""
     if robot.torso is None:
         return []
     names = body_names(model)
@@ -256,8 +256,8 @@ def assumptions(model: mujoco.MjModel, robot: Robot) -> list[str]:
     others = [names[tree] for tree in driven_trees(model) if tree != robot.torso]
     if others:
         notes.append(
-            f"{names[robot.torso]} is assumed to be the robot; actions also drive "
-            f"{', '.join(others)}, which is not measured."
+            f"{names[robot.torso]} is assumed to be the robot. Actions also drive "
+            f"{', '.join(others)}, which are not measured."
         )
     if robot.feet:
         feet = ", ".join(names[foot] for foot in robot.feet)
@@ -273,7 +273,7 @@ def assumptions(model: mujoco.MjModel, robot: Robot) -> list[str]:
 
 
 def _named_facing(model: mujoco.MjModel, robot: Robot, names: tuple[str, ...]) -> float | None:
-    """Infer the heading from body names, in degrees from x towards y, or None if unknown.
+    """Infer the heading from body names, in degrees from x toward y, or None if unknown.
 
     The heading points from rear to front bodies, or else is perpendicular to the direction from
     right to left bodies.

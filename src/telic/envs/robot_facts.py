@@ -23,7 +23,7 @@ _FINGERS = 3
 
 
 class RobotFacts(Record):
-    """Properties of a robot. Those that do not apply are None."""
+    """Properties of a robot, where None means not applicable."""
 
     kind: RobotKind
     mass_kg: float
@@ -34,11 +34,11 @@ class RobotFacts(Record):
     leg_m: float | None = Field(description="mean hip height when standing")
     feet: tuple[str, ...]
     illegal_contacts: tuple[str, ...]
-    imu: str | None = Field(description="site of the inertial sensor; the base if None")
+    imu: str | None = Field(description="site of the inertial sensor, or None for the base")
     hand: str | None = Field(default=None, description="hand of an arm")
-    goal: Box | None = Field(default=None, description="target box of an arm, m")
+    goal: Box | None = Field(default=None, description="target box of an arm in m")
     action_scales: dict[str, float] = Field(
-        description="position offset for an action of 1, by actuator, rad or m"
+        description="position offset of each actuator for an action of 1, in rad or m"
     )
 
 

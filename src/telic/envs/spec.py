@@ -32,10 +32,10 @@ class Coordinate:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Degrees of freedom of the robot's root body in the world.
+    """Degrees of freedom of the robot's root body in the world frame.
 
-    `slides` are the world axes it translates along. It rotates by `hinge` (about a world axis), or
-    freely, with a quaternion at `quaternion` in qpos and local angular velocity at `spin` in qvel.
+    `slides` are the world axes of its translation. It rotates by `hinge` (about a world axis) or
+    freely, with a quaternion at `quaternion` in qpos and angular velocity at `spin` in qvel.
     """
 
     __offered__: ClassVar[str] = "a robot"
@@ -75,8 +75,8 @@ class Limb:
 class Motor:
     """Actuator on one joint: force = gain * u + bias0 + bias1 * length + bias2 * velocity.
 
-    u is the control clamped to `control_range`, length and velocity are the joint's times `gear`,
-    the force is clamped to `force_range`, and gear * force is applied to the joint.
+    u is the control clamped to `control_range`, length and velocity are those of the joint times
+    `gear`, the force is clamped to `force_range`, and gear * force is applied to the joint.
     """
 
     __offered__: ClassVar[str] = "a robot"
@@ -91,30 +91,30 @@ class Motor:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """Leg of a foot, starting at the first joint not shared with another leg."""
+    """Leg of a foot, starting at the first joint that is not part of another leg."""
 
     __offered__: ClassVar[str] = "a robot"
     place: tuple[float, float]
-    """Foot tip relative to the torso in the resting pose, metres (forward, left)."""
+    """Foot tip relative to the torso in the resting pose, forward and left in meters."""
     hip_m: float
-    """Height of the first joint above the torso's origin in the resting pose, metres."""
+    """Height of the first joint above the torso's origin in the resting pose, in meters."""
     length_m: float
-    """Hip height above the ground when standing, metres."""
+    """Hip height above the ground when standing, in meters."""
     stretched_m: float
-    """Sum of the distances from joint to joint to the foot tip, metres."""
+    """Sum of the distances from joint to joint and to the foot tip, in meters."""
     qpos: tuple[int, ...]
     """Columns of the leg's joints in qpos."""
     splay: tuple[int, ...] = ()
-    """Those joints that abduct the leg or rotate it about its axis in the resting pose."""
+    """Those of the joints that abduct the leg, or rotate it about its axis in the resting pose."""
     tip: Vector = (0.0, 0.0, 0.0)
-    """Foot tip in the foot's local frame."""
+    """Foot tip in the local frame of the foot."""
     drive_kg: float = 0.0
-    """Effective mass of the actuators' armature at the foot tip, kg."""
+    """Effective mass of the actuators' armature at the foot tip, in kg."""
 
 
 @dataclass(frozen=True, slots=True)
 class Robot:
-    """Structure of a robot. Bodies are row indices into per-body info values."""
+    """Structure of a robot, where bodies are row indices into per-body info values."""
 
     __offered__: ClassVar[str] = "a robot"
     root: Root
@@ -122,7 +122,7 @@ class Robot:
     upright: Quaternion
     """Orientation of (forward, left, up) in the torso's local frame, w first."""
     rest_height: float | None
-    """Height of the torso's origin in the resting pose, metres."""
+    """Height of the torso's origin in the resting pose, in meters."""
     rest_qpos: tuple[float, ...]
     """Resting pose, from which episodes start with added noise."""
     feet: tuple[int, ...]
@@ -131,11 +131,11 @@ class Robot:
     side_names: tuple[str, str] | None
     limbs: tuple[Limb, ...]
     motors: tuple[Motor, ...] | None
-    """None if any actuator is not a simple motor on one joint, so that torques are unknown."""
+    """Motors, or None if torques are unknown because an actuator is not a motor on one joint."""
     poles: tuple[Coordinate, ...]
-    """Hinges of poles on a cart, bottom up; each angle is relative to the one below."""
+    """Hinges of poles on a cart, bottom up, where each angle is relative to the one below."""
     tip: tuple[int, Vector] | None
-    """Tip of the last pole: a body and a point in its frame."""
+    """Tip of the last pole, as a body and a point in its frame."""
     target: int | None
     pointer: int | None
     """Body that should reach the target."""
@@ -143,9 +143,9 @@ class Robot:
     """Root body of each body's kinematic tree."""
     body_mass: tuple[float, ...]
     body_centre: tuple[Vector, ...]
-    """Centre of mass of each body in its local frame."""
+    """Center of mass of each body in its local frame."""
     mass: float
-    """Mass of the robot without loose objects, kilograms."""
+    """Mass of the robot without loose objects, in kilograms."""
     contact_threshold: float
     """Force in newtons above which a body is in contact: 1 % of the robot's weight."""
     legs: tuple[Leg, ...] = ()
@@ -167,8 +167,8 @@ class JointSpec(Record):
     kind: JointKind
     qpos_address: int = Field(description="first qpos column of the joint")
     dof_address: int = Field(description="first qvel column of the joint")
-    low: float | None = Field(description="lower limit in metres or radians; unlimited if None")
-    high: float | None = Field(description="upper limit in metres or radians; unlimited if None")
+    low: float | None = Field(description="lower limit in m or rad, or None if unlimited")
+    high: float | None = Field(description="upper limit in m or rad, or None if unlimited")
 
 
 class EnvSpec(Record):
@@ -183,9 +183,9 @@ class EnvSpec(Record):
     action_high: tuple[float, ...]
     num_actions: int | None = Field(default=None, description="number of discrete actions")
     dt_s: float | None = Field(
-        description="simulated seconds per step; None if the task has no clock"
+        description="simulated seconds per step, or None if the task has no clock"
     )
-    max_episode_steps: int | None = Field(description="time limit in steps; unlimited if None")
+    max_episode_steps: int | None = Field(description="time limit in steps, or None if unlimited")
     info_keys: dict[str, str] = Field(description="meaning of each info value")
     body_names: tuple[str, ...] = Field(
         default=(), description="names of the bodies, in the same order as per-body info values"
@@ -196,10 +196,10 @@ class EnvSpec(Record):
     )
     feet: tuple[str, ...] = Field(default=(), description="bodies intended for ground contact")
     robot: Robot | None = Field(
-        default=None, description="robot structure required by quantities; see robot_of"
+        default=None, description="robot structure required by quantities (see `robot_of`)"
     )
     solved_return: float | None = Field(
-        default=None, description="return that counts as solved; None if unspecified"
+        default=None, description="return that counts as solved, or None if unspecified"
     )
     notes: tuple[str, ...] = Field((), description="assumptions and limitations for the user")
     arguments: dict[str, object] = Field(default_factory=dict, description="constructor arguments")

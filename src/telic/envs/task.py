@@ -1,6 +1,6 @@
 """Tasks over N simulations: initial states, observations, rewards and terminations.
 
-`LatestTransition` computes info values of the latest step, before new episodes began.
+`LatestTransition` computes info values of the latest step as they were before new episodes began.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ Read = Callable[[str], Tensor]
 class TaskArguments(Config):
     """Arguments common to all tasks. Tasks add others with Gymnasium's names and defaults."""
 
-    xml_file: str = Field(description="model: name of a Gymnasium asset, or a path")
+    xml_file: str = Field(description="model, as the name of a Gymnasium asset or a path")
     frame_skip: PositiveInt = Field(description="physics steps per control step")
-    max_episode_steps: PositiveInt | None = Field(1000, description="steps; unlimited if None")
+    max_episode_steps: PositiveInt | None = Field(1000, description="time limit in steps")
     phase_hz: float | None = Field(
         None,
         gt=0,
-        description="frequency of a phase variable, Hz; its sine and cosine are appended to the "
+        description="frequency in Hz of a phase variable whose sine and cosine are appended to the "
         "observation, for gaits",
     )
     default_camera_config: dict[str, Any] = Field(
-        default_factory=dict, description="accepted but unused; videos have their own camera"
+        default_factory=dict, description="accepted without effect, as videos have a camera"
     )
 
 
@@ -62,7 +62,7 @@ class SeenBlock(Record):
 
 
 class StepOutcome(NamedTuple):
-    """The result of a transition."""
+    """Result of a transition."""
 
     reward: Tensor  # (N,)
     terminated: Tensor | None  # (N,) bool, or None if the task never terminates
@@ -81,9 +81,9 @@ class Task(Generic[ArgumentsT]):
     description: str
     Arguments: ClassVar[type[TaskArguments]]
     meanings: ClassVar[Mapping[str, str]] = {}
-    """Task-specific info values and their meanings."""
+    """Task-specific info values with their meanings."""
     normal_velocities: ClassVar[bool] = False
-    """Whether initial velocities are normally instead of uniformly distributed."""
+    """Whether initial velocities are distributed normally instead of uniformly."""
     notes: tuple[str, ...] = ()
     """Assumptions and limitations to report to the user."""
     action_limits: np.ndarray | None = None
@@ -92,11 +92,11 @@ class Task(Generic[ArgumentsT]):
     readers: Mapping[str, Callable[[Read], Tensor]]
     """Task-specific info values that are computed lazily."""
     memory: dict[str, Tensor]
-    """State outside the simulation, (N, ...). Replaced at each step, never modified in place."""
+    """State outside the simulation, (N, ...), which each step replaces instead of modifying it."""
 
     @property
     def info_meanings(self) -> Mapping[str, str]:
-        """Task-specific info values and their meanings, given the configuration."""
+        """Task-specific info values with their meanings, given the configuration."""
         return self.meanings
 
     def __init__(self, arguments: ArgumentsT, sim: Simulation) -> None:
@@ -104,7 +104,7 @@ class Task(Generic[ArgumentsT]):
         self.readers = {}
         self.memory = {}
         self.seen: list[SeenBlock] = []
-        """Layout of the observation; empty if the task overrides `observe`."""
+        """Layout of the observation, which is empty if the task overrides `observe`."""
         self._views: list[tuple[Tensor, Tensor | None, SeenBlock]] = []
         self._amounts: dict[float, Tensor] = {}
         self.qpos = sim.field("qpos")
@@ -117,7 +117,7 @@ class Task(Generic[ArgumentsT]):
 
         A task may return further random values as a third tensor, (N, k), which is passed to
         `begin`. By default, uniform noise of ±reset_noise_scale is added to the default pose and to
-        zero velocities; with `normal_velocities`, the latter is normal with the same scale.
+        zero velocities. With `normal_velocities`, velocities are normal with the same scale.
         """
         scale: float = getattr(self.arguments, "reset_noise_scale", 0.0)
         positions, velocities = self.qpos.shape[1], self.qvel.shape[1]
@@ -130,11 +130,11 @@ class Task(Generic[ArgumentsT]):
     def begin(
         self, mask: Tensor, qpos: Tensor, qvel: Tensor, drawn: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Apply the samples of episodes that begin where `mask`, and return qpos and qvel."""
+        """Apply the samples of episodes that begin where `mask` is true. Returns qpos and qvel."""
         return qpos, qvel
 
     def control(self, action: Tensor) -> Tensor:
-        """Return the controls for an action. May also push the robot and store the action."""
+        """Return the controls for an action. This may also push the robot and store the action."""
         return action
 
     def see(self, sim: Simulation, field: str, first: int, count: int, **how: Any) -> None:
@@ -223,7 +223,7 @@ _COMPUTED = {
 
 
 def offered(model: mujoco.MjModel) -> dict[str, str]:
-    """Return the info values every task on a model has, with their meanings."""
+    """Return the info values that every task on a model has, with their meanings."""
     sizes = {"site_xpos": model.nsite, "sensordata": model.nsensordata}
     return {name: words for name, words in FIELDS.items() if sizes.get(name, 1)} | _COMPUTED
 
@@ -231,7 +231,7 @@ def offered(model: mujoco.MjModel) -> dict[str, str]:
 class LatestTransition:
     """Lazily computed info values of the latest transition.
 
-    Fields are read on first access. From then on, they are watched: copied before new episodes
+    Fields are read on first access. From then on, they are watched, i.e. copied before new episodes
     overwrite them.
     """
 
@@ -256,7 +256,7 @@ class LatestTransition:
         self.forget()
 
     def forget(self) -> None:
-        """Discard the latest transition, whose infos can no longer compute values."""
+        """Discard the latest transition, so that its infos can no longer compute values."""
         self._serial += 1
         self._held: dict[str, Tensor] = {}
         self._is_overwritten = False
@@ -294,7 +294,7 @@ class LatestTransition:
         if serial != self._serial:
             raise UsageError(
                 f'info["{name}"] was first accessed after the environment had advanced.',
-                hint="Access it before the next step; accessed values stay available.",
+                hint="Access it before the next step. Accessed values remain available.",
             )
         return self._readers[name](self._read).clone()
 

@@ -87,7 +87,7 @@ _ARGUMENTS: dict[str, tuple[Any, str]] = {
 
 
 class Rules(NamedTuple):
-    """Human-readable reward and termination rules. Names refer to the task's arguments."""
+    """Reward and termination rules for people. Names refer to the task's arguments."""
 
     reward: str
     ends: str = "never"
@@ -124,7 +124,7 @@ _EFFORT = " - ctrl_cost_weight * |action|^2"
 
 
 class Locomotion(GymnasiumTask):
-    """Locomotion with rewards for forward velocity and health minus control and contact costs."""
+    """Locomotion with rewards for forward velocity and health, minus control and contact costs."""
 
     place: ClassVar[int] = 1
     """Number of leading qpos columns that hold the global position."""
@@ -152,11 +152,11 @@ class Locomotion(GymnasiumTask):
         self.readers = {name: known[name] for name in self.meanings if name in known}
 
     def track(self) -> Tensor:
-        """Return the tracked positions: x, and y if the robot can move along it."""
+        """Return the tracked positions: x, and also y if the robot can move along it."""
         return self.tracked.clone()
 
     def is_healthy(self) -> Tensor:
-        """Return a mask of the robots within all configured healthy ranges, (N,) bool."""
+        """Return a mask (N,) of the robots within all configured healthy ranges."""
         healthy = strictly_within(self._height, self.arguments.healthy_z_range)
         if "healthy_angle_range" in self._asked:
             healthy = healthy & strictly_within(self.qpos[:, 2], self.arguments.healthy_angle_range)
@@ -173,7 +173,7 @@ class Locomotion(GymnasiumTask):
         return cost.clamp(-high, -low)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Compute the reward from velocity and health minus control and contact costs."""
+        """Compute the reward from velocity and health, minus control and contact costs."""
         arguments = self.arguments
         velocities = (moved / self.dt).unbind(1)
         values = dict(zip(("x_velocity", "y_velocity"), velocities, strict=False))
@@ -204,7 +204,7 @@ class HalfCheetah(Locomotion):
 
 
 class Swimmer(Locomotion):
-    """Chain of links in a viscous fluid. Positions refer to its front tip."""
+    """Chain of links in a viscous fluid, whose positions refer to its front tip."""
 
     id = "Swimmer-v5"
     description = "Three links in a viscous plane; the default task is to swim towards +x."
@@ -277,7 +277,7 @@ class Ant(Locomotion):
             self.obs_names += _by_body("cfrc_ext", bodies[1:], _SPATIAL_FORCE)
 
     def is_healthy(self) -> Tensor:
-        """Return a mask of the robots within the healthy heights and finite, (N,) bool."""
+        """Return a mask (N,) of the robots that are within the healthy heights and finite."""
         low, high = self.arguments.healthy_z_range
         # A sum is finite if and only if all its terms are: MuJoCo keeps them below 1e10.
         finite = (self.qpos.sum(1) + self.qvel.sum(1)).isfinite()
@@ -303,7 +303,7 @@ def _by_body(kind: str, bodies: tuple[str, ...], parts: tuple[str, ...]) -> tupl
 
 
 class _Person(Locomotion):
-    """Observation shared by both humanoids."""
+    """Observation that both humanoids share."""
 
     place = 2
 
@@ -324,7 +324,7 @@ class _Person(Locomotion):
 
 
 class Humanoid(_Person):
-    """Walking humanoid, whose velocities refer to its centre of mass."""
+    """Walking humanoid, whose velocities refer to its center of mass."""
 
     id = "Humanoid-v5"
     description = "A humanoid robot; the default task is to walk towards +x without falling."
@@ -367,7 +367,7 @@ class HumanoidStandup(_Person):
         self.tracked = self.qpos[:, :0]
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Compute the reward from the height minus control and impact costs."""
+        """Compute the reward from the height, minus control and impact costs."""
         arguments = self.arguments
         height = self.qpos[:, 2] / self._timestep
         control = action.square().sum(1) * -arguments.ctrl_cost_weight
@@ -479,7 +479,7 @@ class Reacher(GymnasiumTask):
         self.see(sim, "xpos", 3 * tip, 2, minus=3 * target)
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
-        """Sample a pose near the default and a target uniformly in its disc."""
+        """Sample a pose near the default, and a target uniformly in its disc."""
         positions, velocities = self.qpos.shape[1], self.qvel.shape[1]
         u = uniform(seed, episode, positions + velocities)
         qpos = self.qpos0 + 0.1 * (2.0 * u[:, :positions] - 1.0)

@@ -1,9 +1,9 @@
-"""Token actions, which are motion tokens that a frozen decoder converts to joint targets.
+"""Token actions: motion tokens that a frozen decoder converts to joint targets.
 
 A motion tracker contains a decoder from a token and proprioception to joint targets.
 `telic track export --tokens` writes the decoder next to a copy of the robot's model, which refers
-to the file in a text element. Actions of an environment of that model are continuous tokens before
-quantization, each value within the range observed in motions.
+to the file in a text element. Actions of an environment with that model are continuous tokens
+before quantization, each value within the range observed in motions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class DecoderFacts(Record):
 
 
 class TokenDriver:
-    """Decoder from tokens to controls, whose state is kept in the task's memory."""
+    """Decode tokens to controls, with the state kept in the task's memory."""
 
     def __init__(self, file: Path, sim: Simulation, robot: Robot) -> None:
         self.facts, values = read_decoder(file)
@@ -84,7 +84,7 @@ class TokenDriver:
         if len(self._base) != int(sim.model.nu):
             raise BadFile(
                 f"{file} controls {len(self._base)} joints, but the robot has {sim.model.nu}.",
-                hint="Export both again: telic track export --tokens.",
+                hint="Export both again with: telic track export --tokens",
             )
 
     @property
@@ -101,7 +101,7 @@ class TokenDriver:
     def control(self, action: Tensor, fresh: Tensor, memory: dict[str, Tensor]) -> Tensor:
         """Return joint targets, (N, nu), for tokens before quantization, (N, width).
 
-        Where `fresh`, the last action is zero and the history repeats the current observation.
+        Where `fresh` is true, the last action is zero and the history repeats the observation.
         """
         begins = fresh[:, None]
         last = memory[_LAST].masked_fill(begins, 0.0)
@@ -182,7 +182,7 @@ def read_decoder(file: Path) -> tuple[DecoderFacts, dict[str, np.ndarray]]:
     except (OSError, ValueError, KeyError, BadZipFile) as error:
         raise BadFile(
             f"{file} is not a token decoder, or it is damaged ({type(error).__name__}).",
-            hint="Export it again: telic track export --tokens.",
+            hint="Export it again with: telic track export --tokens",
         ) from error
     if unknown := [name for name in facts.senses if name not in SENSES]:
         raise BadFile(f"{file} observes {unknown[0]}, which is not supported.")

@@ -22,12 +22,12 @@ from telic.errors import ConfigError, UnknownName, UsageError
 from telic.storage.trajectories import Environment, Trajectory, TrajectoryFacts
 
 STAGGER = 101
-"""Random number stream for initial clocks; tasks use lower stream numbers."""
+"""Stream of random numbers for initial clocks, where tasks use lower stream numbers."""
 _ALIASES = {"_episode_start": "episode_start"}
 
 
 class UnknownInfoError(UnknownName, KeyError):
-    """Unknown info value. Also a KeyError, as expected from a mapping."""
+    """Raised for an unknown info value. Subclasses KeyError, as expected from a mapping."""
 
     def __init__(self, name: str, known: list[str]) -> None:
         super().__init__("info value", name, known)
@@ -35,14 +35,14 @@ class UnknownInfoError(UnknownName, KeyError):
 
 @dataclass(frozen=True, slots=True)
 class InfoSchema:
-    """Metadata shared by all infos of one environment."""
+    """Metadata that all infos of one environment share."""
 
     meanings: Mapping[str, str]
-    """Meaning of each info value, by name."""
+    """Meaning of each info value by name."""
     bodies: Mapping[str, int] = field(default_factory=dict[str, int])
     """Row of each body in per-body values such as "xpos" (N, nbody, 3)."""
     robot: Robot | None = None
-    """Structure of the robot, for measured quantities, or None without a robot."""
+    """Structure of the robot for measured quantities, or None without a robot."""
     spec: EnvSpec | None = None
     """Specification of the environment."""
 
@@ -50,10 +50,10 @@ class InfoSchema:
 class Info(Mapping[str, Tensor]):
     """Lazily computed named tensors (N, ...) of the latest transition.
 
-    `info[name]` is float32 (bool stays bool), `info.exact(name)` float64. Each value is computed
-    once and cached in a new tensor. Writing to it does not affect the simulator. Iterating yields
-    the names and computes nothing. Values describe the state before an autoreset. New values can
-    be computed until the next `step`; cached values remain available.
+    `info[name]` is float32 (bool stays bool), and `info.exact(name)` is float64. Each value is
+    computed once and cached in a new tensor, so writing to it does not affect the simulator.
+    Iterating yields only the names. Values describe the state before an autoreset. New values can
+    be computed until the next `step`, and cached values remain available.
     """
 
     __slots__ = ("_compute", "_exact", "_single", "schema")
@@ -81,7 +81,7 @@ class Info(Mapping[str, Tensor]):
         return cls(values.__getitem__, schema)
 
     def exact(self, name: str) -> Tensor:
-        """Return a value in full precision: float64, or its bool or integer type."""
+        """Return a value in full precision, which is float64 or its bool or integer type."""
         name = _ALIASES.get(name, name)
         value = self._exact.get(name)
         if value is None:
@@ -113,7 +113,7 @@ class Info(Mapping[str, Tensor]):
 
     @property
     def robot(self) -> Robot | None:
-        """Structure of the robot, for measured quantities, or None without a robot."""
+        """Structure of the robot for measured quantities, or None without a robot."""
         return self.schema.robot
 
     @property
@@ -134,7 +134,7 @@ class Info(Mapping[str, Tensor]):
 
 
 class _Rows(Info):
-    """Rows of another info, copied on first access so that writes do not affect it."""
+    """Rows of another info, which are copied on first access so that writes do not affect it."""
 
     __slots__ = ("_parent", "_rows")
 
@@ -173,10 +173,10 @@ class BodyInfo:
 
 
 class Step(NamedTuple):
-    """The result of one control step of N environments.
+    """Result of one control step of N environments.
 
-    The caller may keep the tensors but should treat them as read-only: `obs` and `final_obs` may be
-    the same tensor if no episode ended.
+    The caller may keep the tensors but should treat them as read-only, because `obs` and
+    `final_obs` may be the same tensor if no episode ended.
     """
 
     obs: Tensor  # (N, obs_dim) float32, after the autoreset; input to the next action
@@ -202,27 +202,27 @@ class VecEnv:
         self._schema = InfoSchema(spec.info_keys, bodies, spec.robot, spec)
 
     def reset(self, seed: int | Sequence[int] | None = None) -> Tensor:
-        """Start new episodes everywhere and return their observations, (N, obs_dim) float32.
+        """Start new episodes in all environments, and return their observations, (N, obs_dim).
 
-        A seed restarts the episode count. Without one, counting continues.
+        A seed restarts the episode count. Without a seed, counting continues.
         """
         raise NotImplementedError
 
     def step(self, action: Tensor) -> Step:
-        """Take one control step in every environment. Actions are not clipped or rescaled."""
+        """Take one control step in all environments. Actions are not clipped or rescaled."""
         raise NotImplementedError
 
     def present(self) -> Info:
         """Return info on the current state after any autoreset, e.g. for a privileged critic.
 
-        It contains simulation fields, but no values of a transition.
+        It contains simulation fields but no values of a transition.
         """
         raise NotImplementedError
 
     def stagger(self) -> None:
         """Randomize each episode's age to desynchronize time limits.
 
-        Call it after `reset` in training, never in evaluation. No effect without a time limit.
+        Call this after `reset` in training, but not in evaluation. It requires a time limit.
         """
         raise NotImplementedError
 
@@ -237,15 +237,15 @@ class VecEnv:
     def foreseeing(self) -> AbstractContextManager[None]:
         """Return a context in which a GPU samples initial states once for a few dozen steps.
 
-        An environment that starts more than four episodes in it repeats the fourth initial state.
+        If an environment starts more than four episodes in it, the fourth initial state repeats.
         """
         return nullcontext()
 
     def carried(self) -> dict[str, Tensor]:
         """Return the tensors that are kept between steps and replaced in each, by name.
 
-        CUDA graphs of steps need them: outputs in new memory must be copied back to the inputs.
-        Empty if steps cannot be recorded.
+        CUDA graphs of steps need them, because outputs in new memory must be copied back to the
+        inputs. The result is empty if steps cannot be recorded.
         """
         return {}
 
@@ -255,23 +255,23 @@ class VecEnv:
     def compile(self, shared: Path | None = None) -> None:
         """Compile all kernels that would otherwise be compiled on demand in a sandbox.
 
-        Processes with the same `shared` folder divide the work between them.
+        Processes with the same `shared` folder divide the work among them.
         """
 
     def complaints(self) -> dict[str, int]:
-        """Return the number of inexact computations since the last call, by kind."""
+        """Return the number of inexact computations by kind since the last call."""
         return {}
 
     def close(self) -> None:
         """Free threads and memory."""
 
     def _check(self, action: Tensor, has_begun: bool) -> None:
-        """Raise for an action of the wrong shape, or a step before the first reset."""
+        """Raise an error for an action of the wrong shape, or a step before the first reset."""
         expected = (self.num_envs,) if self.num_actions else (self.num_envs, self.act_dim)
         if action.shape != expected:
             raise ConfigError(
                 f"An action of shape {tuple(action.shape)} does not match {self.num_envs} x "
-                f"{self.spec.id}: expected {expected}."
+                f"{self.spec.id}, which requires {expected}."
             )
         if not has_begun:
             raise UsageError("step was called before reset.", hint="Call env.reset() first.")
@@ -290,7 +290,7 @@ def seed_rows(seed: int | Sequence[int], num_envs: int, device: torch.device) ->
     """Return one seed per environment, (N,) int64.
 
     With a sequence, each member of a population gets an equal slice of the batch. Environment i of
-    a slice is seeded by (its member's seed, i) only, independently of other slices.
+    a slice is seeded only by (its member's seed, i), independently of other slices.
     """
     seeds = [seed] if isinstance(seed, int) else list(seed)
     if not seeds or num_envs % len(seeds):

@@ -140,7 +140,7 @@ class SearchRun:
 
     @property
     def expected_calls(self) -> int:
-        """Expected number of model calls in the run, if every answer is valid and none is skipped."""
+        """Expected number of model calls if every answer is valid and no call is skipped."""
         iterations = (self.plan.budget - self.plan.reserve - self.warmup) // self.cost
         return max(1, iterations) * (1 + (self.plan.switches.second != "none"))
 

@@ -2,15 +2,15 @@
 
 Differences from the CPU:
 
-- The PGS solver, used by Humanoid and HumanoidStandup, is not available and replaced by Newton,
-  which solves the same problem to convergence; PGS stops after 50 sweeps, converged or not.
-- The solver is warm-started from the last step only (the CPU also tries the unconstrained
-  solution): 3 to 4 % faster, equal at convergence.
+- The PGS solver, used by Humanoid and HumanoidStandup, is not available. It is replaced by Newton,
+  which solves the same problem to convergence, while PGS stops after 50 sweeps.
+- The solver is warm-started only from the last step, while the CPU also tries the unconstrained
+  solution. This is 3 to 4 % faster and equal at convergence.
 - Precision is float32, and the solver tolerance is 1e-6 instead of 1e-8.
 - A diverging simulation keeps its last valid state and is truncated. The CPU resets it to the
   default pose and continues.
 
-docs/explanation/gpu.md has the measured effect on each environment.
+The effect on each environment is reported in docs/explanation/gpu.md.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class GpuSimulation(Simulation):
         device: str = "cuda",
         room: Room | None = None,
     ) -> None:
-        """Allocate simulations of an adapted copy of the model. Device "cpu" is for tests only.
+        """Allocate simulations of an adapted copy of the model. Device "cpu" is only for tests.
 
         Contact buffers are sized by a short trial simulation unless `room` is given.
         """
@@ -207,7 +207,7 @@ class GpuSimulation(Simulation):
         self._guard()
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
-        """Reset where `mask`. See `Simulation.reset`."""
+        """Reset simulations selected by `mask`. See `Simulation.reset`."""
         rows = mask[:, None]
         self._qpos.copy_(torch.where(rows, qpos.to(self._qpos.dtype), self._qpos))
         self._qvel.copy_(torch.where(rows, qvel.to(self._qvel.dtype), self._qvel))
@@ -227,7 +227,7 @@ class GpuSimulation(Simulation):
                 self._call(every)
 
     def complaints(self) -> dict[str, int]:
-        """Return the buffer overflows since the last call by kind. Synchronizes with the GPU."""
+        """Return the number of buffer overflows since the last call by kind. Waits for the GPU."""
         counts = integers(self._complaints)
         self._complaints.zero_()
         return {name: n for name, n in zip(_TOO_LITTLE_ROOM, counts, strict=True) if n}
@@ -248,7 +248,7 @@ class GpuSimulation(Simulation):
         self._overflow.zero_()
 
     def _refresh(self, mask: Tensor) -> None:
-        """Update bound fields to the new state where `mask`, and keep them elsewhere."""
+        """Update bound fields to the new state where `mask` is true, and keep them elsewhere."""
         derived = [name for name in self._fields if name not in (*_STATE, "warning", *_COMPUTED_BY)]
         for name in _COMPUTED_BY:
             if name in self._fields:
@@ -266,7 +266,7 @@ class GpuSimulation(Simulation):
         field.copy_(torch.where(mask.view(-1, *[1] * (field.ndim - 1)), value, field))
 
     def _run(self, calls: tuple[str, ...]) -> None:
-        """Run MuJoCo Warp functions on torch's stream, as a CUDA graph if on a GPU."""
+        """Run MuJoCo Warp functions on torch's stream, as a CUDA graph on a GPU."""
         if self.device.type != "cuda":
             self._call(calls)
             return
@@ -355,9 +355,9 @@ class Room(NamedTuple):
     """Sizes of the contact buffers on a GPU, fixed for the lifetime of a simulation."""
 
     contacts: int
-    """Mean contacts per simulation; all simulations share one buffer."""
+    """Mean number of contacts per simulation. All simulations share one buffer."""
     rows: int
-    """Maximum constraint rows of each simulation."""
+    """Maximum number of constraint rows of each simulation."""
 
 
 def room_for(model: mujoco.MjModel) -> Room:
@@ -382,7 +382,7 @@ def room_for(model: mujoco.MjModel) -> Room:
 
 
 def _tumbled(model: mujoco.MjModel, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return initial states for the trial: half in the default pose, half random."""
+    """Return initial states for the trial: one half in the default pose, the other half random."""
     rows = _TRIAL_SIMS
     qpos = torch.tensor(model.qpos0).repeat(rows, 1)
     turned = slice(rows // 2, rows)

@@ -1,9 +1,9 @@
 """Compile Warp kernels in parallel processes, and correct a contact frame of MuJoCo Warp.
 
-Warp compiles modules sequentially, each at the first launch of one of its kernels, which takes a
-minute for a new robot. The modules needed by a call are found by a dry run without launches.
-Processes that share a folder divide the modules between them; later processes find them in the
-cache. (Threads do not help: eight took 26 s instead of 30 s.)
+Warp compiles modules one after another, each at the first launch of one of its kernels, which takes
+a minute for a new robot. The modules that a call needs are found by a dry run without launches.
+Processes that share a folder divide the modules among them, and later processes find them in the
+cache. Threads do not help: eight took 26 s instead of 30 s.
 """
 
 # No `from __future__ import annotations`: Warp evaluates the annotations.
@@ -19,7 +19,7 @@ from mujoco_warp._src import collision_primitive, collision_primitive_core
 def load_modules(call: Callable[[], object], shared: Path | None = None) -> int:
     """Compile and load the modules whose kernels a call launches, found by a dry run.
 
-    Processes with the same folder divide the work. Return the number compiled by this process.
+    Processes with the same folder divide the work. Returns the number compiled by this process.
     """
     with _nothing_launched() as needed:
         call()
@@ -42,7 +42,7 @@ def _take(path: Path) -> bool:
 
 @contextmanager
 def _nothing_launched() -> Generator[list[tuple[Any, Any, int | None]]]:
-    """Replace module loading so that launches only record their modules without running."""
+    """Replace module loading so that launches only record their modules and do not run."""
     warp: Any = wp
     needed: dict[tuple[int, int | None], tuple[Any, Any, int | None]] = {}
     load, suggest = warp.Module.load, warp.get_suggested_block_size
@@ -118,5 +118,5 @@ def plane_capsule(  # noqa: ANN202 - Warp infers what it returns
 
 
 def correct() -> None:
-    """Apply the patch. Existing kernels are not affected."""
+    """Apply the correction. Kernels that already exist are not affected."""
     collision_primitive.plane_capsule = plane_capsule

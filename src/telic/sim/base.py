@@ -17,7 +17,7 @@ class Simulation:
     """Base class of batched simulations of one model.
 
     Tensors are on `device`. Floating-point fields are float64 on a CPU and float32 on a GPU.
-    Returned fields are views of the simulation's memory. Arguments are copied.
+    Returned fields are views of the simulation's memory, while arguments are copied.
     """
 
     def __init__(self, model: mujoco.MjModel, num_sims: int, device: torch.device) -> None:
@@ -25,7 +25,7 @@ class Simulation:
             raise ConfigError(f"num_envs={num_sims} must be positive.")
         self.model, self.num_sims, self.device = model, num_sims, device
         self.notes: list[str] = []
-        """Deviations from the model, as text."""
+        """Descriptions of deviations from the model."""
         self.failed: Tensor | None = None
         """Mask of the simulations whose engine failed in the last `step`, (N,) bool, or None.
         They keep their previous state until the caller resets them."""
@@ -33,11 +33,11 @@ class Simulation:
         self._fields: dict[str, Tensor] = {}
         self._varied: dict[str, Tensor] = {}
         self._state_parts: list[Tensor] = []
-        """Tensors that make up the state, (N, ...) each."""
+        """Tensors that make up the state, each (N, ...)."""
 
     @property
     def bound(self) -> frozenset[str]:
-        """Names of the fields requested so far. Only these are updated."""
+        """Names of the fields that were requested so far. Only these are updated."""
         return frozenset(self._fields)
 
     def field(self, name: str) -> Tensor:
@@ -55,7 +55,7 @@ class Simulation:
         """Expand a model field to one value per simulation, and return its live (N, ...) view.
 
         The view is writable, initialized from the model, and part of `state`. Quantities that
-        MuJoCo derives from the field at compile time are not updated. Call it before the first
+        MuJoCo derives from the field at compile time are not updated. Call this before the first
         step. Raises UnknownName for an unknown field.
         """
         raise NotImplementedError
@@ -78,8 +78,8 @@ class Simulation:
     def complaints(self) -> dict[str, int]:
         """Return the number of inexact computations since the last call, by kind.
 
-        For example, overflows of contact buffers on a GPU, whose sizes are fixed. Synchronizes with
-        the device, so call it rarely.
+        An example is an overflow of the contact buffers on a GPU, whose sizes are fixed. This
+        synchronizes with the device, so call it rarely.
         """
         return {}
 

@@ -44,7 +44,7 @@ _COMPUTED_BY = {
 
 
 class _Memory:
-    """Handle of the C batch, freed with the last tensor that views its memory."""
+    """Handle of the C batch, which is freed with the last tensor that views its memory."""
 
     def __init__(self, model: mujoco.MjModel, num_sims: int, num_threads: int) -> None:
         # One MjData per simulation: derived fields persist between calls, contact forces are zero
@@ -77,12 +77,12 @@ class _Memory:
 
 
 class CpuSimulation(Simulation):
-    """Batch of N simulations on `num_threads` threads, whose number does not affect results."""
+    """Batch of N simulations on `num_threads` threads, which do not affect the results."""
 
     def __init__(
         self, model: mujoco.MjModel, num_sims: int, *, num_threads: int | None = None
     ) -> None:
-        """Allocate simulations of a copy of the model, on all usable CPUs by default."""
+        """Allocate simulations of a copy of the model, by default on all usable CPUs."""
         super().__init__(model, num_sims, torch.device("cpu"))
         if num_threads is not None and num_threads < 1:
             raise ConfigError(
@@ -144,7 +144,7 @@ class CpuSimulation(Simulation):
             self._run_after_step()
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
-        """Reset where `mask`. See `Simulation.reset`."""
+        """Reset simulations selected by `mask`. See `Simulation.reset`."""
         ids = mask.nonzero().to(torch.int32)
         if len(ids) == 0:
             return
@@ -198,8 +198,8 @@ class CpuSimulation(Simulation):
             first = int((self._status != 0).nonzero()[0, 0])
             reason = self._library.mjb_error(self._batch, first).decode(errors="replace")
             raise TelicError(
-                f"MuJoCo could not start {failures} of {self.num_sims} simulations; "
-                f"number {first}: {reason}.",
+                f"MuJoCo could not start {failures} of {self.num_sims} simulations. Simulation "
+                f"{first} failed: {reason}.",
                 hint="Check the model and its initial pose in MuJoCo's viewer.",
             )
 
@@ -275,7 +275,7 @@ def library() -> ctypes.CDLL:
 def address(function_name: str) -> int:
     """Return the address of a MuJoCo function for use with mjb_apply.
 
-    mjb_apply passes (model, data, simulation, argument). Functions of (model, data) work as well,
+    mjb_apply passes (model, data, simulation, argument). Functions of (model, data) also work,
     because the C calling conventions of x86-64 and AArch64 let them ignore the other two.
     """
     pointer = ctypes.cast(getattr(library(), function_name), c_void_p).value

@@ -1,8 +1,8 @@
 """CUDA graphs: record torch operations and physics once, and replay them without Python overhead.
 
-On a GPU, a control step consists of hundreds of small operations whose launch takes longer than
-their execution. A graph launches them together. Physics has data-dependent loops, which torch
-cannot record, and uses separate graphs: a recording is split at each physics launch, and a replay
+On a GPU, a control step consists of hundreds of small operations that take longer to launch than to
+execute. A graph launches them together. Physics has data-dependent loops, which torch cannot
+record, so it uses separate graphs: a recording is split at each physics launch, and a replay
 alternates between torch and physics.
 """
 
@@ -24,7 +24,7 @@ _current: CudaGraph[Any] | None = None
 
 
 def is_recording() -> bool:
-    """Return whether operations are currently recorded instead of executed."""
+    """Return whether operations are currently being recorded instead of executed."""
     return _current is not None
 
 
@@ -109,9 +109,9 @@ class GraphedCallable(Generic[Result]):
     """Function without arguments that is recorded as a CUDA graph at its second call.
 
     Inputs must be tensors at fixed addresses, and results are overwritten by the next call. The
-    first call is executed normally as a warm-up: libraries initialize, rewards choose their
-    execution mode, lazy fields are bound. If recording is impossible, all calls are executed
-    normally and `obstacle` gives the reason.
+    first call is executed normally as a warm-up, in which libraries initialize, rewards choose
+    their execution mode and lazy fields are bound. If recording is impossible, all calls are
+    executed normally, and `obstacle` states the reason.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class GraphedCallable(Generic[Result]):
         self._is_warm = False
         self.obstacle: str | None = None
         if device.type != "cuda":
-            self.obstacle = "only a GPU gains from it"
+            self.obstacle = "only GPUs use it"
 
     @property
     def is_recorded(self) -> bool | None:

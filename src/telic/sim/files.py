@@ -4,9 +4,9 @@ The files of a model are the model itself, included files, and the meshes, textu
 fields it references, in any folder. Folders are not listed, because a model may be in a home
 directory.
 
-A model may need unbounded time and memory (replicated bodies, generated textures, huge meshes), and
-MuJoCo handles no signals during compilation. Models of unknown origin are therefore first compiled
-in a sandbox with limits. Successes are cached by the hash of the model's files.
+A model may require unbounded time and memory (replicated bodies, generated textures, huge meshes),
+and MuJoCo handles no signals during compilation. Models of unknown origin are therefore first
+compiled in a sandbox with limits. Successes are cached by the hash of the model's files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from telic.storage.keys import checks_code
 from telic.storage.reading import LARGEST_TEXT, check_file, file_hash
 
 TOKENS = "telic_tokens"
-"""Text element that names the token decoder file of a model."""
+"""Text element that names the file of a model's token decoder."""
 MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
 _READABLE_MODELS = (".xml", ".mjcf", ".urdf")
 _FOLDERS = ("meshdir", "texturedir", "assetdir")
@@ -48,7 +48,7 @@ class ModelDocument:
 
     def __init__(self, path: Path, home: Path) -> None:
         self.path, self.home = path, home
-        """Base of relative names: the folder of the including model."""
+        """Path of the file, and base of relative names (the folder of the including model)."""
         self.names: list[tuple[str, str]] = []
         """Element tag and file name of each reference."""
         self.folders: list[Path] = []
@@ -146,12 +146,12 @@ def assets_dir() -> Path:
     # Avoid importing Gymnasium, which is slow.
     package = importlib.util.find_spec("gymnasium")
     if package is None or not package.submodule_search_locations:
-        raise BadEnvironment("Gymnasium, which brings the models, is not installed.")
+        raise BadEnvironment("Gymnasium, which provides the models, is not installed.")
     return Path(package.submodule_search_locations[0]) / "envs" / "mujoco" / "assets"
 
 
 def require_compilable(model: Path) -> None:
-    """Compile a model of unknown origin in a sandbox, unless cached as compilable.
+    """Compile a model of unknown origin in a sandbox, unless it is cached as compilable.
 
     Models of Gymnasium, telic and the catalogue are trusted. Raises BadFile for references to pipes
     or devices, and BadEnvironment if compilation fails or exceeds the limits.
@@ -169,7 +169,7 @@ def require_compilable(model: Path) -> None:
 
 def unreadable(model: Path | str, reason: object) -> BadEnvironment:
     """Return the error of a model that MuJoCo cannot compile."""
-    hint = "A compiled model fits one version of MuJoCo only; give the XML file."
+    hint = "A compiled model requires the same version of MuJoCo. Pass the XML file instead."
     is_compiled = str(model).endswith(".mjb")
     return BadEnvironment(
         f'MuJoCo cannot read "{model}": {reason}', hint=hint if is_compiled else None
@@ -177,7 +177,7 @@ def unreadable(model: Path | str, reason: object) -> BadEnvironment:
 
 
 def are_known(files: Sequence[Path]) -> bool:
-    """Return whether files are Gymnasium's, telic's or the catalogue's, or need no check."""
+    """Return whether files belong to Gymnasium, telic or the catalogue, or were checked before."""
     ours = Path(__file__).resolve().parents[1], (cache_folder() / "robots").resolve(), assets_dir()
     is_ours = (any(file.is_relative_to(place) for place in ours) for file in files)
     return not checks_code() or all(is_ours)
@@ -208,7 +208,7 @@ def in_limits(model: Path) -> Generator[None]:
     except (ResourceError, WorkerDied) as error:
         raise BadEnvironment(
             f"{model} was not compiled: {error.message}",
-            hint="Look for replicated bodies, large textures and meshes in it.",
+            hint="Check it for replicated bodies, large textures and large meshes.",
         ) from error
 
 
@@ -218,7 +218,7 @@ def prepare(payload: dict[str, Any], channel: HostChannel) -> None:
 
 
 def compile_model(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
-    """Compile a model. Entry point for the sandboxed process."""
+    """Compile a model in the sandboxed process."""
     import mujoco
 
     try:

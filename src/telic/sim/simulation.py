@@ -45,7 +45,7 @@ _change: ContextVar[ModelChange | None] = ContextVar("_change", default=None)
 
 @contextmanager
 def altering(change: ModelChange | None) -> Generator[None]:
-    """Apply a change to every model simulated within the context.
+    """Apply a change to every model that is simulated within the context.
 
     This allows physics that differ from the task's, regardless of how an environment loads its
     model.
@@ -82,7 +82,7 @@ def require_gpu(device: str) -> None:
     if reason is not None:
         raise ConfigError(
             f'device="{device}" cannot be used: {reason}.',
-            hint='Use device="cpu"; see telic doctor for details.',
+            hint='Use device="cpu", and see telic doctor for details.',
         )
 
 

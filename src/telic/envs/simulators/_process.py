@@ -1,8 +1,8 @@
 """Run a simulator in a separate process, with timeouts and crash detection.
 
-The process runs `server.py` with the simulator's Python. Arrays are in shared memory, requests and
-responses go through pipes. The simulator is not sandboxed: it is software installed by the user and
-runs with the user's permissions, but without environment variables that hold keys or tokens.
+The process runs `server.py` with the simulator's Python. Arrays are in shared memory, and requests
+and responses go through pipes. The simulator is not sandboxed, because it is installed by the user
+and runs with the user's permissions, but without environment variables that hold keys or tokens.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _DTYPES = {"<f4": torch.float32, "<i8": torch.int64, "|b1": torch.bool}
 
 
 class SimulatorProcess:
-    """Running simulator process. `open` waits until it is ready."""
+    """Running simulator process, which `open` waits for."""
 
     def __init__(self, task: SimulatedTask, python: str, answer_s: float, **order: Any) -> None:
-        """Start the process. `order` has num_envs, device, seed and arguments."""
+        """Start the process. `order` contains num_envs, device, seed and arguments."""
         self.name = ":".join(task)
         require_permitted(f"{self.name} run by {absolute_python(python)}")
         self.arrays: dict[str, Tensor] = {}
@@ -72,7 +72,7 @@ class SimulatorProcess:
             self._free()
             raise BadEnvironment(
                 f"{self.name} cannot be started: {python}: {error.strerror}.",
-                hint="Pass the Python of the simulator's environment: --python DIR/bin/python.",
+                hint="Pass the Python of the simulator's environment with --python DIR/bin/python.",
             ) from error
         adapter = str(ADAPTERS[task.simulator].file)
         self.send("open", simulator=task.simulator, task=task.task, adapter=adapter, **order)
@@ -83,7 +83,7 @@ class SimulatorProcess:
         return self._process.pid
 
     def open(self) -> dict[str, Any]:
-        """Wait until the simulator is ready, map the memory, and return its facts."""
+        """Wait until the simulator is ready, map the memory, and return its properties."""
         answer = self.wait(_OPEN_S)
         memory = mmap.mmap(self._memory, 0)
         for name, kind, shape, offset in answer["arrays"]:
@@ -113,7 +113,7 @@ class SimulatorProcess:
                 self._process.kill()
                 raise self._error(
                     f"did not respond for {patience_s:g} s and was killed",
-                    "If it is slow, increase the timeout: --env-arg answer_s=600.",
+                    "If it is slow, increase the timeout with --env-arg answer_s=600.",
                 )
             if select.select([self._process.stdout], [], [], min(left, 1.0))[0]:
                 data = os.read(self._process.stdout.fileno(), 1 << 16)
@@ -122,7 +122,7 @@ class SimulatorProcess:
                     how = f"signal {-code}" if code < 0 else f"exit code {code}"
                     raise self._error(
                         f"exited ({how})",
-                        "Rerun the same command: training resumes from its last checkpoint.",
+                        "Rerun the same command to resume training from the last checkpoint.",
                     )
                 self._received += data
         line, _, self._received = self._received.partition(b"\n")
@@ -139,7 +139,7 @@ class SimulatorProcess:
         return answer
 
     def close(self) -> None:
-        """Request the simulator to exit, and kill it after a timeout."""
+        """Ask the simulator to exit, and kill it after a timeout."""
         if self._log.closed:
             return
         self.send("close")

@@ -2,7 +2,7 @@
 
 Each member of a population has a separate simulator process, so that members are independent of
 each other regardless of the simulator's random number generation. The processes step in parallel.
-The reward is the simulator's. Only observation groups, action and reward can be measured.
+The reward is the simulator's, and only observation groups, action and reward can be measured.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def make_simulated(
     num_threads: int | None = None,
     **arguments: Any,
 ) -> SimulatorEnv:
-    """Start one simulator process per seed and wait until all are ready.
+    """Start one simulator process per seed, and wait until all are ready.
 
     `python` is the interpreter of the simulator's virtual environment, `answer_s` the timeout of a
     step. Arguments are dotted attribute paths in the task's configuration. `num_threads` has no
@@ -52,7 +52,7 @@ def make_simulated(
     adapter = ADAPTERS[what.simulator]
     if not what.task:
         raise BadEnvironment(
-            f'"{name}" names no task; expected {adapter.meaning} after the colon.',
+            f'"{name}" names no task. The colon must be followed by {adapter.meaning}.',
             hint=f"Examples: {', '.join(adapter.tasks)}.",
         )
     if device != "cpu":
@@ -78,7 +78,7 @@ class SimulatorEnv(VecEnv):
     """Batch of N environments in simulator processes."""
 
     resumable = False
-    """Simulator states cannot be saved: a resumed run continues with new episodes."""
+    """Always False, because simulator states cannot be saved. A resumed run starts new episodes."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class SimulatorEnv(VecEnv):
         super().__init__(_spec(name, facts, arguments), num_envs, device)
         self._seed = seed_rows(seeds, self.num_envs, torch.device("cpu"))
         self.exact_obs = torch.empty(0)
-        """Observation to act on next."""
+        """Observation from which the next action is computed."""
         self._groups: dict[str, Tensor] = {}
         self._begun = 0
         """Number of resets and steps so far, from which a resumed run derives its seeds."""
@@ -109,13 +109,13 @@ class SimulatorEnv(VecEnv):
         return [process.pid for process in self._processes]
 
     def reset(self, seed: int | Sequence[int] | None = None) -> Tensor:
-        """Start new episodes everywhere. See `VecEnv.reset`."""
+        """Start new episodes in all environments. See `VecEnv.reset`."""
         if seed is not None:
             self._seed, self._begun = seed_rows(seed, self.num_envs, torch.device("cpu")), 0
         return self._restart("again")
 
     def step(self, action: Tensor) -> Step:
-        """Make one step everywhere. See `VecEnv.step`."""
+        """Take one step in all environments. See `VecEnv.step`."""
         if is_recording():
             raise UsageError("A simulator in a separate process cannot be part of a CUDA graph.")
         self._check(action, len(self.exact_obs) > 0)
@@ -154,7 +154,7 @@ class SimulatorEnv(VecEnv):
         return Info.of({**groups, **self._times()}, self._schema)
 
     def stagger(self) -> None:
-        """Randomize each episode's age if the simulator supports it. See `VecEnv.stagger`."""
+        """Randomize the age of each episode if the simulator supports it. See `VecEnv.stagger`."""
         if not self._can_stagger or self.max_episode_steps is None:
             return
         age = uniform(self._seed, torch.zeros_like(self._seed), 1, stream=STAGGER)[:, 0]
@@ -178,7 +178,7 @@ class SimulatorEnv(VecEnv):
             process.close()
 
     def _restart(self, why: str) -> Tensor:
-        """Start new episodes with the seeds at first, and with derived seeds later."""
+        """Start new episodes, with the seeds at first and with derived seeds later."""
         seeds = integers(self._seed)
         if self._begun or why == "resume":
             seeds = [derive(seed, why, self._begun) for seed in seeds]
@@ -239,7 +239,7 @@ def _spec(name: str, facts: dict[str, Any], arguments: dict[str, Any]) -> EnvSpe
         "info_keys": keys,
         "notes": (
             f"Simulated by {simulator} in a separate process.",
-            "The reward is the simulator's; quantities of the robot cannot be measured.",
+            "The reward is the simulator's, and quantities of the robot cannot be measured.",
             "A resumed run continues with new episodes.",
             *facts.get("notes", ()),
         ),

@@ -1,7 +1,7 @@
 """Adapter for mjlab and Isaac Lab, whose manager-based environments use batched torch.
 
 Steps return (observations by group, reward, terminated, truncated, extras) after an autoreset. The
-adapter runs in the simulator's process and imports numpy, torch and the simulator, never telic.
+adapter runs in the simulator's process and imports numpy, torch and the simulator, but not telic.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _ACTOR_GROUPS = ("actor", "policy")
 _ACTION_LIMIT = 3.0
 """Limit for unbounded actions: three standard deviations of a typical policy."""
 _HINTS = {
-    "mjlab": "Pass a Python that has it: --python path/to/bin/python (pip install mjlab).",
-    "isaaclab": "Isaac Lab requires Isaac Sim and an NVIDIA RTX GPU; see "
-    "isaac-sim.github.io/IsaacLab. Then pass its Python: --python "
+    "mjlab": "Pass a Python that has it (pip install mjlab): --python path/to/bin/python.",
+    "isaaclab": "Isaac Lab requires Isaac Sim and an NVIDIA RTX GPU (see "
+    "isaac-sim.github.io/IsaacLab). Then pass its Python: --python "
     "path/to/bin/python, or a script that calls isaaclab.sh.",
 }
 
@@ -117,16 +117,16 @@ class LabSimulator:
         # The first step compiles kernels; do so before the host's step timeout applies.
         env.step(torch.zeros(order["num_envs"], width, device=env.device))
         notes = [
-            "This simulator does not return the last observation of an episode: at time limits, "
+            "This simulator does not return the last observation of an episode. At time limits, "
             "the value of the previous observation is used."
         ]
         bounds = _bounds(env.single_action_space, width)
         if bounds is None:
             bounds = [-_ACTION_LIMIT] * width, [_ACTION_LIMIT] * width
             limit = f"{_ACTION_LIMIT:g}"
-            notes.append(f"The action space has no bounds; telic uses [-{limit}, {limit}].")
+            notes.append(f"The action space has no bounds, so telic uses [-{limit}, {limit}].")
         if self._finite:
-            notes.append("The task has a finite horizon: its time limit counts as a termination.")
+            notes.append("The task has a finite horizon, so its time limit is a termination.")
         self.facts = {
             "simulator": version,
             "description": f"The task {order['task']} of {version}, with its built-in reward.",
@@ -154,7 +154,7 @@ class LabSimulator:
         return names if len(names) == width else [f"obs_{column}" for column in range(width)]
 
     def reset(self, seeds: list[int]) -> None:
-        """Start new episodes. Only the first seed is used."""
+        """Start new episodes, for which only the first seed is used."""
         self._show(self._env.reset(seed=seeds[0]))
 
     def stagger(self) -> None:

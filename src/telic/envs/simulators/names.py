@@ -1,6 +1,6 @@
-"""Names of environments in external simulators, "mjlab:TASK", and the simulator registry.
+"""Names of environments in external simulators ("mjlab:TASK"), and the simulator registry.
 
-This module is lightweight: checking a name does not import a simulator.
+This module is lightweight, because checking a name must not import a simulator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SimulatorAdapter(NamedTuple):
     """Adapter for an external simulator."""
 
     file: Path
-    """Adapter file, run by the simulator's Python."""
+    """Adapter file, which the simulator's Python runs."""
     meaning: str
     tasks: tuple[str, ...]
     """Example tasks."""
@@ -53,7 +53,7 @@ class SimulatedTask(NamedTuple):
 
 
 def simulated(env: str) -> SimulatedTask | None:
-    """Parse a name like "mjlab:TASK". Return None for other environments."""
+    """Parse a name like "mjlab:TASK", or return None for other environments."""
     simulator, colon, task = env.partition(":")
     return SimulatedTask(simulator, task) if colon and simulator in ADAPTERS else None
 
@@ -80,8 +80,8 @@ def absolute_python(python: str) -> str:
 def named_code(env: str, env_args: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     """Return the code that an environment would run, which is empty for data files and ids.
 
-    A class is identified by the file that would be imported, so that a different file of the same
-    name is different code. A simulator is identified by its task and its Python.
+    A class is identified by the file that would be imported, so a different file of the same name
+    is different code. A simulator is identified by its task and its Python.
     """
     if simulated(env):
         python = str((env_args or {}).get("python") or sys.executable)

@@ -1,7 +1,7 @@
 """Server side of the simulator protocol, run by the simulator's Python.
 
-Run as a script, `python server.py MEMORY_FD`, by an interpreter without telic: it imports only the
-standard library, numpy, and the given adapter. Requests are JSON lines on standard input, each with
+Run as a script, `python server.py MEMORY_FD`, by an interpreter without telic. It imports only the
+standard library, numpy and the given adapter. Requests are JSON lines on standard input, each with
 a one-line response. Arrays are in shared memory:
 
     {"do": "open", ...}    make the simulator      -> {"facts": ..., "arrays": their places}
@@ -42,14 +42,14 @@ class Simulator(Protocol):
     can_stagger (whether the age of an episode can be set), groups (further observations: columns)
     """
     arrays: dict[str, np.ndarray]
-    """Arrays in shared memory to read from and write to; set before the first reset."""
+    """Arrays in shared memory to read from and write to, which are set before the first reset."""
 
     def reset(self, seeds: list[int]) -> None:
-        """Start new episodes everywhere, with one seed per environment."""
+        """Start new episodes in all environments, with one seed per environment."""
         ...
 
     def stagger(self) -> None:
-        """Set the age of every episode to `age`, in steps."""
+        """Set the age of every episode to `age` steps."""
         ...
 
     def step(self) -> None:
