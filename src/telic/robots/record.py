@@ -1,8 +1,8 @@
 """Robot records: the pose, actuators and feet of a robot, with inferred defaults.
 
 A drive is a position controller. Its default stiffness gives the reflected rotor inertia (armature)
-a natural frequency of 10 Hz, with a damping ratio of 2, which is typical for such robots. The
-stiffness is at least that at which an error of 1.5 rad saturates the effort limit.
+a natural frequency of 10 Hz with a damping ratio of 2, which is typical for such robots. The
+stiffness is at least that at which an error of 1.5 rad reaches the effort limit.
 """
 
 from __future__ import annotations
@@ -66,21 +66,21 @@ def _checked_pattern(text: str) -> str:
 
 
 _Pattern = Annotated[str, AfterValidator(_checked_pattern)]
-"""Regular expression that must match a whole name."""
+"""Regular expression that must match the whole name."""
 
 
 class Drive(Config):
-    """Position controller of one or more joints. Unset gains are derived from the inertia."""
+    """Position controller of one or more joints. Missing gains are derived from the inertia."""
 
     joints: _Pattern = Field(description="regular expression for joint names")
-    effort: float = Field(gt=0, description="maximum torque or force, N m or N")
+    effort: float = Field(gt=0, description="maximum torque or force in N m or N")
     armature: float = Field(default=0.0, ge=0, description="reflected rotor inertia (armature)")
-    stiffness: float | None = Field(default=None, gt=0, description="N m/rad; inferred if None")
-    damping: float | None = Field(default=None, ge=0, description="N m s/rad; inferred if None")
+    stiffness: float | None = Field(default=None, gt=0, description="N m/rad (inferred if None)")
+    damping: float | None = Field(default=None, ge=0, description="N m s/rad (inferred if None)")
     scale: float | None = Field(
         default=None,
         gt=0,
-        description="position offset for an action of 1, rad or m; from the joint range if None",
+        description="position offset for an action of 1 in rad or m (from the joint range if None)",
     )
 
     @property
@@ -92,28 +92,28 @@ class Drive(Config):
 
 
 class RobotRecord(Config):
-    """Robot description: a reference to an unmodified model, its pose and its actuators."""
+    """Robot description that refers to an unmodified model and adds its pose and actuators."""
 
     model: str = Field(description="MJCF or URDF file, relative to this file")
     pose: dict[_Pattern, float] = Field(
-        default={}, description="joint positions by pattern; default: those of the model"
+        default={}, description="joint positions by pattern, by default those of the model"
     )
     height: float | None = Field(
         default=None,
-        description="base height above the floor; its lowest point is on the floor if None",
+        description="base height above the floor (if None, the lowest point is on the floor)",
     )
     drives: tuple[Drive, ...] = Field(
-        default=(), description="position drives; inferred from motors, limits and masses if None"
+        default=(), description="position drives (inferred from motors, limits and masses if None)"
     )
     actuators: Literal["built", "model"] = Field(
-        default="built", description="position drives on the joints, or the model's own actuators"
+        default="built", description="build position drives, or keep the model's actuators"
     )
-    base: str | None = Field(default=None, description="base body; inferred if None")
+    base: str | None = Field(default=None, description="base body (inferred if None)")
     root: BaseMount | None = Field(
-        default=None, description="base joint: free, fixed, or as in the model; inferred if None"
+        default=None, description="base joint, free, fixed or as in the model (inferred if None)"
     )
     facing_deg: float = Field(
-        default=0.0, description="heading of the model, from x towards y; it is rotated to face x"
+        default=0.0, description="heading of the model from x toward y, which is rotated to face x"
     )
     leave_out: tuple[_Pattern, ...] = Field(
         default=(), description="name patterns of bodies and geoms that are not part of the robot"
@@ -122,32 +122,32 @@ class RobotRecord(Config):
         default=(), description="name patterns of joints fixed in the given pose"
     )
     feet: tuple[_Pattern, ...] | None = Field(
-        default=None, description="name patterns of feet; detected as the lowest limb ends if None"
+        default=None, description="name patterns of feet (the lowest limb ends if None)"
     )
     illegal_contacts: tuple[_Pattern, ...] | None = Field(
         default=None,
-        description="patterns of bodies that must not touch the ground; all but the legs if None",
+        description="patterns of bodies that must not touch the ground (all but the legs if None)",
     )
     hand: str | None = Field(
-        default=None, description="hand of an arm, a site or body; inferred if None"
+        default=None, description="hand of an arm, as a site or body (inferred if None)"
     )
     goal: Box | None = Field(
-        default=None, description="lower and upper corner of an arm's target box, x, y and z, m"
+        default=None, description="corners of an arm's target box, as x, y and z in m"
     )
     timestep_s: float | None = Field(
         default=None,
         gt=0,
         le=0.02,
-        description="physics time step; by default 0.005, or the model's with its own actuators",
+        description="physics time step, by default 0.005, or the model's with its own actuators",
     )
     friction: float = Field(default=1.0, gt=0, description="friction of the floor")
     collisions: Literal["ground", "all"] = Field(
-        default="ground", description="collisions with the ground only, or also between bodies"
+        default="ground", description="collisions with only the ground, or also between bodies"
     )
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a record from a TOML file and resolve its model path. Raises BadFile if invalid."""
+        """Read a record from a TOML file, and resolve its model path. Raises BadFile on errors."""
         try:
             values: dict[str, Any] = tomllib.loads(read_text(path))
         except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -183,7 +183,7 @@ class RobotRecord(Config):
             raise unreadable(self.model, error) from error
 
     def posed(self, spec: mujoco.MjSpec) -> dict[str, float]:
-        """Return joint positions by name. Raises BadFile for a pattern without matches."""
+        """Return joint positions by name, or raise BadFile for a pattern without matches."""
         joints = [joint.name for joint in spec.joints]
         found: dict[str, float] = {}
         for pattern, value in self.pose.items():
@@ -193,7 +193,7 @@ class RobotRecord(Config):
 
 
 def guessed(path: Path, given: Mapping[str, Any] | None = None) -> RobotRecord:
-    """Return a complete record of a model, inferring the fields missing from `given`."""
+    """Return a complete record of a model, inferring the fields that `given` lacks."""
     record = RobotRecord.parse({"model": str(path.absolute()), **(given or {})})
     try:
         model = record.source().compile()
@@ -243,8 +243,8 @@ def _moving_joints(model: mujoco.MjModel) -> list[int]:
 def _drives(model: mujoco.MjModel) -> tuple[Drive, ...]:
     """Return the drives of all joints, grouping joints with equal parameters.
 
-    Joints not moved by the model's actuators are excluded, such as a pole on a cart, the rails of a
-    base or a ball. If the model has no actuators, all joints are driven.
+    Joints that the model's actuators do not move are excluded, such as a pole on a cart, the rails
+    of a base, or a ball. If the model has no actuators, all joints are driven.
     """
     joints, moved = _moving_joints(model), moved_joints(model)
     alike: dict[tuple[float, float, float], list[str]] = {}
@@ -263,7 +263,7 @@ def _drives(model: mujoco.MjModel) -> tuple[Drive, ...]:
 
 
 def _effort(model: mujoco.MjModel, joint: int) -> float:
-    """Return the effort limit of a joint, from its motor, its force range, or its load."""
+    """Return the effort limit of a joint, based on its motor, its force range or its load."""
     for i in range(model.nu):
         on_joint = model.actuator_trntype[i] == int(mujoco.mjtTrn.mjTRN_JOINT)
         if not on_joint or model.actuator_trnid[i, 0] != joint:
@@ -285,7 +285,7 @@ def _effort(model: mujoco.MjModel, joint: int) -> float:
 def as_toml(record: RobotRecord, facts: Mapping[str, Any] | None = None) -> str:
     """Serialize a record as TOML.
 
-    Unset fields become comments with the inferred values from `facts`; uncomment to override.
+    Unset fields become comments with the inferred values from `facts`, which can be uncommented.
     """
     facts = facts or {}
     guesses: dict[str, object] = {"height": facts.get("height_m"), "goal": facts.get("goal")}
@@ -293,7 +293,7 @@ def as_toml(record: RobotRecord, facts: Mapping[str, Any] | None = None) -> str:
         bodies = facts.get(name)
         guesses[name] = None if bodies is None else tuple(re.escape(body) for body in bodies)
     lines = [
-        "# Robot description. The model file is unchanged; edit the pose and the actuators here.",
+        "# Robot description. Edit the pose and the actuators here. The model file is unchanged.",
         f"model = {_toml(record.model)}",
     ]
     for name, field in type(record).model_fields.items():
@@ -333,10 +333,10 @@ def as_toml(record: RobotRecord, facts: Mapping[str, Any] | None = None) -> str:
 _REMARKS = {
     "kind": "kind of robot",
     "mass_kg": "mass, kg",
-    "leg_m": "leg length, m",
+    "leg_m": "leg length in m",
     "imu": "site of the inertial sensor",
 }
-"""Properties shown as comments."""
+"""Properties that are shown as comments."""
 
 
 def _toml(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Export a robot's scene: the simulated model, its meshes and its licence."""
+"""Export a robot's scene: the simulated model, its meshes and its license."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write_scene(model_file: Path, simulated: mujoco.MjModel, folder: Path) -> No
     tree = ElementTree.parse(model_file)
     root = tree.getroot()
     if next(root.iter("include"), None) is not None:
-        raise BadFile(f"{model_file} includes other files; a built robot must be a single file.")
+        raise BadFile(f"{model_file} includes other files, but must be a single file.")
     taken = _take_assets(root, model_file.parent)
     for custom in root.iter("custom"):
         for text in custom.findall("text"):  # telic annotations, unused by MuJoCo
@@ -70,15 +70,15 @@ def _take_assets(root: ElementTree.Element, home: Path) -> dict[Path, str]:
 def _asset(folder: Path, name: str, home: Path) -> Path:
     """Return the resolved path of an asset to export.
 
-    Raises BadFile for hidden files and, after resolving links, files outside the asset and model
-    folders, because an untrusted model could refer to the user's private files.
+    Raises BadFile for hidden files and, after resolving links, for files outside the asset and
+    model folders, because an untrusted model could refer to the user's private files.
     """
     source = (folder / name).resolve()
     for place in (folder, home):
         if source.is_relative_to(place.resolve()) and not is_hidden(source, place):
             return source
     raise BadFile(
-        f"{name}, which the model refers to, is outside its asset folder, {folder}.",
+        f"The model refers to {name}, which is outside its asset folder, {folder}.",
         hint="Copy it there, and update the file name in the model.",
     )
 
@@ -94,7 +94,7 @@ def _asset_folders(root: ElementTree.Element, home: Path) -> dict[str, Path]:
 
 
 def write_licence(model_file: Path, folder: Path) -> None:
-    """Write the origin and licence of the robot, and copy its licence texts."""
+    """Write the origin and license of the robot, and copy its license texts."""
     lines = model_origin(model_file)
     texts: set[Path] = set()
     folders = _asset_folders(ElementTree.parse(model_file).getroot(), model_file.parent)
@@ -114,7 +114,7 @@ def write_licence(model_file: Path, folder: Path) -> None:
 
 
 def model_origin(model_file: Path) -> list[str]:
-    """Return sentences on the origin and licence of a built robot."""
+    """Return sentences on the origin and license of a built robot."""
     if model_file.stem not in robot_names():
         return [
             "The robot model was provided by the author.",
@@ -126,5 +126,5 @@ def model_origin(model_file: Path) -> list[str]:
         f"The model is the {robot.title}, licensed under {robot.licence}.",
         f"Its source is {robot.model} of the Python package {package.name} {package.version} "
         f"(SHA-256 {package.sha256}).",
-        "Its meshes are unchanged; telic added actuators, floor and initial pose in scene.xml.",
+        "Its meshes are unchanged. Actuators, floor and initial pose were added in scene.xml.",
     ]

@@ -20,7 +20,7 @@ FREE, BALL, SLIDE, HINGE = (
     int(getattr(mujoco.mjtJoint, f"mjJNT_{name}")) for name in ("FREE", "BALL", "SLIDE", "HINGE")
 )
 DRIVEN: Final = "telic_driven"
-"""Text element of models whose actuators were built by telic."""
+"""Text element of models whose actuators telic built."""
 FEET: Final = "telic_feet"
 ILLEGAL: Final = "telic_illegal_contacts"
 SCALES: Final = "telic_action_scales"
@@ -53,7 +53,7 @@ def annotate(spec: mujoco.MjSpec, name: str, values: Sequence[str | float]) -> N
 
 
 def model_text(model: mujoco.MjModel, name: str) -> str | None:
-    """Return a text element of a model, or None if there is none of that name."""
+    """Return a text element of a model, or None if there is none with that name."""
     number = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_TEXT, name)
     if number < 0:
         return None
@@ -82,7 +82,7 @@ def annotated_bodies(model: mujoco.MjModel, name: str) -> tuple[int, ...] | None
 
 def _foreign_text(name: str, wanted: str) -> BadEnvironment:
     return BadEnvironment(
-        f'The text element "{name}" of the model does not list {wanted}. telic wrote it for an '
+        f'The text element "{name}" of the model does not list {wanted}. It was written for an '
         "earlier version of the model.",
         hint="Remove the text element to have its content inferred.",
     )
@@ -92,7 +92,7 @@ def _foreign_text(name: str, wanted: str) -> BadEnvironment:
 
 
 def ancestors(model: mujoco.MjModel, body: int) -> list[int]:
-    """Return the ancestors of a body, nearest first, excluding the world."""
+    """Return the ancestors of a body, nearest first and excluding the world."""
     chain: list[int] = []
     while body := int(model.body_parentid[body]):
         chain.append(body)
@@ -118,7 +118,7 @@ def hinge_ends(model: mujoco.MjModel) -> set[int]:
 
 
 def unused_name(stem: str, taken: set[str]) -> str:
-    """Return an unused name, numbered from 2 if needed, and add it to `taken`."""
+    """Return an unused name, which is numbered from 2 if needed, and add it to `taken`."""
     names = (stem, *(f"{stem}{number}" for number in range(2, len(taken) + 3)))
     name = next(name for name in names if name not in taken)
     taken.add(name)
@@ -126,7 +126,7 @@ def unused_name(stem: str, taken: set[str]) -> str:
 
 
 def moved_joints(model: mujoco.MjModel) -> set[int]:
-    """Return the joints moved by actuators, directly or through tendons.
+    """Return the joints that actuators move, directly or through tendons.
 
     A spatial tendon moves all ancestor joints of its sites. Actuators on sites or bodies do not
     move specific joints.
@@ -182,7 +182,7 @@ def _wraps(model: mujoco.MjModel, tendon: int) -> list[tuple[int, int, int]]:
 
 
 def geom_bounds(model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray) -> np.ndarray:
-    """Return the axis-aligned world bounding boxes of geoms, (n, 2, 3)."""
+    """Return the axis-aligned bounding boxes of geoms in the world frame, (n, 2, 3)."""
     turned = data.geom_xmat[geoms].reshape(-1, 3, 3)
     box = model.geom_aabb[geoms]
     middle = data.geom_xpos[geoms] + (turned * box[:, None, :3]).sum(2)
@@ -240,7 +240,7 @@ def at_rest(model: mujoco.MjModel, qpos: np.ndarray | None = None) -> mujoco.MjD
 
 
 def _carries(model: mujoco.MjModel, data: mujoco.MjData, fixed: int, solid: np.ndarray) -> bool:
-    """Return whether a fixed geom supports a robot: it collides and overlaps horizontally."""
+    """Return whether a fixed geom supports a robot, i.e. collides and overlaps horizontally."""
     meets = (model.geom_contype[solid] & model.geom_conaffinity[fixed]) | (
         model.geom_conaffinity[solid] & model.geom_contype[fixed]
     )
@@ -285,7 +285,7 @@ def _is_free(model: mujoco.MjModel, root: int) -> bool:
 
 
 def steadying_stiffness(model: mujoco.MjModel, joint: int) -> float:
-    """Return the joint stiffness that keeps a robot upright on its legs, N m/rad.
+    """Return the joint stiffness that keeps a robot upright on its legs, in N m/rad.
 
     A body of mass m at height h on n legs is an inverted pendulum that needs a stiffness of m g h.
     """

@@ -2,8 +2,8 @@
 
 The terrain is a grid of fields. Difficulty increases along x from row to row, and varies slightly
 and randomly within a row. Each field rises from a flat border to a flat platform in its middle.
-Robots start on the platform, or at the foot, from where the way ahead leads up. Obstacle sizes are
-in units of the standing robot's height.
+Robots start on the platform, or at the foot with the ascent ahead. Obstacle sizes are in units of
+the standing robot's height.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 TerrainKind = Literal["flat", "rough", "slopes", "stairs"]
 TERRAINS: tuple[TerrainKind, ...] = ("rough", "slopes", "stairs")
-"""Terrain kinds other than flat."""
+"""Kinds of terrain other than flat."""
 ArmTask = Literal["reach", "push", "pick"]
 HANDLING: tuple[ArmTask, ...] = ("push", "pick")
-"""Arm tasks with a block."""
+"""Arm tasks that use a block."""
 ROWS, COLUMNS = 5, 4
 FIELD_M = 8.0
 _CELL_M = 0.05
@@ -42,7 +42,7 @@ _STEPS = (0.06, 0.32)
 _CHANCE = 0.08
 """Relative random variation of difficulty and tread depth."""
 _SUNK_M = 0.02
-"""Distance of the floor below the height field, so that nothing touches both."""
+"""Depth of the floor below the height field, so that nothing touches both."""
 _MOST_SEED = 2**31
 NAME = "telic_terrain"
 
@@ -62,11 +62,11 @@ class Terrain(NamedTuple):
     """Generated terrain."""
 
     heights: np.ndarray
-    """Height field, (points along y, points along x), m."""
+    """Height field, (points along y, points along x), in m."""
     starts: np.ndarray
-    """Middle of each field, (rows, columns, 3), m."""
+    """Middle of each field, (rows, columns, 3), in m."""
     feet: np.ndarray
-    """Foot start of each field, (rows, columns, 3), m."""
+    """Start at the foot of each field, (rows, columns, 3), in m."""
     sizes: np.ndarray
     """Step height (m), slope (m/m) or maximum lump height (m) of each field, (rows, columns)."""
 
@@ -87,7 +87,7 @@ def ground_in(arguments: Mapping[str, Any]) -> Ground:
 
 
 def on_fresh_ground(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments with a terrain seed different from that of training."""
+    """Return the arguments with a terrain seed that differs from that of training."""
     ground = ground_in(arguments)
     if ground.kind == "flat":
         return arguments
@@ -156,12 +156,12 @@ def lay(spec: mujoco.MjSpec, ground: Ground) -> mujoco.MjModel:
 
 
 def hardest_step(hard: float, tall_m: float) -> float:
-    """Return the step height of stairs of difficulty `hard`, m."""
+    """Return the step height in m of stairs of difficulty `hard`."""
     return (_STEPS[0] + (_STEPS[1] - _STEPS[0]) * hard) * tall_m
 
 
 def steepest(hard: float) -> float:
-    """Return the angle of a slope of difficulty `hard`, rad."""
+    """Return the angle in rad of a slope of difficulty `hard`."""
     return _STEEPEST * hard
 
 
@@ -182,7 +182,7 @@ def standing_m(model: mujoco.MjModel) -> float:
 
 
 Field = tuple[np.ndarray, float]
-"""Heights of a field and its obstacle size."""
+"""Heights of a field, and its obstacle size."""
 
 
 def _rough(away: np.ndarray, hard: float, tall_m: float, chance: np.random.Generator) -> Field:
@@ -210,7 +210,7 @@ def _stairs(away: np.ndarray, hard: float, tall_m: float, chance: np.random.Gene
 
 
 def _way_up(away: np.ndarray) -> np.ndarray:
-    """Return the distance inside the flat border, constant on the platform."""
+    """Return the distance inside the flat border, which is constant on the platform."""
     return np.maximum(FIELD_M / 2.0 - _RIM_M - np.maximum(away, _LEVEL_M), 0.0)
 
 
