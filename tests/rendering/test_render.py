@@ -198,7 +198,7 @@ def test_what_has_no_model_draws_itself_if_the_same_comes_out_again(tmp_path, mo
     frames = read_frames(Path("same.mp4"))
     assert len(frames) == 3 and read_video_facts(Path("same.mp4")).fps == 2.0
     assert [int(np.nonzero(f[20, :, 0] > 128)[0][0]) // 10 for f in frames] == [1, 2, 3]
-    assert "gave different observations" in str(changed.error)
+    assert "led to different observations" in str(changed.error)
     assert "seed is unknown" in str(pole.error)
 
 

@@ -5,7 +5,7 @@
     judge_author    writes the judge               analyst   writes the analysis
     reviewer        looks for bugs and exploits
 
-A default model is used for roles without a model of their own. All models share one budget.
+Roles without a model of their own use the default model. All models share one budget.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SYSTEM = (
 
 
 class Cast:
-    """Models of a session by role. `usual` is the default for roles that `others` lacks."""
+    """Models of a session by role. `usual` is the default for roles that are not in `others`."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Cast:
         sample: int = 0,
         **values: Any,
     ) -> Answer:
-        """Render the prompt template `<prompt>.md` with values and return the model's answer."""
+        """Render the prompt template `<prompt>.md` with values, and return the model's answer."""
         role = next(role for role in ROLES if prompt.startswith(role))
         request = Request(
             role=role,
@@ -71,7 +71,7 @@ class Cast:
 def connect_cast(brief: Brief) -> Cast:
     """Connect to each distinct model of a brief, with one shared budget.
 
-    Raise UsageError, UnknownName or MissingExtra if a model name cannot be resolved.
+    Raises UsageError, UnknownName or MissingExtra if a model name cannot be resolved.
     """
     config = brief.config
     budget = Budget(usd=config.max_usd, calls=config.max_calls)

@@ -1,6 +1,6 @@
 """Context for prompts: the common prefix of a session's prompts, and configuration details.
 
-All prompts of a session start with the same bytes so that prompt caches hit: the intent, the rules
+All prompts of a session start with the same bytes, so that prompt caches hit: the intent, the rules
 of the session, the robot, and its quantities with measured ranges. The prefix is generated once and
 stored in the session folder. Details that depend on an answer, e.g. the episode length, follow it.
 """
@@ -52,7 +52,7 @@ from telic.training.plan import OWN
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _NARROWLY = 0.1
-"""maximum distance from the threshold for an example to pass or fail narrowly"""
+"""maximum distance from the threshold at which an example passes or fails narrowly"""
 _ALWAYS_RECORDED = ("obs", "next_obs", "action", "terminated", "truncated")
 _ABOUT = {"x": "roll to the right", "y": "front flip", "z": "turn to the left"}
 _ROWS, _SECONDS, _MOST_STEPS = 4, 5.0, 400
@@ -61,10 +61,10 @@ _REST = "at rest"
 _MOST_PARTS = 4
 """maximum number of components of a quantity that are listed with separate ranges"""
 _SIGN = re.compile(r"positive|negative|1 is|turn")
-"""pattern of second sentences to keep in a quantity's description: sign conventions"""
+"""pattern for sign conventions, which are kept in a quantity's description"""
 
 _SEARCHED = 20
-"""number of earlier runs searched for one trained with the environment's native reward"""
+"""number of earlier runs to search for one trained with the environment's native reward"""
 
 
 @cache
@@ -209,7 +209,7 @@ def _ranges(
 
 
 def _plain(value: float) -> str:
-    """Format a number with two significant digits and no exponent, rounding tiny values to 0."""
+    """Format a number with two significant digits and no exponent, and round tiny values to 0."""
     return f"{value:.0f}" if abs(value) >= 10 else f"{round(value, 2) + 0.0:.2g}"
 
 
@@ -348,7 +348,7 @@ def criterion_words(criterion: Criterion) -> str:
 def example_rows(
     examples: Sequence[ExampleResult], threshold: float | None = None
 ) -> list[tuple[str, ...]]:
-    """Return table rows for examples with judge score, reward, terms and reason of a low score."""
+    """Return table rows for examples: judge score, reward, terms and reason for a low score."""
     rows: list[tuple[str, ...]] = []
     for each in examples:
         terms = ", ".join(f"{name} {few_digits(value)}" for name, value in each.terms.items())
@@ -361,7 +361,7 @@ def example_rows(
 
 
 def _remark(example: ExampleResult, threshold: float | None) -> str:
-    """Return a remark if a score is close to the threshold or on its wrong side."""
+    """Return a remark if a score is close to the threshold or on the wrong side of it."""
     if threshold is None or example.score is None:
         return ""
     by = example.score - threshold

@@ -1,7 +1,7 @@
 """Render the history of a session for prompts.
 
-Everything is read from the records of finished iterations, so each change is paired with its actual
-outcome.
+Everything is read from the records of finished iterations, so that each change is paired with its
+actual outcome.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from telic.storage.layout import MemberFolder, SessionFolder
 from telic.storage.scalars import read_rows
 
 _NOTICED = 0.02
-"""minimum score change that is reported as an effect"""
+"""minimum change of the score that is reported as an effect"""
 _STUCK_AFTER = 3
 """number of iterations without a new best after which a different approach is requested"""
 _MET = 0.9
-"""minimum credit for a criterion to count as met"""
+"""minimum credit at which a criterion counts as met"""
 _ROWS = 12
 _DISPUTES = 3
 """maximum number of listed disagreements between code and vision"""
@@ -47,7 +47,7 @@ _CURVES = ("episodic_return", "episode_length", "entropy", "approx_kl", "explain
 
 
 class SessionHistory(NamedTuple):
-    """Finished iterations of a session with their candidates."""
+    """Finished iterations of a session, with their candidates."""
 
     folder: SessionFolder
     history: list[SessionIteration]
@@ -60,11 +60,11 @@ class SessionHistory(NamedTuple):
 
     @property
     def best(self) -> SessionIteration:
-        """The iteration with the highest score, or the earliest one in case of a tie."""
+        """Iteration with the highest score, or the earliest one in case of a tie."""
         return max(self.history, key=worth)
 
     def find(self, number: int) -> SessionIteration:
-        """Return an iteration by number. Raise UsageError if missing."""
+        """Return an iteration by number, or raise UsageError if it is missing."""
         for iteration in self.history:
             if iteration.number == number:
                 return iteration
@@ -80,10 +80,10 @@ class SessionHistory(NamedTuple):
         """Return the history as Markdown.
 
         Args:
-            threshold: passing score.
-            notes: user feedback.
+            threshold: score required to pass.
+            notes: feedback from the user.
             most: maximum number of iterations.
-            criteria: criteria to include reward code, training curves and time series for, or None.
+            criteria: criteria for which details of the training are included, or None.
         """
         latest, best = self.history[-1], self.best
         left = ""

@@ -1,8 +1,8 @@
 """Session author based on language and vision models.
 
 Each role's prompt is a template in prompts/. The authors of reward and judge see the criteria and
-the robot but never each other's code. Only the reviewer sees both files, and each author receives
-only the findings on its file. An objection stays open until a reviewer withdraws it.
+the robot, but never each other's code. Only the reviewer sees both files, and each author receives
+only the findings on its own file. An objection stays open until a reviewer withdraws it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _ASK_AGAIN = (
     "reuse the paid replies."
 )
 _HARDEST = 0.6
-"""maximum difficulty of requested terrain"""
+"""maximum difficulty of terrain that may be requested"""
 
 
 class ModelAuthor:
@@ -88,10 +88,10 @@ class ModelAuthor:
             for_device("default", brief.config.device), brief.config.env
         ).settings
         self._replies: dict[str, str] = {}
-        """the authors' replies to objections to their latest files"""
+        """replies of the authors to objections to their latest files"""
 
     def read(self) -> MeasurableIntent:
-        """Elicit measurable criteria, and have a second reader find words that are not covered."""
+        """Elicit measurable criteria, and let a second reader find words that are not covered."""
         elicited = self._elicited
         criteria = with_measures(self._config.criteria or elicited.criteria)
         left = not_judged(self._config.intent, self._spec, criteria, elicited.covered)
@@ -105,7 +105,7 @@ class ModelAuthor:
 
     @cached_property
     def _elicited(self) -> Elicited:
-        """The elicited intent, requested again while its criteria have problems."""
+        """Elicited intent, which is requested again while its criteria have problems."""
 
         def flaw(elicited: Elicited, _: bool) -> str | None:
             problems = self._criteria_problems(elicited)
@@ -123,7 +123,7 @@ class ModelAuthor:
     ) -> Answer:
         """Request answers until one has no flaw, including the flaws of earlier answers.
 
-        `flaw` is called with an answer and whether it is the last one. Raise RewardError if the
+        `flaw` is called with an answer and whether it is the last one. Raises RewardError if the
         last answer is flawed.
         """
         refusals: list[str] = []
@@ -198,8 +198,8 @@ class ModelAuthor:
     ) -> File:
         """Request a file until it passes the static checks.
 
-        Rewrite requests include all problems and the file they refer to. `refused` are the hashes
-        of previously rejected programs, which are not accepted again.
+        Rewrite requests include all problems and the file to which they refer. `refused` holds the
+        hashes of programs that were rejected and are not accepted again.
         """
         is_reward = answer is WrittenReward
 
@@ -225,7 +225,7 @@ class ModelAuthor:
     def review(
         self, written: Composition, trial: Trial, may_rewrite: bool = True
     ) -> Composition | None:
-        """Have the files reviewed for bugs and exploits and rewritten to fix open problems."""
+        """Let the files be reviewed for bugs and exploits, and rewritten to fix open problems."""
         found = self._cast.ask(
             "reviewer",
             Review,
@@ -259,7 +259,7 @@ class ModelAuthor:
     def _rewrite(
         self, about: str, written: Composition, problems: Sequence[str], refused: Collection[str]
     ) -> WrittenReward | WrittenJudge | None:
-        """Request a rewritten file. Return None to keep the current one."""
+        """Request a rewritten file, or return None to keep the current one."""
         is_reward, in_code = about == "reward", _in_code(written.criteria)
         if not is_reward and not in_code:
             return None  # without judge code
@@ -276,7 +276,7 @@ class ModelAuthor:
     # ---- revisions
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
-        """Request the next candidate until it can be run. Doubts are accepted on the last try."""
+        """Request the next candidate until it can run. On the last attempt, doubts are accepted."""
         past = SessionHistory.of(self._folder, history)
         picture = self._median_picture(past)
         criteria = read_record(self._folder.author, Composition).criteria
@@ -311,11 +311,11 @@ class ModelAuthor:
     def _flaw(self, past: SessionHistory, revision: Revision, is_last: bool) -> str | None:
         """Return the first problem with a revision's references, code or validation, or None.
 
-        Problems of the trial are accepted in the last revision if its reward runs.
+        Problems of the validation are accepted in the last revision if its reward runs.
         """
         if revision.based_on not in past.candidates:
             there = ", ".join(map(str, sorted(past.candidates)))
-            return f"Iteration {revision.based_on} does not exist; existing iterations: {there}."
+            return f"Iteration {revision.based_on} does not exist. Existing iterations: {there}."
         try:
             if revision.source is not None:
                 check_reward(revision.source)
@@ -326,7 +326,7 @@ class ModelAuthor:
             return f"{error}{code}"
         named = {name for weights in revision.weights for name in weights}
         if strange := sorted(named - set(own)):
-            return f"Unknown weights: {', '.join(strange)}; existing weights: {', '.join(own)}."
+            return f"Unknown weights: {', '.join(strange)}. Existing weights: {', '.join(own)}."
         if revision.source is None:
             return None  # unchanged code has run before
         written = read_record(self._folder.author, Composition)
@@ -358,7 +358,7 @@ class ModelAuthor:
         )
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
-        """Have the vision model watch some of the episodes and return the fused verdicts."""
+        """Let the vision model watch some of the episodes, and return the fused verdicts."""
         if not self._config.vision or not episodes:
             return verdicts
         written = read_record(self._folder.author, Composition)
@@ -392,7 +392,7 @@ class ModelAuthor:
             self._brief.emit(LogMessage(message=f"no analysis was written: {error}"))
 
     def _episode_args(self, wanted: Elicited | Revision) -> dict[str, object]:
-        """Return the stated length of an episode, and whether a fall ends it."""
+        """Return the requested length of an episode, and whether a fall ends it."""
         found: dict[str, object] = {}
         if wanted.seconds is not None:
             steps = round(wanted.seconds / (self._spec.dt_s or 1.0))
@@ -404,7 +404,7 @@ class ModelAuthor:
 
 
 def program_hash(source: str) -> str:
-    """Return a hash of a program's AST, ignoring comments and formatting."""
+    """Return a hash of a program's AST, which ignores comments and formatting."""
     return text_hash(ast.dump(ast.parse(read_judge(source).code or source)))
 
 
@@ -454,7 +454,7 @@ def _bounds_text(preset: PpoSettings) -> str:
 
 
 def within(asked: Mapping[str, Any], preset: PpoSettings) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the settings clamped to their bounds, and messages for all modified ones."""
+    """Return the settings clamped to their bounds, and messages about all changes."""
     allowed = bounds(preset)
     taken: dict[str, Any] = {}
     moved: list[str] = []

@@ -1,4 +1,4 @@
-"""Find words of an intent that no criterion covers, using the composer as second reader.
+"""Find words of an intent that no criterion covers, using the composer as a second reader.
 
 The composer maps words to its own criteria and the quantities they measure. A word counts as
 judged by other criteria if one of them measures a quantity of the same kind. A word unknown to the
@@ -27,7 +27,7 @@ _KINDS = {
     "joints": "joint|action|effort|power|energy|splay|pose",
     "objects": "target|pole|body|command|ground|obs",
 }
-"""regular expressions on quantity names, by kind"""
+"""regular expressions for quantity names, by kind"""
 _STEM = 4
 """length of the prefix used to match words against titles"""
 _NUMBER = re.compile(
@@ -46,7 +46,7 @@ def not_judged(
 ) -> tuple[str, ...]:
     """Return the words of an intent that no criterion covers, according to the composer.
 
-    `claims` are the author's mapping of words to criteria.
+    `claims` maps words to criteria according to the author.
     """
     titles = {each.title for each in criteria}
     said = " ".join(
@@ -105,7 +105,7 @@ def _numbers(text: str) -> dict[str, list[float]]:
 
 
 def _kinds(criteria: Sequence[Criterion]) -> set[str]:
-    """Return the kinds of quantities measured by criteria, or named by code-only criteria."""
+    """Return the kinds of quantities that criteria measure, or name if they have only code."""
     names = {
         name
         for each in criteria

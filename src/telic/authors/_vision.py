@@ -1,10 +1,10 @@
 """Score episodes with a vision model.
 
-First the model states, without images, what each criterion should look like. This is asked once per
-session because replies are cached. Then it scores contact sheets of three episodes of a policy in a
-single request, next to a correct and an incorrect episode, since contrast improves fault detection.
-Where it disagrees with the code judge, it is asked again with close-ups and measurements. Sheets
-never reveal how an episode was rewarded or judged.
+First, the model states without images how each criterion should look. This is requested once per
+session, because replies are cached. Then it scores contact sheets of three episodes of a policy in
+a single request, next to a correct and an incorrect episode, because contrast improves the
+detection of faults. Where it disagrees with the code judge, it is queried again with close-ups and
+measurements. Sheets do not reveal how an episode was rewarded or judged.
 
 Outages, refusals, an exhausted budget and rendering failures result in unknown scores.
 """
@@ -44,9 +44,9 @@ from telic.llm.names import HOST
 from telic.storage.trajectories import Environment, Trajectory, write_trajectory
 
 _REPEATS = 3
-"""number of independent answers a model gives on disputed criteria"""
+"""number of independent answers that a model gives on disputed criteria"""
 _USUAL = ("height", "forward_velocity", "uprightness", "pitch_turns", "heading_turns")
-"""quantities always measured over the disputed interval"""
+"""quantities that are always measured over the disputed interval"""
 
 
 class VisionJudge:
@@ -65,10 +65,10 @@ class VisionJudge:
         self._environment, self._contrast = environment, contrast or {}
 
     def second_opinion(self, episodes: Sequence[Path], code: Sequence[Verdict]) -> list[Verdict]:
-        """Watch a few episodes of a policy and return fused verdicts on all of them.
+        """Watch a few episodes of a policy, and return fused verdicts on all of them.
 
-        The episodes at the 10th, 50th and 90th percentile of the code score are watched. Their
-        loss of score is extrapolated to the others (`extend`).
+        The episodes at the 10th, 50th and 90th percentile of the code score are watched. Their loss
+        of score is extrapolated to the others (see `extend`).
         """
         chosen = worth_watching(code)
         seen = self.watch([episodes[index] for index in chosen])
@@ -87,7 +87,7 @@ class VisionJudge:
     def _settled(self, given: Sequence[tuple[Path, Verdict, Verdict, Verdict]]) -> list[Verdict]:
         """Fuse verdicts after a second look at the disputed criteria.
 
-        The model gets close-ups of the disputed interval with measurements, but never the code
+        The model receives close-ups of the disputed interval with measurements, but not the code
         judge's score.
         """
         doubts = [
@@ -113,7 +113,7 @@ class VisionJudge:
     def _verdicts(
         self, episodes: Sequence[Path], doubts: Sequence[dict[str, Disagreement]], repeats: int
     ) -> list[Verdict]:
-        """Score several episodes in one request. Rendering failures yield unknown verdicts."""
+        """Score several episodes in one request. Rendering failures lead to unknown verdicts."""
         footages: list[Footage | TelicError] = []
         for episode in episodes:
             try:
@@ -147,7 +147,7 @@ class VisionJudge:
         doubts: Sequence[dict[str, Disagreement]],
         sample: int,
     ) -> tuple[dict[int, Record], dict[int, str]]:
-        """Ask once and return the completed forms and the failure reasons by episode index."""
+        """Query once, and return the completed forms and the failure reasons by episode index."""
         sheets: list[Path] = []
         words: list[str] = []
         shown: dict[int, dict[str, Any]] = {}
@@ -199,7 +199,7 @@ class VisionJudge:
         return found, broken
 
     def _compared(self) -> list[tuple[str, Footage]]:
-        """Return the contrast episodes with their captions, writing missing trajectory files."""
+        """Return the contrast episodes with their captions, and write missing trajectory files."""
         found: list[tuple[str, Footage]] = []
         for number, (what, trajectory) in enumerate(self._contrast.items()):
             path = self._folder / f"contrast_{number}.npz"

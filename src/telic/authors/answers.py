@@ -1,4 +1,4 @@
-"""Answer records of the model roles.
+"""Records for the answers of the model roles.
 
 Names, docstrings and descriptions are part of the answer's JSON schema, which is hashed into the
 cache key of a reply. Changing them invalidates the cached replies of interrupted sessions.
@@ -17,7 +17,7 @@ from telic.robots.terrain import TerrainKind
 
 _Setting = float | int | bool | str
 
-SETTINGS = "changes of trainer settings by name, within the given bounds; usually none"
+SETTINGS = "changes of trainer settings by name, within the given bounds (usually none)"
 
 
 class Elicited(Record):
@@ -25,21 +25,21 @@ class Elicited(Record):
 
     criteria: tuple[Criterion, ...] = Field(min_length=1, max_length=10)
     phases: tuple[EpisodePhase, ...] = Field(
-        default=(), max_length=6, description="phases of a sequence; criteria name them"
+        default=(), max_length=6, description="phases of a sequence, to which criteria refer"
     )
     covered: tuple[Covered, ...] = Field(
         default=(), description="mapping of words of the intent to criteria"
     )
-    seconds: float = Field(ge=0.5, le=60, description="episode length, s")
+    seconds: float = Field(ge=0.5, le=60, description="episode length in seconds")
     ends_when_it_falls: bool = Field(default=True)
     terrain: TerrainKind = Field(
         default="flat", description="terrain, if the environment offers a choice"
     )
     terrain_start: Literal["top", "foot"] = Field(
-        default="top", description="start on slopes and stairs; foot for climbing up"
+        default="top", description="start on slopes and stairs (foot for climbing up)"
     )
     ambiguous: tuple[str, ...] = Field(
-        default=(), description="ambiguities and their chosen interpretation"
+        default=(), description="ambiguities with their chosen interpretations"
     )
     not_understood: tuple[str, ...] = Field(
         default=(), description="quoted words of the intent that no criterion measures"
@@ -47,7 +47,7 @@ class Elicited(Record):
     demonstration: tuple[Motion, ...] = Field(
         default=(),
         validation_alias=AliasChoices("demonstration", "puppet"),  # language: quoted
-        description="torso motions of a scripted demonstration, in order; empty if the behavior "
+        description="torso motions of a scripted demonstration in order, or empty if the behavior "
         "does not involve the torso",
     )
     fine: tuple[str, ...] = Field(
@@ -56,7 +56,7 @@ class Elicited(Record):
 
 
 class WrittenReward(Record):
-    """A reward file."""
+    """Reward file."""
 
     reasoning: str = Field(description="expected optimizer behavior, in a few sentences")
     source: str = Field(description="complete Python file")
@@ -65,23 +65,23 @@ class WrittenReward(Record):
 
 
 class WrittenJudge(Record):
-    """A judge file."""
+    """Judge file."""
 
     reasoning: str = Field(description="how look-alikes are ruled out, in a few sentences")
     source: str = Field(description="complete Python file")
 
 
 class Withdrawal(Record):
-    """Earlier objection that is no longer valid."""
+    """Earlier objection that no longer applies."""
 
     objection: int = Field(description="number of the objection")
-    why: str = Field(min_length=10, description="what in the current file resolves it")
+    why: str = Field(min_length=10, description="the part of the current file that resolves it")
 
 
 class Review(Record):
-    """Problems found by a reviewer. Without problems and open objections, this is an approval."""
+    """Problems found by a reviewer. The files are approved without problems or open objections."""
 
-    reasoning: str = Field(description="what was checked, in a few sentences")
+    reasoning: str = Field(description="checks that were made, in a few sentences")
     reward_problems: tuple[str, ...] = Field(
         default=(), description="bugs and exploits of the reward, each with its line and a fix"
     )
@@ -89,32 +89,32 @@ class Review(Record):
         default=(), description="faults of the judge, each with its criterion and a fix"
     )
     withdrawn: tuple[Withdrawal, ...] = Field(
-        default=(), description="open objections that no longer hold; all others stay open"
+        default=(), description="open objections that no longer apply (all others remain open)"
     )
 
 
 class Revision(Record):
-    """Revision with the next reward to try."""
+    """Revision that proposes the next reward."""
 
-    diagnosis: str = Field(description="what the policy does instead, and the responsible term")
+    diagnosis: str = Field(description="actual behavior of the policy, and the responsible term")
     change: str = Field(description="the change, in one sentence")
     based_on: int = Field(ge=0, description="iteration whose reward is edited")
-    source: str | None = Field(default=None, description="complete new file; None: unchanged")
+    source: str | None = Field(default=None, description="complete new file, or null to keep it")
     weights: tuple[dict[str, float], ...] = Field(
         default=(),
         max_length=4,
-        description="sets of new weights by term, compared in screening runs; empty: those of "
-        "the file",
+        description="sets of new weights by term to compare in screening runs, or empty to keep "
+        "those in the file",
     )
     settings: dict[str, _Setting] = Field(default={}, description=SETTINGS)
     steps: int | None = Field(default=None, ge=10_000, le=20_000_000, description="None: unchanged")
     seconds: float | None = Field(
-        default=None, ge=0.5, le=60, description="episode length, s; None: unchanged"
+        default=None, ge=0.5, le=60, description="episode length in seconds, or null to keep it"
     )
     ends_when_it_falls: bool | None = Field(default=None, description="None: unchanged")
     warm: bool = Field(
         default=False,
-        description="start from the policies of `based_on` instead of from scratch, if the "
+        description="whether to start from the policies of `based_on`, which is useful if the "
         "behavior is nearly correct and the change is small",
     )
     lessons: tuple[Lesson, ...] = ()
@@ -124,6 +124,6 @@ class Analysis(Record):
     """Analysis of a session in words."""
 
     schema_version: Literal[1] = 1
-    story: str = Field(description="three to six sentences: what was tried, why the best is best")
+    story: str = Field(description="three to six sentences on the attempts and the best one")
     findings: tuple[str, ...] = Field(min_length=1, max_length=6)
     recommendations: tuple[str, ...] = Field(default=(), max_length=4)

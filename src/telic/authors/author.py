@@ -1,7 +1,7 @@
 """Interface of authors, which write criteria, rewards and judges.
 
 `author_for` selects the composer, a plugin, or a model (including a host that answers work orders).
-Importing this module is cheap.
+This module must not import slow packages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class MeasurableIntent(Event):
-    """Measurable criteria of an intent."""
+    """Intent in measurable form, as criteria and interpretations."""
 
     NAME = "session.asked"
 
@@ -36,11 +36,11 @@ class MeasurableIntent(Event):
     doubts: tuple[str, ...] = ()
     """ambiguities of the intent and their chosen interpretations"""
     not_understood: tuple[str, ...] = ()
-    """words of the intent not measured by any criterion"""
+    """words of the intent that no criterion measures"""
     dropped: tuple[str, ...] = ()
     """numbers and modifiers that were understood but are not part of any criterion"""
     covered: tuple[Covered, ...] = ()
-    """mapping of words to the criteria that cover them; empty if unknown"""
+    """words with the criteria that cover them, or empty if unknown"""
 
     @classmethod
     def of(cls, made: Composition) -> MeasurableIntent:
@@ -50,7 +50,7 @@ class MeasurableIntent(Event):
 
 
 _OWN = ("composer", "host", "model")
-"""reserved names that author plugins may not use"""
+"""reserved names that author plugins must not use"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +58,17 @@ class Brief:
     """Request to an author, with its inputs."""
 
     config: SessionConfig
-    """session configuration: intent, environment, criteria, models and limits"""
+    """session configuration, with intent, environment, criteria, models and limits"""
     spec: EnvSpec
     """specification of the environment and its measurable quantities"""
     folder: SessionFolder
     """session folder"""
     reference: Reference | None = None
-    """reference motion tracked by the composer's reward, if any"""
+    """reference motion that the composer's reward tracks, if any"""
     emit: Listener = ignore
-    """listener for model call events"""
+    """listener for events of model calls"""
     should_stop: Callable[[], bool] = lambda: False
-    """polled while waiting for a model"""
+    """function called while waiting for a model, which stops by returning True"""
 
 
 class Author(Protocol):
@@ -85,15 +85,15 @@ class Author(Protocol):
     def review(
         self, written: Composition, trial: Trial, may_rewrite: bool = True
     ) -> Composition | None:
-        """Fix problems found by review or validation. Return None if there is nothing to change."""
+        """Fix problems found by review or validation, or return None if nothing needs a change."""
         ...
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
-        """Return the next candidate. `notes` are user feedback."""
+        """Return the next candidate. `notes` are feedback from the user."""
         ...
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
-        """Watch episodes of a policy and return verdicts fused with those of the code judge."""
+        """Watch episodes of a policy, and return verdicts fused with those of the code judge."""
         ...
 
     def analyse(
@@ -104,9 +104,9 @@ class Author(Protocol):
 
 
 def try_written(brief: Brief, written: Composition, *, is_probed: bool = False) -> Trial:
-    """Validate a reward and a judge on reference episodes. Errors are recorded in the result.
+    """Validate a reward and a judge on reference episodes, and record errors in the result.
 
-    If `is_probed` and the author is a model, also judge untrained policies and mutants.
+    If `is_probed` is set and the author is a model, also judge untrained policies and mutants.
     """
     from telic.judges.validation import failure, try_out
 

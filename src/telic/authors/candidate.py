@@ -1,4 +1,4 @@
-"""Reward candidates and their evaluation results, exchanged between authors and sessions.
+"""Reward candidates and their evaluation results, which authors and sessions exchange.
 
 Reward weights are read and changed without executing the file, which may be untrusted.
 """
@@ -24,7 +24,7 @@ from telic.storage.layout import SessionFolder
 
 Tier = Literal["hard", "strong", "soft", "retired"]
 SHORT = 0.3
-"""fraction of the training steps used for a variant's screening run"""
+"""fraction of the training steps used in the screening run of a variant"""
 
 
 class Lesson(Record):
@@ -33,21 +33,21 @@ class Lesson(Record):
     text: str = Field(min_length=1, description="one sentence that holds beyond this iteration")
     tier: Tier = Field(
         default="strong",
-        description="hard: always follow; strong: follow by default; soft: may be challenged; "
-        "retired: found to be wrong, kept to avoid repeating it",
+        description="hard (always follow), strong (follow by default), soft (may be challenged) or "
+        "retired (found to be wrong, kept to avoid repeating it)",
     )
 
 
 class Variant(Record):
     """Variant of a candidate's reward and training setup."""
 
-    weights: dict[str, float] = Field(default={}, description="changed reward weights")
-    warm: bool = Field(default=False, description="start from the parent's policies")
+    weights: dict[str, float] = Field(default={}, description="reward weights that differ")
+    warm: bool = Field(default=False, description="whether to start from the parent's policies")
     reward: str | None = Field(
-        default=None, description="reward that replaces the candidate's; None for the same"
+        default=None, description="reward that replaces the candidate's, or None for the same"
     )
     structure: tuple[str, ...] = Field(
-        default=(), description="difference from the originally written reward"
+        default=(), description="differences from the originally written reward"
     )
 
 
@@ -57,19 +57,19 @@ class RewardCandidate(Record):
     schema_version: Literal[1] = 1
     reward: str
     variants: tuple[Variant, ...] = Field(default=(Variant(),), min_length=1)
-    """variants compared in screening runs; the best one is trained in full"""
+    """variants that are compared in screening runs, of which the best is trained in full"""
     rungs: tuple[float, ...] = ()
     """written by earlier versions"""
     env_args: dict[str, Any]
-    settings: dict[str, Any] = Field(default={}, description="changed trainer settings")
+    settings: dict[str, Any] = Field(default={}, description="trainer settings that differ")
     steps: int
     parent: int | None = None
-    """iteration that the candidate is derived from"""
+    """iteration from which the candidate is derived"""
     change: str = "first try"
     diagnosis: str = ""
     """the reviser's explanation of why the parent failed"""
     lessons: tuple[Lesson, ...] = ()
-    """lessons from earlier iterations; a later lesson with the same text replaces the tier"""
+    """lessons from earlier iterations, where a later lesson with the same text replaces the tier"""
 
     @property
     def judged_args(self) -> dict[str, Any]:
@@ -127,22 +127,22 @@ class SessionIteration(Event):
     score: float | None
     """mean score over policies"""
     variant: int
-    """index of the variant trained in full"""
+    """index of the variant that was trained in full"""
     best: str | None
-    """best policy, or None if none was trained"""
+    """name of the best policy, or None if none was trained"""
     tags: tuple[str, ...]
     members: tuple[MemberScore, ...] = ()
-    """scores of the trained policies; empty if training failed"""
+    """scores of the trained policies, or empty if training failed"""
     scores: dict[str, float | None] = Field(default={})
     """score of each policy"""
     trials: tuple[MemberScore, ...] = ()
     """screening runs of all variants"""
     steps: int = 0
-    """environment steps of all policies, including screening runs"""
+    """number of environment steps of all policies, including screening runs"""
     training_s: float
     judging_s: float
     failure: str | None = None
-    """reason why training failed"""
+    """why training failed"""
     alarms: tuple[str, ...] = ()
     """policies whose return rose while their score fell"""
     judge_hash: str | None = None
@@ -152,7 +152,7 @@ class SessionIteration(Event):
     unjudged: tuple[str, ...] = ()
     """distinct reasons for episodes without a score, with counts"""
     judge_doubted: str | None = None
-    """remaining disagreement between vision and code judge after a second look, or None"""
+    """disagreement between vision and code judge that remains after a second look, or None"""
 
     @property
     def best_member(self) -> MemberScore | None:
@@ -194,7 +194,7 @@ def structure_text(candidate: RewardCandidate, variant: int) -> str:
 
 
 def reward_text(candidate: RewardCandidate, variant: int) -> str:
-    """Return the reward source of a variant with the weights used for training."""
+    """Return the reward source of a variant with the weights used in training."""
     text = structure_text(candidate, variant)
     changes = candidate.variants[variant % len(candidate.variants)].weights
     return with_weights(text, {**weights_in(text), **changes})

@@ -2,11 +2,11 @@
 
 Before training, rewards are compared with the judge on examples of known quality. If the composed
 reward ranks them differently from the judge, variants with better-ranking weights are screened
-with it.
+together with it.
 
-A revision starts from the best iteration. Its variants are the same reward trained for longer (more
-so if the score was still rising) and weights changed to counter the worst failures. Screening runs
-select among them. Weights that were tried before are skipped.
+A revision starts from the best iteration. Its variants are the same reward trained for longer (even
+longer if the score was still rising) and weights changed to counter the worst failures. Screening
+runs select among them. Weights that were tried before are skipped.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def rank_agreement(
 ) -> float | None:
     """Return the rank agreement in [-1, 1] between returns under some weights and judge scores.
 
-    Computed as concordant minus discordant pairs, weighted by their score difference. Ties in pay
-    count as 0. If there are good examples, only pairs with one are used, since the order of failure
-    modes does not matter. Return None if unknown or if all scores are equal.
+    It is the concordant minus the discordant pairs, weighted by their score difference. Ties in pay
+    count as 0. If there are good examples, only pairs with one are used, because the order of
+    failure modes does not matter. Returns None if unknown or if all scores are equal.
 
     Args:
         own: weights used to compute the pay of the examples.
         examples: failure modes and good examples.
-        weights: weights to evaluate. Default: `own`.
+        weights: weights to evaluate, by default `own`.
     """
     known = [each for each in examples if each.score is not None and each.pay is not None]
     if len(known) < _FEWEST:
@@ -93,7 +93,7 @@ def rank_agreement(
 def _ranked(
     own: _Weights, examples: Sequence[ExampleResult], proposals: Iterable[_Weights]
 ) -> list[tuple[float, _Weights]]:
-    """Return (agreement, weights) pairs, best first, omitting unknown agreements."""
+    """Return (agreement, weights) pairs with the best first, without unknown agreements."""
     rated = [(rank_agreement(own, examples, weights), weights) for weights in proposals]
     known = [(found, weights) for found, weights in rated if found is not None]
     return sorted(known, key=lambda row: -row[0])
@@ -104,7 +104,7 @@ def first_rewards(
 ) -> tuple[Variant, ...]:
     """Return at most `most` initial variants.
 
-    Only the original reward is returned if it ranks the examples like the judge.
+    If the original reward ranks the examples like the judge, it is the only variant.
     """
     own = weights_in(written.reward)
     mine = rank_agreement(own, examples)
@@ -164,7 +164,7 @@ VARIANTS = 4
 _GOOD, _PROMISING = 0.6, 0.2
 """minimum scores for a warm start, in general and if the score is still rising"""
 _RISING = 0.05
-"""minimum score gain over the second half of training to count as still rising"""
+"""minimum score gain over the second half of training that counts as still rising"""
 
 
 def next_candidate(
@@ -176,7 +176,7 @@ def next_candidate(
 ) -> RewardCandidate:
     """Return the next candidate, with longer training of the best iteration and new weights.
 
-    `examples` contain the pay under its reward. `rises` is True if its score was still rising.
+    `examples` contains the pay under its reward. `rises` is True if its score was still rising.
     """
     parent = max(history, key=worth)
     base = candidates[parent.number]
@@ -239,7 +239,7 @@ def _proposals(
 
 
 def _against(start: _Weights, tags: Iterable[str]) -> dict[str, float]:
-    """Raise the weights of terms that counter failures and lower those of opposing terms."""
+    """Raise the weights of terms that counter failures, and lower those of opposing terms."""
     up: set[str] = set()
     down: set[str] = set()
     for tag in tags:
@@ -318,7 +318,7 @@ class ComposerAuthor:
         return None
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
-        """Return the next candidate by weight search, applying the notes that are understood."""
+        """Return the next candidate from a weight search, with all notes that are understood."""
         revision = self._revision(history)
         wishes: list[ParsedNote] = []
         changes: list[str] = []
@@ -354,4 +354,4 @@ class ComposerAuthor:
     def analyse(
         self, history: list[SessionIteration], outcome: str = "", reasons: Sequence[str] = ()
     ) -> None:
-        """Do nothing."""
+        """Do nothing, because an analysis requires a model."""

@@ -28,19 +28,19 @@ from telic.rendering.replay import model_file
 from telic.storage.trajectories import Environment, Trajectory, read_registered_trajectory
 
 _WHOLE, _ROW = 12, 6
-"""number of frames for the whole episode and per row"""
+"""number of frames for the whole episode, and number per row"""
 _PLACES, _POINTS = 8, 240
 _STILL_M = 0.005
 _GOLDEN = (5**0.5 - 1) / 2
 _SHORTEST_S, _LONGEST_S, _PERIODIC = 0.15, 2.0, 0.5
-"""bounds of the stride period, and minimum autocorrelation for a periodic gait"""
+"""bounds of the stride period, and minimum autocorrelation of a periodic gait"""
 _Part = tuple[float, float]
 
 
 class Footage:
     """Recorded episode that can be rendered as contact sheets.
 
-    Raise TelicError if the file is missing, damaged or empty.
+    Raises TelicError if the file is missing, damaged or empty.
     """
 
     def __init__(self, episode: Path, folder: Path, environment: Environment | None = None) -> None:
@@ -60,7 +60,7 @@ class Footage:
         return env.spec
 
     def sheet(self, criteria: Sequence[Criterion] = ()) -> Path:
-        """Render the contact sheet of the whole episode and return its path."""
+        """Render the contact sheet of the whole episode, and return its path."""
         length, words = len(self.trajectory), "the whole episode"
         period = self.period
         moments = self._spread(_WHOLE)
@@ -106,7 +106,7 @@ class Footage:
         return self._drawn(rows, f"near{rows[0].steps[0]}-{rows[0].steps[-1]}")
 
     def quantity_of(self, criterion: Criterion) -> str | None:
-        """Return the first known quantity named by a criterion, or None."""
+        """Return the first known quantity that a criterion names, or None."""
         words = re.findall(r"\w+", criterion.quantity)
         return next((word for word in words if word in self._known), None)
 
@@ -185,7 +185,7 @@ class Footage:
 
     @property
     def _moves_in_space(self) -> bool:
-        """Return True if the robot has a free root, so that a single camera view is not enough."""
+        """Return True if the robot has a free root, which a single camera view does not show."""
         robot = self.spec.robot
         is_free = robot is not None and robot.root.kind == "free"
         return is_free and model_file(self.trajectory.facts) is not None
@@ -233,7 +233,7 @@ class Footage:
         )
 
     def _drawn(self, rows: Sequence[StillRow], name: str) -> Path:
-        """Render a sheet unless its file exists. Raise TelicError if rendering fails."""
+        """Render a sheet unless its file exists. Raises TelicError if rendering fails."""
         path = self._folder / f"{self._name}_{name}.png"
         env, env_args = self.trajectory.facts.environment
         if not path.exists():

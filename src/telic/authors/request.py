@@ -67,7 +67,7 @@ class SessionConfig(Config):
     env: str = Field(default=ENV, description="Environment id or path of an MJCF file.")
     iterations: int = Field(default=ITERATIONS, ge=1, description="Maximum number of iterations.")
     seeds: tuple[int, ...] = Field(
-        default=SEEDS, description="Training seeds per reward: 1,2,3 or 1-3."
+        default=SEEDS, description="Training seeds per reward, e.g. 1,2,3 or 1-3."
     )
     first_rewards: int = Field(
         default=FIRST_REWARDS,
@@ -201,5 +201,5 @@ class SessionConfig(Config):
 
     @property
     def needed(self) -> int:
-        """Number of training seeds that must pass: two thirds, rounded up."""
+        """Number of training seeds that must pass, which is two thirds rounded up."""
         return -(-2 * len(self.seeds) // 3)

@@ -1,4 +1,4 @@
-"""Report of an intent benchmark: the pass rates, and a card per case."""
+"""Report of an intent benchmark: the pass rates, and a card for each case."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TONES: dict[str, Tone] = {
 
 
 def build_report(tally: Tally, folder: Path) -> doc.Report:
-    """Build the report with overall pass rate, rates per group of cases, and a card per case."""
+    """Build the report with the overall pass rate, rates by group, and a card for each case."""
     rate, brand = tally.overall, doc.Text("telic benchmark", "where")
     head: list[doc.AnyBlock] = [
         brand,

@@ -1,7 +1,7 @@
-"""Intent benchmark: one session per case, then the pass rates.
+"""Intent benchmark: run one session per case, then compute the pass rates.
 
-Every attempt at a case is one line of an append-only log, so running it again resumes. Cases that
-crashed or were refused are counted, with the reason and without a score.
+Every attempt at a case is one line of an append-only log, so an interrupted benchmark is resumed by
+running it again. Cases that crashed or were refused count, with a reason and without a score.
 
 Sessions are evaluated by a judge from the same author. An author that misreads an intent also
 misjudges it, so a suite has a few independent checks ("the torso points up"), which the episodes
@@ -86,8 +86,8 @@ def bench_intents(
 ) -> Benchmark:
     """Run every case as a session, or resume an interrupted benchmark of the same request.
 
-    With several jobs, `on_event` is called from several threads; `options` apply to every session.
-    Raises TelicError for invalid options or a folder in use, never for a failing case.
+    With several jobs, `on_event` is called from several threads. `options` apply to all sessions.
+    Raises TelicError for invalid options or a folder in use, but never for a failing case.
     """
     # A benchmark measures whether policies pass, which does not depend on robustness.
     options = {"robustness": False, **options}
@@ -123,7 +123,7 @@ def _attempt(
     should_stop: Callable[[], bool],
     case: Case,
 ) -> CaseResult | None:
-    """Run or resume a case. Return None if nothing was started."""
+    """Run or resume a case, or return None if nothing was started."""
     if should_stop():
         return None
     on_event(BenchCase(case=case.id, env=case.env, intent=case.intent))
@@ -266,8 +266,8 @@ def hold(
     """Return the fraction of episodes in which each check held, by title.
 
     A check is an expression of `episode` (`telic.judges.episode.RecordedEpisode`) and `np`. It runs
-    confined, like judge code. Raises TelicError if one cannot be evaluated, which is a fault of the
-    suite and not a failure of the policy.
+    confined, like judge code. TelicError is raised if a check cannot be evaluated, which is a fault
+    of the suite and not a failure of the policy.
     """
     lines = "".join(
         f"        score({title!r}, 1.0 if ({code}) else 0.0, zero=0.0, goal=1.0),\n"

@@ -1,10 +1,10 @@
 """Measure the accuracy of the composer's judges on episodes with known labels.
 
 A score of at least 0.8 predicts that an episode satisfies the intent. A judge agrees with the label
-if its prediction is correct; an unknown score agrees with no label.
+if its prediction is correct. An unknown score agrees with no label.
 
-Labels are known by construction: pairs.toml holds intents with scripted demonstrations that satisfy
-them, and look-alikes.
+Labels are known by construction, because pairs.toml holds intents with look-alikes and scripted
+demonstrations that satisfy them.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from telic.storage.trajectories import Trajectory
 _PAIRS = Path(__file__).with_name("pairs.toml")
 Kind = Literal["good", "look-alike", "other intent", "failure mode"]
 PASS = 0.8
-"""score that counts as a pass; the threshold of a session"""
+"""score that counts as a pass, equal to the default threshold of sessions"""
 
 
 class JudgePair(Config):
-    """An intent for a robot, and scripted demonstrations of it."""
+    """Intent for a robot, with scripted demonstrations of it."""
 
     id: str = Field(description="short name")
     env: str = Field(description="environment id")
@@ -58,7 +58,7 @@ class JudgeSet(Config):
 
 
 class Example(NamedTuple):
-    """One labelled episode."""
+    """Labeled episode."""
 
     name: str
     kind: Kind
@@ -69,7 +69,7 @@ class Example(NamedTuple):
 
 
 class ScoredExample(Record):
-    """The judge's score of one example."""
+    """Score of one example by the judge."""
 
     pair: str
     env: str
@@ -99,7 +99,7 @@ class JudgeReport(Record):
     rejected: Rate
     """negative examples that do not pass"""
     false_passes: tuple[str, ...]
-    """negative examples that pass, "pair: example" """
+    """negative examples that pass, as "pair: example" """
     failure_mode_passes: tuple[str, ...]
     """false passes on failure modes"""
     missed: tuple[str, ...]
@@ -107,7 +107,7 @@ class JudgeReport(Record):
     unknown: tuple[str, ...]
     """examples without a score"""
     refused: dict[str, str]
-    """intents without a judge, and the reasons"""
+    """intents without a judge, with the reasons"""
     examples: tuple[ScoredExample, ...]
 
 
@@ -190,7 +190,7 @@ def examples(
 ) -> Iterator[Example]:
     """Yield the examples for a pair: positives, look-alikes, other positives and failure modes.
 
-    Positive examples of `others` on the same robot serve as negative ones.
+    Positive examples of `others` on the same robot serve as negative examples.
     """
     motions: dict[str, tuple[Kind, tuple[Motion, ...]]] = {}
     if pair.good:

@@ -2,9 +2,9 @@
 
 runs/bench_<suite>_<time>_<hex>/
     bench.json                   suite and options
-    results.jsonl                a line per attempt at a case, append-only
-    results.json index.html      the summary
-    cases/<id>/session_.../      the sessions of a case
+    results.jsonl                one line per attempt at a case (append-only)
+    results.json index.html      summary
+    cases/<id>/session_.../      sessions of a case
     cases/<id>/error.txt         traceback of its last crash
     lock
 """
@@ -35,23 +35,23 @@ SUITES = Path(__file__).parent / "suites"
 Difficulty = Literal["easy", "medium", "hard"]
 DIFFICULTIES: tuple[str, ...] = get_args(Difficulty)
 CaseOutcome = Literal[Outcome, "unconfirmed", "refused", "error"]
-"""unconfirmed: passed by its judge but not by the suite's checks; stopped: not finished"""
+"""outcomes of a session, and others ("unconfirmed" means that a check of the suite failed)"""
 FINAL: tuple[CaseOutcome, ...] = (*ENDED, "unconfirmed", "refused")
-"""outcomes that are not retried; errors are"""
+"""outcomes that are not retried, unlike errors"""
 
 
 class Case(Config):
-    """One intent for one robot."""
+    """Intent for one robot."""
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="short name, used for the folder")
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="short name, also of the folder")
     env: str = Field(description="environment id or path of an MJCF file")
     intent: str = Field(min_length=1, description="the intent")
-    category: str = Field(min_length=1, description="kind of behavior: locomotion, pose, ...")
-    difficulty: Difficulty = Field(description="easy, medium or hard")
+    category: str = Field(min_length=1, description="kind of behavior, such as locomotion or pose")
+    difficulty: Difficulty = Field(description="difficulty of the case")
     checks: dict[str, str] = Field(
         default={},
-        description="conditions on an episode by title, hidden from the authors of rewards and "
-        "judges; a pass must satisfy them all",
+        description="conditions on an episode by title, which authors of rewards and judges "
+        "do not see and a pass must satisfy",
     )
 
 
@@ -80,8 +80,8 @@ class Suite(Config):
     ) -> tuple[Case, ...]:
         """Return the selected cases in the suite's order.
 
-        Raises UnknownName for a case or difficulty that does not exist, ConfigError if no case is
-        left.
+        Raises UnknownName for a case or difficulty that does not exist, and ConfigError if no case
+        is left.
         """
         for kind, names, names_there in (
             ("case", only, [each.id for each in self.case]),
@@ -112,7 +112,7 @@ def load_suite(name: str) -> Suite:
         if path.parent != SUITES:
             raise ConfigError(
                 f"The suite file {path} does not exist.",
-                hint=f"Suites by name: {', '.join(known)}.",
+                hint=f"Suites included in telic: {', '.join(known)}.",
             )
         raise UnknownName("suite", name, known)
     try:
@@ -131,7 +131,7 @@ def load_suite(name: str) -> Suite:
 
 
 def _sampled(cases: list[Case], count: int) -> list[Case]:
-    """Return a deterministic sample: evenly spaced cases of each difficulty, in proportion."""
+    """Return a deterministic sample of evenly spaced cases of each difficulty, in proportion."""
     if count < 1:
         raise ConfigError(f"A sample of {count} cases is empty.", hint="Try --sample 9.")
     count = min(count, len(cases))
@@ -154,14 +154,14 @@ class CriterionResult(Record):
 
     title: str
     credit: float
-    """mean credit, 0 to 1"""
+    """mean credit, from 0 to 1"""
     value: float | None
     """median measured value"""
     unit: str = ""
 
 
 class CaseResult(Event):
-    """The result of a case."""
+    """Result of a case."""
 
     NAME = "bench.result"
 
@@ -169,17 +169,17 @@ class CaseResult(Event):
     case: Case
     outcome: CaseOutcome
     reason: str | None = None
-    """reason why it did not pass"""
+    """why it did not pass"""
     tags: tuple[str, ...] = ()
     score: float | None = None
     low: float | None = None
-    """lower bound of the score at 95 % confidence"""
+    """lower confidence bound (95 %) of the score"""
     iterations: int | None = None
     env_steps: int | None = None
-    """total steps of all policies in all iterations"""
+    """total number of steps of all policies in all iterations"""
     seconds: float = 0.0
     usd: float | None = None
-    """None if unknown"""
+    """cost in dollars, or None if unknown"""
     criteria: tuple[CriterionResult, ...] = ()
     checks: dict[str, float] = Field(
         default={}, description="fraction of judged episodes that satisfy each check of the suite"
@@ -190,7 +190,7 @@ class CaseResult(Event):
     strip: str | None = None
     video: str | None = None
     finished_at: str
-    """UTC, ISO 8601"""
+    """time in UTC (ISO 8601)"""
 
 
 class Rate(Record):
@@ -212,12 +212,12 @@ class Rate(Record):
 
 
 class CaseGroup(Record):
-    """The cases of one difficulty, category or robot."""
+    """Cases of one difficulty, category or robot."""
 
     name: str
     rate: Rate
     mean_score: float | None
-    """over cases with a score"""
+    """mean over cases with a score"""
 
 
 class Tally(Record):
@@ -229,7 +229,7 @@ class Tally(Record):
     config: BenchConfig
     cases_in_suite: int
     waiting: tuple[str, ...]
-    """requested cases that are not finished; excluded from all rates"""
+    """requested cases that are not finished, which are excluded from all rates"""
     overall: Rate
     by_difficulty: tuple[CaseGroup, ...]
     by_category: tuple[CaseGroup, ...]
@@ -239,38 +239,38 @@ class Tally(Record):
     median_steps_to_pass: float | None
     seconds: float
     usd: float | None
-    """None if the price of a part is unknown"""
+    """cost in dollars, or None if the price of a part is unknown"""
     results: tuple[CaseResult, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class BenchFolder:
-    """The files of one benchmark."""
+    """Files of one benchmark."""
 
     path: Path
 
     config = FolderFile("bench.json")
-    """the request"""
+    """request of the benchmark"""
     attempts = FolderFile("results.jsonl")
-    """the append-only log"""
+    """append-only log of attempts"""
     results = FolderFile("results.json")
     """machine-readable result"""
     page = FolderFile("index.html")
     """result page"""
     lock = FolderFile("lock")
-    """the lock"""
+    """lock of the benchmark"""
 
     def case(self, case_id: str) -> Path:
         """Return the folder of a case's sessions."""
         return self.path / "cases" / case_id
 
     def error(self, case_id: str) -> Path:
-        """Return the file of the traceback of a case's crash."""
+        """Return the file for the traceback of a case's crash."""
         return self.case(case_id) / "error.txt"
 
 
 def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder:
-    """Return the newest folder of the same request, or create one."""
+    """Return the newest folder with the same request, or create one."""
     paths = [] if fresh else sorted(runs_dir.glob(f"bench_{config.suite}_*/bench.json"))
     for path in reversed(paths):
         earlier = read_record(path, BenchConfig)

@@ -33,7 +33,7 @@ _MOST_MARKS = 6
 
 @dataclass(frozen=True, slots=True)
 class Camera:
-    """Camera pose: look-at point, distance and viewing direction."""
+    """Camera pose, with look-at point, distance and viewing direction."""
 
     look_at: np.ndarray  # (3,) metres
     distance_m: float
@@ -41,7 +41,7 @@ class Camera:
     elevation_deg: float
 
     def axes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the position and the unit vectors forward, right and up, (3,) each."""
+        """Return the position and the unit vectors forward, right and up, each of shape (3,)."""
         azimuth, elevation = np.radians((self.azimuth_deg, self.elevation_deg))
         level = np.cos(elevation)
         forward = np.array([level * np.cos(azimuth), level * np.sin(azimuth), np.sin(elevation)])
@@ -62,9 +62,9 @@ def place_cameras(
     """Return a camera for each of `poses` (frames, nq), which are `frame_s` seconds apart.
 
     A mobile robot is followed horizontally but not vertically, so that jumps remain visible and the
-    whole robot stays in view. With `near` it is followed closely in all directions. The camera of a
-    robot that cannot travel is fixed. The default `view` is "top" for robots that move in a
-    horizontal plane, else "side".
+    whole robot stays in view. With `near`, it is followed closely in all directions. The camera of
+    a robot that cannot travel is fixed. The default `view` is "top" for robots that move in a
+    horizontal plane, and "side" for all others.
     """
     if view is None:
         view = "top" if _moves_flat(model) else "side"
@@ -86,7 +86,7 @@ def _followed(
     aspect: float,
     near: bool,
 ) -> tuple[np.ndarray, float]:
-    """Return the look-at points, (frames, 3), and the distance that keep `boxes` in view."""
+    """Return the look-at points, (frames, 3), and the distance that keeps `boxes` in view."""
     centres, radius = boxes.mean(1), radius_m(model)
     across = _smooth(centres[:, :2], 0.0 if near else _SMOOTH_ACROSS_S / frame_s)
     floor = floor_height(model)
@@ -105,10 +105,10 @@ def _followed(
 
 
 def height_marks(camera: Camera, model: mujoco.MjModel, pixels: int) -> list[tuple[float, int]]:
-    """Return round heights above the floor and the pixel row of each.
+    """Return round heights above the floor with the pixel row of each.
 
-    They are valid at the distance of the look-at point. Empty without a level floor, for views from
-    above, and for robots that cannot travel, whose floor may have been added below them.
+    They are valid at the distance of the look-at point. The result is empty without a level floor,
+    for views from above, and for robots that cannot travel (their floor may have been added).
     """
     floor = floor_height(model)
     if floor is None or camera.elevation_deg < -45.0 or not _travels(model):
@@ -137,7 +137,7 @@ def first_box(model: mujoco.MjModel) -> np.ndarray:
 
 
 def _distance_to_see(half: np.ndarray, view: View, aspect: float, air: float) -> float:
-    """Return the camera distance that fits a box of half sides (3,) with a margin."""
+    """Return the camera distance at which a box of half sides (3,) fits with a margin."""
     _, forward, right, up = Camera(np.zeros(3), 1.0, *_DIRECTIONS[view]).axes()
     deep, wide, high = (float(np.abs(axis) @ half) for axis in (forward, right, up))
     return deep + air * max(high, wide / aspect) / np.tan(np.radians(FOV_DEG / 2))

@@ -25,14 +25,14 @@ _LIGHT = look.LIGHT_DIRECTION / np.linalg.norm(look.LIGHT_DIRECTION)
 
 
 class RenderBackendError(Exception):
-    """Raised if the rendering backend fails. Another backend may work."""
+    """Raised if the rendering backend fails, while another backend may work."""
 
 
 class GlPainter:
     """Painter with MuJoCo's OpenGL renderer.
 
-    Shadow maps and multisampling would take a software renderer two to four times as long. Shadows
-    are therefore copies of the geoms, projected onto the floor along the light direction.
+    Shadow maps and multisampling would take a software renderer two to four times as long.
+    Therefore, shadows are copies of the geoms projected onto the floor along the light direction.
     """
 
     def __init__(self, model: mujoco.MjModel, width: int, height: int) -> None:
@@ -86,7 +86,7 @@ class GlPainter:
     def _move_floor(self) -> None:
         """Move the floor below the look-at point by whole tile periods.
 
-        MuJoCo's infinite planes do the same, but take a third of the frame time.
+        MuJoCo's infinite planes have the same effect, but take a third of the frame time.
         """
         scene = self._scene
         for i in range(scene.ngeom):
@@ -115,7 +115,7 @@ class GlPainter:
 
 @functools.cache
 def _context_of_process() -> mujoco.GLContext:
-    """Return the shared OpenGL context, whose creation takes as long as forty frames."""
+    """Return the shared OpenGL context. Creating it takes as long as rendering forty frames."""
     context = mujoco.GLContext(64, 48)  # its buffer is not used
     context.make_current()
     atexit.register(context.free)  # OSMesa's own cleanup is too late and prints errors
@@ -182,12 +182,12 @@ class RayPainter:
         return (np.clip(picture, 0, 1) * 255).astype(np.uint8).reshape(self._shape)
 
     def close(self) -> None:
-        """Do nothing. No resources are held."""
+        """Do nothing, because no resources are held."""
 
     def _cast(
         self, data: mujoco.MjData, origin: np.ndarray, rays: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the geom hit by each ray (-1 for none), the distances and the normals."""
+        """Return the geom that each ray hits (-1 for none), the distances and the normals."""
         count = len(rays)
         geoms = np.full(count, -1, dtype=np.int32)
         distances, normals = np.zeros(count), np.zeros(3 * count)
@@ -204,7 +204,7 @@ def _checker(points: np.ndarray, width: np.ndarray) -> np.ndarray:
     """Return the mean of a 0/1 checkerboard of unit tiles over boxes of `width` at `points`.
 
     The integral of the square wave is a triangle wave, so the mean is a difference of two of them
-    over the width (Quilez, "filtering the checkerboard pattern").
+    divided by the width (Quilez, "filtering the checkerboard pattern").
     """
 
     def triangle(x: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Render process: entry point for `telic.sandbox.worker`.
+"""Render process, run by `telic.sandbox.worker`.
 
 Messages are `telic.rendering.jobs.RenderReport`. The result is {"broken": reason} if the backend
 fails.
@@ -16,13 +16,13 @@ _SILENCE_S = 120.0
 
 
 class _Stopped(BaseException):
-    """Raised when the host requests to stop."""
+    """Raised when the host requests a stop."""
 
 
 def prepare(payload: dict[str, Any], channel: HostChannel) -> list[RenderJob] | str:
-    """Import all modules with the backend's variables, and return a reason if that fails.
+    """Import all modules with the backend's variables, and return the reason if that fails.
 
-    Imports read files, which a sandboxed process may not.
+    Imports read files, which a sandboxed process may not do.
     """
     os.environ.update(payload["variables"])
     jobs = [RenderJob.model_validate(values) for values in payload["jobs"]]
@@ -38,7 +38,7 @@ def prepare(payload: dict[str, Any], channel: HostChannel) -> list[RenderJob] | 
 def run(
     jobs: list[RenderJob] | str, payload: dict[str, Any], channel: HostChannel
 ) -> dict[str, Any]:
-    """Render the jobs. Without jobs, only test the backend."""
+    """Render the jobs, or only test the backend without jobs."""
     if isinstance(jobs, str):
         return {"broken": jobs}
     from telic.rendering._painters import RenderBackendError

@@ -1,4 +1,4 @@
-"""Render job specifications and results."""
+"""Specifications and results of render jobs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ View = Literal["side", "front", "top", "three-quarter", "rear-quarter"]
 
 
 class StillRow(Record):
-    """Row of stills in a contact sheet, with height marks on each."""
+    """Row of still images in a contact sheet, with height marks on each."""
 
     words: str
     steps: tuple[int, ...] = Field(min_length=1, description="rows of the recording to draw")
-    notes: tuple[str, ...] = Field(default=(), description="offset of the displayed time, s")
-    view: View | None = Field(default=None, description="default: suits the robot")
+    notes: tuple[str, ...] = Field(default=(), description="additional caption of each still")
+    view: View | None = Field(default=None, description="camera view, chosen for the robot if None")
     near: bool = Field(
-        default=False, description="follow the robot closely, also vertically, to fill the frame"
+        default=False, description="whether to follow the robot closely in all directions"
     )
 
 
 class FootTrace(Record):
-    """Height of a foot over an episode, evenly sampled."""
+    """Height of a foot over an episode, sampled evenly."""
 
     name: str
     heights_m: tuple[float, ...] = Field(min_length=1)
@@ -37,30 +37,30 @@ class RenderJob(Record):
     """Specification of an image or video of a recorded episode."""
 
     trajectory: Path = Field(description="recorded episode (.npz)")
-    output: Path = Field(description=".mp4 is a video, .png a strip of still frames")
-    env: str = Field(description="environment of the episode; the recording is not trusted with it")
+    output: Path = Field(description="output file, .mp4 for a video or .png for a strip of stills")
+    env: str = Field(description="environment of the episode, which the recording could falsify")
     env_args: dict[str, Any] = Field(default={}, description="environment arguments")
     width: int | None = Field(
         default=None,
         ge=32,
         le=4096,
-        description="width in pixels; by default 480 with OpenGL, 320 with rays, 240 in a strip",
+        description="width in pixels, by default 480 with OpenGL, 320 with rays and 240 in a strip",
     )
     height: int | None = Field(
-        default=None, ge=24, le=4096, description="height; by default three quarters of the width"
+        default=None, ge=24, le=4096, description="height in pixels, by default 3/4 of the width"
     )
     view: View | None = Field(
-        default=None, description="camera position; by default chosen for the robot"
+        default=None, description="camera position, by default chosen for the robot"
     )
     caption: bool = Field(
-        default=True, description="show time, step and return; on a contact sheet, time only"
+        default=True, description="whether to show time, step and return (only time on sheets)"
     )
     fps: float = Field(
-        default=30.0, gt=0, le=120, description="maximum frames per second; playback is real time"
+        default=30.0, gt=0, le=120, description="maximum frames per second of the real-time video"
     )
     frames: int = Field(default=6, ge=1, le=24, description="number of still frames in a strip")
     rows: tuple[StillRow, ...] = Field(
-        default=(), description="draw a contact sheet with these rows instead of a strip"
+        default=(), description="rows of a contact sheet to draw instead of a strip"
     )
     traces: tuple[FootTrace, ...] = Field(default=(), description="charts below a contact sheet")
 
@@ -73,7 +73,7 @@ class RenderJob(Record):
 
     @property
     def is_video(self) -> bool:
-        """True if the output is a video instead of an image."""
+        """True if the output is a video rather than an image."""
         return self.output.suffix == ".mp4"
 
 
@@ -81,5 +81,5 @@ class Rendering(Record):
     """Result of a render job. The output exists unless there is an error."""
 
     output: Path
-    backend: str = Field(description="egl, osmesa, cgl, rays or gymnasium")
+    backend: str = Field(description="renderer: egl, osmesa, cgl, rays or gymnasium")
     error: str | None = None

@@ -1,4 +1,4 @@
-"""Render recorded episodes in sandboxed processes, which isolates this one from OpenGL.
+"""Render recorded episodes in sandboxed processes, so that OpenGL failures cannot affect this one.
 
 Recordings and environments may be untrusted, so render processes are sandboxed. They may read
 recordings, model files and packages, write to a temporary folder from which finished files are
@@ -56,10 +56,10 @@ def render(
     listener: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Rendering]:
-    """Render jobs and return their results in order.
+    """Render jobs, and return their results in order.
 
-    A failed job does not stop the others. Its result has an `error`. If the backend fails, the
-    remaining jobs use ray casting, with a log event. Videos emit "video.progress". With several
+    A failed job has an `error` in its result and does not stop the others. If the backend fails,
+    the remaining jobs use ray casting, with a log event. Videos emit "video.progress". With several
     processes, the listener is called from several threads.
     """
     if not jobs:
@@ -95,7 +95,7 @@ def render(
 
 
 def _refused(jobs: Sequence[RenderJob]) -> dict[int, Rendering]:
-    """Return failed results, by job index, for environments whose code is not permitted."""
+    """Return failed results for environments whose code is not permitted, by job index."""
     refused: dict[int, Rendering] = {}
     for number, job in enumerate(jobs):
         try:
@@ -107,7 +107,7 @@ def _refused(jobs: Sequence[RenderJob]) -> dict[int, Rendering]:
 
 
 def render_one(trajectory: Path, output: Path, *, env: str, **settings: Any) -> Rendering:
-    """Render one episode as a video (.mp4) or an image strip (.png); `settings` as in RenderJob.
+    """Render one episode as a video (.mp4) or an image strip (.png), with settings of RenderJob.
 
     Raises ConfigError for an invalid setting, and TelicError if rendering fails.
     """
@@ -125,7 +125,7 @@ def render_one(trajectory: Path, output: Path, *, env: str, **settings: Any) -> 
 def render_poses(
     model_file: Path, poses: Any, output: Path, *, dt_s: float | None = None, **settings: Any
 ) -> Rendering:
-    """Render poses (T, nq) of a model, `dt_s` seconds apart; `settings` as in RenderJob."""
+    """Render poses (T, nq) of a model that are `dt_s` seconds apart, with settings of RenderJob."""
     with tempfile.TemporaryDirectory() as folder:
         episode = Path(folder) / "poses.npz"
         facts = TrajectoryFacts(env_id=str(model_file), dt_s=dt_s)
@@ -144,7 +144,7 @@ def draw_portrait(model_file: Path, output: Path) -> None:
 
 
 class RenderReport(Record):
-    """Message from a render process: the progress or the result of a job."""
+    """Message from a render process with the progress or the result of a job."""
 
     job: int = Field(ge=0)
     frame: int = 0
@@ -153,7 +153,7 @@ class RenderReport(Record):
 
 
 def _read_report(message: Any) -> RenderReport | None:
-    """Validate an untrusted message as a report. Return None if it is invalid."""
+    """Validate an untrusted message as a report, or return None if it is invalid."""
     try:
         return RenderReport.model_validate(cleaned(message, _MOST_VALUES))
     except (ValueError, RecursionError):
@@ -263,12 +263,12 @@ def _graphics_variables(backend: str, processes: int) -> dict[str, str]:
 
 
 def candidates() -> tuple[Backend, ...]:
-    """Return the backends for this platform in order of preference. "rays" always works."""
+    """Return the backends for this platform in order of preference, where "rays" always works."""
     return ("cgl", "rays") if sys.platform == "darwin" else ("egl", "osmesa", "rays")
 
 
 def choose_backend() -> Backend:
-    """Return the first working backend, tested once per process.
+    """Return the first working backend, which is tested once per process.
 
     The environment variable TELIC_RENDER_BACKEND overrides the choice without testing.
     """
@@ -283,5 +283,5 @@ def choose_backend() -> Backend:
 
 @functools.cache
 def _why_broken(backend: Backend) -> str | None:
-    """Test a backend with a small image, and return the reason of a failure, or None."""
+    """Test a backend with a small image, and return the reason for a failure, or None."""
     return _run(backend, {}, 1, {}, ignore, None)

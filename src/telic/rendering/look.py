@@ -1,6 +1,6 @@
-"""Style a model for rendering with sky, floor, light and limb colours.
+"""Style a model for rendering with sky, floor, light and limb colors.
 
-Only the appearance is changed. Bodies, joints and the order of qpos are those of the model file.
+Only the appearance changes. Bodies, joints and the order of qpos are those of the model file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TILES_M = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 def load_dressed(path: Path, *, repaint: bool = False, ground: Ground = _FLAT) -> mujoco.MjModel:
     """Load a model file, styled for rendering and placed on `ground`.
 
-    With `repaint`, all limbs are coloured, not only geoms with default colours. Raises
+    With `repaint`, all limbs are colored, and not only geoms with default colors. Raises
     BadEnvironment if MuJoCo cannot load the file.
     """
     require_compilable(path)
@@ -64,7 +64,7 @@ def load_dressed(path: Path, *, repaint: bool = False, ground: Ground = _FLAT) -
 
 
 def _dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, repaint: bool) -> None:
-    """Set the sky, floor, light and colours of a model. `plain` is the compiled model."""
+    """Set the sky, floor, light and colors of a model. `plain` is the compiled model."""
     _hang_sky(spec)
     _lay_floor(spec, plain)
     for light in list(spec.lights):
@@ -125,7 +125,7 @@ def _hang_sky(spec: mujoco.MjSpec) -> None:
 
 
 def tile_size_m(model: mujoco.MjModel) -> float:
-    """Return the floor tile size for a robot, at most two thirds of its radius if possible."""
+    """Return the size of floor tiles for a robot, at most two thirds of its radius if possible."""
     wanted = 0.67 * radius_m(model)
     return max((side for side in _TILES_M if side <= wanted), default=_TILES_M[0])
 
@@ -170,8 +170,8 @@ def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
 def _show_what_is_hidden(spec: mujoco.MjSpec) -> None:
     """Hide translucent collision geoms, and show the geoms below a skin.
 
-    Geoms of high groups are not drawn. If most bodies have no others, as below a skin, their
-    geoms of the lowest group are shown.
+    Geoms of high groups are not drawn. If most bodies have only such geoms, for example below a
+    skin, their geoms of the lowest group are shown.
     """
     shaped = [list(body.geoms) for body in spec.bodies[1:] if list(body.geoms)]
     bare = [geoms for geoms in shaped if not any(geom.group < _HIDDEN for geom in geoms)]
@@ -194,7 +194,7 @@ def _is_solid(geom: mujoco.MjsGeom) -> bool:
 def _paint(
     body: mujoco.MjsBody, colour: _Colour, repaint: bool, is_chain: bool, level: int = 0
 ) -> None:
-    """Colour a body and its descendants by limb and side, or by link for a serial chain."""
+    """Color a body and its descendants by limb and side, or by link for a serial chain."""
     for geom in body.geoms:
         rgba = tuple(np.asarray(geom.rgba, dtype=np.float64).round(3).tolist())
         is_grey = not geom.material and rgba == _DEFAULT_GREY

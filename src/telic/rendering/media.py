@@ -1,4 +1,4 @@
-"""Write images (PNG) and videos (mp4), with captions, and select the displayed frames."""
+"""Write images (PNG) and videos (mp4) with captions, and select the displayed frames."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _font(height: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def strip_height(height: int) -> int:
-    """Return the height of the caption strip of pictures of this height."""
+    """Return the height of the caption strip in pictures of this height."""
     return 20 if height < 600 else 36
 
 
@@ -97,7 +97,7 @@ def contact_sheet(
     legend: Sequence[tuple[tuple[int, ...], str]],
     traces: Sequence[FootTrace],
 ) -> np.ndarray:
-    """Draw a contact sheet: rows of stills with headings, a colour legend, and foot heights.
+    """Draw a contact sheet: rows of stills with headings, a color legend, and foot heights.
 
     Foot traces span the width of the sheet, with dark bars during ground contact.
     """
@@ -145,7 +145,7 @@ def contact_sheet(
 
 
 def ffmpeg_path() -> str:
-    """Return the path of ffmpeg. Raises TelicError if it is missing."""
+    """Return the path of ffmpeg, or raise TelicError if it is missing."""
     try:
         import imageio_ffmpeg
 
@@ -158,11 +158,11 @@ def ffmpeg_path() -> str:
 
 
 def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> int:
-    """Encode (H, W, 3) uint8 frames into `path` atomically and return their number.
+    """Encode (H, W, 3) uint8 frames to `path` atomically, and return their number.
 
-    An odd width or height is padded by one black line: the 4:2:0 colours of browsers need even
-    ones. Raises TelicError with ffmpeg's last line when encoding fails, ResourceError when the
-    disk is full.
+    An odd width or height is padded with one black line, because the 4:2:0 colors of browsers
+    require even sizes. Raises TelicError with ffmpeg's last line if encoding fails, and
+    ResourceError if the disk is full.
     """
     frames = iter(frames)
     first = next(frames, None)
@@ -211,7 +211,7 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> int:
 
 
 def playback_rows(length: int, dt_s: float, most_fps: float) -> tuple[np.ndarray, float]:
-    """Return the rows for real-time playback of `length` rows `dt_s` apart, and the fps."""
+    """Return the rows for real-time playback of `length` rows `dt_s` apart, and the frame rate."""
     fps = min(most_fps, 1 / dt_s)
     frames = max(1, round(length * dt_s * fps))
     rows = np.minimum((np.arange(frames) / (fps * dt_s)).round().astype(int), length - 1)

@@ -1,7 +1,7 @@
 """Render recorded episodes in the render process by setting the model to each recorded state.
 
-Nothing is simulated. Environments without a MuJoCo model are rendered by themselves (`rgb_array`)
-while replaying the recorded actions from the recorded seed. Different observations are an error.
+Nothing is simulated. Environments without a MuJoCo model render themselves (`rgb_array`) while the
+recorded actions are replayed from the recorded seed. Different observations are an error.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PROBE_MODEL = "<mujoco><worldbody><geom size='1'/></worldbody></mujoco>"
 
 
 def import_environments(jobs: Sequence[RenderJob]) -> None:
-    """Import the modules for environments with their own renderer, if a job needs them."""
+    """Import the modules of environments with their own renderer, if a job needs them."""
     for job in jobs:
         asked = TrajectoryFacts(env_id=job.env, env_kwargs=job.env_args, dt_s=None)
         if model_file(asked) is None:
@@ -126,7 +126,7 @@ def _sheet_rows(
 
 
 class Stage:
-    """Episode renderer that caches the last model and painter."""
+    """Render episodes, and cache the last model and painter."""
 
     def __init__(self, backend: str) -> None:
         self.backend = backend
@@ -144,8 +144,8 @@ class Stage:
     ) -> Iterator[np.ndarray]:
         """Render each of `rows`, which are `frame_s` seconds apart.
 
-        `size` is the default width, overridden by the job. Raises BadEnvironment if the episode
-        does not match its model.
+        `size` is the default width, which the job may override. Raises BadEnvironment if the
+        episode does not match its model.
         """
         path = model_file(trajectory.facts)
         if path is None or "qpos" not in trajectory:
@@ -166,7 +166,7 @@ class Stage:
             raise BadEnvironment(
                 f"The episode has {poses.shape[1]} positions per step, but {path.name} has "
                 f"{model.nq}.",
-                hint="It was recorded with another version of the model; record it again.",
+                hint="It was recorded with another version of the model. Record it again.",
             )
         poses = poses[rows]
         poses = poses[: next(iter(np.flatnonzero(~np.isfinite(poses).all(1))), None)]
@@ -190,7 +190,7 @@ class Stage:
             yield picture
 
     def legend(self) -> list[tuple[tuple[int, ...], str]]:
-        """Return the body colours of the last model with the names of the bodies."""
+        """Return the body colors of the last model with the names of the bodies."""
         if self._kept is None:
             return []
         model, colours = self._kept[1], dict[tuple[int, ...], list[str]]()
@@ -222,7 +222,7 @@ class Stage:
 
 
 def caption(trajectory: Trajectory, row: int, only_time: bool = False) -> list[str]:
-    """Return the caption of a frame: time, step and cumulative return, if available."""
+    """Return the caption of a frame with time, step and cumulative return, if available."""
     words = [f"step {row + 1}"]
     if trajectory.facts.dt_s is not None:
         # Rows hold the state after the step, so the time is one step later than the row index.
@@ -237,9 +237,9 @@ def caption(trajectory: Trajectory, row: int, only_time: bool = False) -> list[s
 def _own_frames(
     trajectory: Trajectory, rows: np.ndarray, job: RenderJob | None = None
 ) -> Iterator[np.ndarray]:
-    """Render each of `rows` with the environment's renderer, with the job's caption.
+    """Render each of `rows` with the environment's own renderer and the job's caption.
 
-    Raises BadEnvironment if it has no renderer, or if replaying the recorded actions gives
+    Raises BadEnvironment if it has no renderer, or if replaying the recorded actions leads to
     different observations.
     """
     # Imported lazily: rendering MuJoCo models does not need torch.
@@ -268,7 +268,7 @@ def _own_frames(
             recorded = trajectory["next_obs"][row]
             if not np.allclose(flatten(obs), recorded, atol=_TOLERANCE, rtol=_TOLERANCE):
                 raise BadEnvironment(
-                    f"{facts.env_id} cannot be rendered: replaying the recorded actions gave "
+                    f"{facts.env_id} cannot be rendered: replaying the recorded actions led to "
                     "different observations."
                 )
             if not repeats[row]:
