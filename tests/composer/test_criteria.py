@@ -10,6 +10,7 @@ from telic.errors import Contradiction, UnknownName, UsageError
 from telic.judges import metrics, tracks
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
+from telic.judges.tracks import measured
 from tests.composer.specs import spec_of
 from tests.judges.playing import demonstration
 
@@ -93,8 +94,8 @@ def judging(*parts):
 SPEED = metrics.net_speed("forward")
 STRAYED = tracks.highest(metrics.gone())
 TOP = tracks.highest("height")
-LEAP = tracks.highest(tracks.less("height", 1.2))
-UP, LOW = tracks.share_above("height", 1.2), tracks.share_below("height", 1.0)
+LEAP = tracks.highest(measured("height") - 1.2)
+UP, LOW = tracks.share(measured("height") > 1.2), tracks.share(measured("height") < 1.0)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from telic.composer._sizes import Goal
 from telic.composer.frames import Frame
 from telic.composer.scene import Scene
 from telic.judges import metrics, tracks
+from telic.judges.tracks import measured
 from telic.rewards import signals, terms
 from telic.rewards.signals import Above, Below, Measured, Not, Part
 from telic.rewards.terms import Capped, Cost, Pay, Ratio, Small, SmallSquare, When
@@ -40,7 +41,7 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
     scene.require("height", "jump")
     is_far = frame.dimension == "distance" or frame.direction in travel.AHEAD
     goal, count, period = _jump_goal(frame, scene, draft)
-    target, above, seen = goal.value, scene.above_start(), tracks.less("height", scene.starts)
+    target, above, seen = goal.value, scene.above_start(), measured("height") - scene.starts
     jumps = signals.Cycles(above, 0.8 * target, 0.3 * target)
     times, counted = Part(jumps, "times"), tracks.cycles(seen, 0.8 * target, 0.3 * target)
     height = Ratio(above, target, low=0.0, most=None if goal.is_open else 2.0)
@@ -65,7 +66,7 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.pay("rise", 0.3, rise, "upward velocity")
     _judge_jump(frame, goal, period, scene, draft)
     done = (count or 1) - 0.5
-    draft.ends_when(Above(times, done), tracks.above(counted, done))
+    draft.ends_when(Above(times, done), counted > done)
     if is_far:
         _leap(frame, scene, draft)
     manners.allow_height(scene, draft, scene.stands + 2.0 * target + 0.5)
@@ -100,7 +101,7 @@ def _jump_goal(
 
 def _judge_jump(frame: Frame, goal: Goal, period: float | None, scene: Scene, draft: Draft) -> None:
     """Judge the height, the time in the air, and the count or regularity of jumps."""
-    seen, target = tracks.less("height", scene.starts), goal.value
+    seen, target = measured("height") - scene.starts, goal.value
     counted = tracks.cycles(seen, 0.8 * target, 0.3 * target)
     title, value = "rises %s above standing height", tracks.highest(seen)
     within, weight = 0.25 * target if goal.is_exact else None, 3.0 if period is None else 1.0
@@ -132,7 +133,8 @@ def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
     speed, most = max(target / 0.4, 0.2), None if goal.is_open else 2.0
     fast = Ratio(signals.Along(along), speed, most=most)
     draft.pay("leap", 1.0, When(signals.Airborne(), fast), f"speed {way} in the air")
-    title, value = f"leaps %s {way}", tracks.highest(metrics.leap(along))
+    leap = tracks.since(metrics.place(along), measured("feet_in_contact") > 0.0)
+    title, value = f"leaps %s {way}", tracks.highest(leap)
     low, high, tag = 0.1 * target, 0.9 * target, "too_slow"
     draft.score(title, value, low, high, weight=3.0, tag=tag, of=goal)
     manners.do_not_thrash(scene, draft)
@@ -141,7 +143,8 @@ def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
 def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Take off and land repeatedly, either in place or while traveling."""
     scene.require("air_time", "hop")
-    landings, hops = signals.Flights(_FLIGHT_S), metrics.flights(_FLIGHT_S, _RISE_M)
+    landings, flies = signals.Flights(_FLIGHT_S), metrics.flying(_FLIGHT_S, _RISE_M)
+    hops = tracks.times(flies, measured("air_time") <= 0.0)
     draft.pay("hop", 5.0, terms.Hop(landings), "flight time, paid at each landing")
     is_fast = frame.degree in ("fast", "very_fast", "most") or frame.given("m/s") is not None
     is_fast = is_fast and frame.direction != "in_place" and frame.dimension != "height"
@@ -153,7 +156,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.pay("air", 0.5, Pay(signals.Airborne(), 0.0, 1.0), "in the air")
     title, value = "hops at least once per second", tracks.per_second(hops)
     draft.score(title, value, 0.15, 1.0, weight=3.0, tag="drags")
-    draft.score("is airborne", tracks.share_above("air_time", 0.0), 0.05, 0.2, tag="too_low")
+    draft.score("is airborne", tracks.share(measured("air_time") > 0.0), 0.05, 0.2, tag="too_low")
     if frame.dimension == "height":
         goal = sizes.jump_height(frame, scene)
         if goal.source != "as given":
@@ -164,7 +167,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
         target, most = goal.value, None if goal.is_open else 1.5
         words = f"height above standing, as a fraction of {target:.2g} m"
         draft.pay("height", 1.0, Ratio(scene.above_start(), target, low=0.0, most=most), words)
-        value = tracks.highest(metrics.in_air(tracks.less("height", scene.starts)))
+        value = tracks.highest((measured("height") - scene.starts) * (measured("air_time") > 0.0))
         zero, within = 0.15 * target, 0.5 * target if goal.is_exact else None
         title, tag = "hops %s high", "too_high" if goal.is_exact else "too_low"
         draft.score(title, value, zero, target, within=within, weight=3.0, tag=tag, of=goal)
@@ -198,7 +201,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     manners.allow_height(scene, draft, scene.stands + 2.0 * highest.value + 0.5)
     manners.stay_on_feet(scene, draft, alive=None if travels else manners.ALIVE)
     done = (frame.count or max(2, round(frame.duration_s or 2.0))) - 0.5
-    draft.ends_when(Above(Part(landings, "times"), done), tracks.above(hops, done))
+    draft.ends_when(Above(Part(landings, "times"), done), hops > done)
 
 
 def turn_over(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -231,13 +234,13 @@ def _keep_rolling(draft: Draft, quantity: str, sign: int, which: str) -> None:
     """Turn over continuously without landing, at least twice in five seconds."""
     spin, seconds = Measured(quantity.replace("turns", "rate"), sign=sign), 5.0
     draft.pay("roll", 1.0, Ratio(spin, 4.0, most=1.5), f"rolling {which}")
-    turns = tracks.less(quantity, sign=sign)
-    value, fast = tracks.last_in_full_time(turns, seconds), tracks.turning_rate(turns)
+    turns = measured(quantity, sign=sign)
+    value, fast = tracks.last(turns) * seconds / tracks.full_seconds(), tracks.rate(turns) * 6.2832
     title = f"rolls {which} at least twice"
     draft.score(title, value, 0.3, 2.0, weight=3.0, tag="under_rotates")
-    value = tracks.share_above(fast, 0.8)
+    value = tracks.share(fast > 0.8)
     draft.score("keeps rolling", value, 0.2, 0.6, weight=1.0, tag="stops")
-    draft.ends_when(Above(spin, 0.8), tracks.above(fast, 0.8), seconds)
+    draft.ends_when(Above(spin, 0.8), fast > 0.8, seconds)
     draft.seconds = seconds
     manners.charge_effort(draft, 0.02)
 
@@ -266,13 +269,15 @@ def _somersault(
         draft.pay("rest", 1.5, terms.TurnRest(over), "upright and slow after the turn")
     manners.charge_effort(draft, 0.02)
     count = 1 if rule == "at_most" else most_often
-    turns = tracks.less(quantity, sign=sign)
-    stands, most = metrics.landed(turns, count - 0.15, has_feet), tracks.highest(turns)
+    turns = measured(quantity, sign=sign)
+    is_over, most = turns > count - 0.15, tracks.highest(turns)
+    stands = is_over & (measured("uprightness") > 0.7)
+    stands = stands & (measured("feet_in_contact") > 0.0) if has_feet else stands
     least = "at least " if rule == "at_least" else ""
     title = f"turns {which} {least}{'once' if count == 1 else f'{count} times'}"
     draft.score(title, most, 0.2 * count, count - 0.15, weight=3.0, tag="under_rotates")
     if scene.lies_next:
-        draft.ends_when(Above(Part(over, "done"), 0.0), tracks.above(turns, count - 0.15))
+        draft.ends_when(Above(Part(over, "done"), 0.0), is_over)
     else:
         title, value = "lands on its feet for %s", tracks.longest(stands)
         draft.score(title, value, 0.02, 0.25, weight=1.5, tag="no_landing")

@@ -10,11 +10,12 @@ Criteria, which users may edit, are converted to demands according to their metr
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from telic.composer._draft import Draft, JudgePart
 from telic.composer._sizes import speed
@@ -22,7 +23,6 @@ from telic.composer.frames import Frame, Limit, ParsedIntent
 from telic.composer.lexicon import ignored_words, word_table
 from telic.composer.scene import Scene
 from telic.errors import Contradiction, NotUnderstood
-from telic.judges.tracks import Measure
 
 _SPEED, _WAY, _AHEAD = "the speed in m/s", "the distance to the start in m", "the way forward in m"
 _FEET, _HANDS = "the height of the feet above the ground in m", "the hands on the ground"
@@ -178,28 +178,33 @@ def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
     yield Demand(part.quantity, low, high, part.title)
     if part.value is None:
         return
-    name, args = part.value.name, part.value.args
-    if name == "net_speed" and low > 0.0:
-        yield Demand("the distance to the start", low * seconds, _FAR, part.title, None, False)
-    elif name in ("highest", "lowest", "farthest"):
-        # A largest value of at most x holds always; of at least x, once.
-        always = (name != "lowest") == (high < _FAR)
-        yield _about(args[0], Demand("", low, high, part.title, None, always))
-    elif name in ("share_above", "share_below") and low > 0.5:
-        ends = (-_FAR, float(args[1])) if name == "share_below" else (float(args[1]), _FAR)
-        # More than half of the time for each exceeds the total.
-        found = _about(args[0], Demand("", *ends, part.title))
-        yield found._replace(quantity=f"{found.quantity}, for most of the time,")
+    match ast.parse(part.value.code, mode="eval").body:
+        case ast.Call(ast.Name("net_speed")) if low > 0.0:
+            yield Demand("the distance to the start", low * seconds, _FAR, part.title, None, False)
+        case ast.Call(ast.Name("highest" | "lowest" | "farthest" as name), [track]):
+            # A largest value of at most x holds always; of at least x, once.
+            always = (name != "lowest") == (high < _FAR)
+            yield _about(track, Demand("", low, high, part.title, None, always))
+        case ast.Call(ast.Name("share"), [ast.Compare(track, [way], [limit])]) if low > 0.5:
+            end = float(ast.literal_eval(limit))
+            ends = (-_FAR, end) if isinstance(way, ast.Lt) else (end, _FAR)
+            # More than half of the time for each exceeds the total.
+            found = _about(track, Demand("", *ends, part.title))
+            yield found._replace(quantity=f"{found.quantity}, for most of the time,")
+        case _:
+            pass
 
 
-def _about(track: Any, demand: Demand) -> Demand:
+def _about(track: ast.expr, demand: Demand) -> Demand:
     """Return a demand on a track as a demand on the underlying quantity."""
-    if str(track).startswith(("gone(", "displacement")):
+    if ast.unparse(track).startswith(("hypot(change(", "abs(change(", "displacement")):
         return demand._replace(quantity="the distance to the start")
-    if isinstance(track, Measure) and track.name == "less" and track.args[2] > 0:
-        quantity, less, _ = track.args
-        return demand._replace(quantity=quantity, low=demand.low + less, high=demand.high + less)
-    return demand._replace(quantity=str(track))
+    match track:
+        case ast.BinOp(ast.Name(quantity), ast.Sub(), ast.Constant(float() as less)):
+            low, high = demand.low + less, demand.high + less
+            return demand._replace(quantity=quantity, low=low, high=high)
+        case _:
+            return demand._replace(quantity=ast.unparse(track))
 
 
 def not_understood(parsed: ParsedIntent, lost: Sequence[str], hint: str) -> NotUnderstood:

@@ -142,7 +142,7 @@ class Draft:
             number = f"{goal:.2g} {unit}".rstrip()
             near = f"{number} (±{within or 0.0:.2g} {unit}".rstrip() + ")"
             title = title.replace("%s", f"{at} {number}" if within is None else near)
-        elif not is_guard and value.name.startswith("share") and value.name != "share_until":
+        elif not is_guard and value.code.startswith("share("):
             title += f" {at} {goal:.0%} of the time"
         if any(each.title == title for each in self.parts):
             return title
@@ -151,7 +151,7 @@ class Draft:
             title=title,
             value=value,
             quantity=f"{meaning} ({hidden})" if hidden else meaning,
-            kind="cumulative" if value.metric.is_total else "sustained",
+            kind="cumulative" if value.is_total else "sustained",
             direction="at_least" if within is None else "about",
             unit=unit,
             tag=tag,

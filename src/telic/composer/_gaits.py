@@ -24,7 +24,7 @@ from telic.composer.frames import Direction, Frame
 from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
 from telic.judges import metrics, tracks
-from telic.judges.tracks import Measure
+from telic.judges.tracks import Measure, measured
 from telic.rewards.signals import Airborne, Beat, Climbed, Measured, Not, Slip
 from telic.rewards.terms import Cost, Pay, Rhythm, SquareCost, When
 from telic.robots.terrain import STAIRS_M, TO_TOP_M, hardest_step, steepest, steps_of
@@ -201,13 +201,13 @@ def _judge_walk(name: str, feet: int, draft: Draft) -> None:
     _wrong_gait(draft, "is off the ground at most 5% of the time", flight, 0.25, 0.05)
     if name == "crawl":
         if feet > 2:
-            value = tracks.share_above("feet_in_contact", 2.5)
+            value = tracks.share(measured("feet_in_contact") > 2.5)
             _wrong_gait(draft, "keeps three feet on the ground", value, 0.4, 0.8)
         return
     title = "each foot is on the ground at least half of the time"
     _wrong_gait(draft, title, tracks.last("stance_share"), 0.35, 0.5, 1.0)
     if feet == 2:
-        _wrong_gait(draft, "its feet alternate", metrics.phase_apart(*_TWO), 0.35, 0.75, 3.0)
+        _wrong_gait(draft, "its feet alternate", -metrics.phase_match(*_TWO), 0.35, 0.75, 3.0)
     elif feet > 2:  # any order is a walk, including pairs, except landing all feet together
         match = metrics.phase_match(*_every_pair(feet))
         _wrong_gait(draft, "its feet do not all land together", match, 0.8, 0.5)
@@ -217,7 +217,7 @@ def _judge_flying(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
     name, feet = gait.name, len(gait.landings)
     corners, is_in_plane = corners_of(frame.direction, scene), _is_fore_and_aft(scene)
     if name in FLYING and feet == 2 and not is_in_plane:
-        _wrong_gait(draft, "its feet alternate", metrics.phase_apart(*_TWO), 0.35, 0.75, 3.0)
+        _wrong_gait(draft, "its feet alternate", -metrics.phase_match(*_TWO), 0.35, 0.75, 3.0)
     elif name == "skip":
         value = tracks.last("stride_alternation")  # 0.5 where each foot lands twice
         title, tag = "lands twice on each foot", "wrong_gait"
@@ -239,7 +239,7 @@ def _judge_flying(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
             _wrong_gait(draft, f"its {together} feet land together", value, 0.5, 0.85, 3.0)
         other = "front and hind" if is_in_plane else "left and right"
         title = f"its {apart if corners else other} feet land half a stride apart"
-        value = metrics.phase_apart(*_pairs(corners, apart))
+        value = -metrics.phase_match(*_pairs(corners, apart))
         _wrong_gait(draft, title, value, 0.35, 0.75, 3.0)
     if name not in ("trot", "pace"):
         title = {1: "its foot", 2: "both feet"}.get(feet, "all feet")
@@ -347,11 +347,16 @@ def lay_ground(
         what, unit = ("steps", "steps") if stairs else ("m of the slope", "m")
         goal = float(math.floor(_ENOUGH * count)) if stairs else _ENOUGH * count
         title = f"{'climbs' if climbs > 0 else 'gets down'} {goal:.2g} {what}"
-        value, least = tracks.highest(metrics.climbed(climbs)), _LITTLE * count
+        rise = measured("ground_height") - tracks.first("ground_height")
+        step = tracks.combined("maximum", tracks.first("ground_step"), 1e-3)
+        climbed = (-rise if climbs < 0 else rise) / step
+        value, least = tracks.highest(climbed), _LITTLE * count
         draft.score(title, value, least, goal, weight=4.0, unit=unit, tag="too_low")
         title = "does not go round it"
         draft.require(title, value, least, 0.5 * goal, unit=unit, tag="never_moves")
-        value = metrics.turned_back(*ways)
+        way = metrics.place(*ways)
+        far, back = tracks.highest(way), tracks.highest(way) - tracks.last(way)
+        value = back / tracks.combined("maximum", far - tracks.first(way), 0.5)
         draft.require("does not turn back", value, 0.8, 0.4, tag="wrong_way")
     # Teach a gait, because a sliding robot cannot traverse terrain.
     if frame.gait is None and (gait := gait_meant(frame, scene)) is not None:

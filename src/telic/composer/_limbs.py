@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from telic.composer._draft import Draft
 from telic.composer._manners import do_not_chatter, do_not_thrash, stay_on_feet
 from telic.composer._sizes import QUICK
 from telic.composer.frames import Frame
 from telic.composer.scene import Scene
 from telic.judges import metrics, tracks
+from telic.judges.tracks import measured
 from telic.rewards import signals, terms
 from telic.rewards.signals import Above, Below, Measured, Part
 from telic.rewards.terms import Pay, Ratio, Small
@@ -24,13 +27,13 @@ def reach(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.pay("near", 1.0, terms.Near(Measured(away), 10.0), "close to the target")
     title, value = "gets within 0.03 m of the target", tracks.lowest(away)
     draft.score(title, value, 0.12, 0.03, weight=2.0, tag="too_far")
-    value = tracks.share_below(away, 0.04)
+    value = tracks.share(measured(away) < 0.04)
     draft.score("stays at the target", value, 0.1, 0.5, weight=1.0, tag="drifts")
     if frame.degree in QUICK:
-        value = tracks.share_until(tracks.below(away, 0.06))
+        value = tracks.share_until(measured(away) < 0.06)
         title = "gets there in the first 35% of the time"
         draft.score(title, value, 0.7, 0.35, weight=1.0, tag="too_slow")
-    draft.ends_when(Below(Measured(away), 0.04), tracks.below(away, 0.04))
+    draft.ends_when(Below(Measured(away), 0.04), measured(away) < 0.04)
     spec = scene.spec
     lasts = spec.max_episode_steps * spec.dt_s if spec.max_episode_steps and spec.dt_s else 1.0
     draft.seconds = min(max(lasts, 1.0), _REACH_S)
@@ -42,9 +45,12 @@ def keep_away(frame: Frame, scene: Scene, draft: Draft) -> None:
     scene.require(away, "keep away from a target")
     far = Ratio(Measured(away), _AWAY_M, low=0.0, most=1.0)
     draft.pay("away", 1.0, far, f"distance to the target, up to {_AWAY_M:g} m")
-    title, value = f"keeps {_AWAY_M:g} m away from the target", tracks.share_above(away, _AWAY_M)
+    title, value = (
+        f"keeps {_AWAY_M:g} m away from the target",
+        tracks.share(measured(away) > _AWAY_M),
+    )
     draft.score(title, value, 0.3, 0.9, weight=3.0, tag="too_far")
-    draft.ends_when(Above(Measured(away), _AWAY_M), tracks.above(away, _AWAY_M), 1.0)
+    draft.ends_when(Above(Measured(away), _AWAY_M), measured(away) > _AWAY_M, 1.0)
     do_not_thrash(scene, draft)
 
 
@@ -77,10 +83,10 @@ def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.pay("raise", 1.0, Ratio(rise, target, low=-0.5, most=1.0), meaning)
         title, value = f"raises its {name} %s", tracks.highest(seen)
         draft.score(title, value, 0.2 * target, 0.9 * target, weight=1.5, tag="too_low")
-        value = tracks.share_above(seen, 0.7 * target)
+        value = tracks.share(seen > 0.7 * target)
         draft.score(f"keeps its {name} up", value, 0.2, 0.7, weight=3.0, tag="too_low")
         up = 0.8 * target
-        draft.ends_when(Above(rise, up), tracks.above(seen, up), frame.duration_s or 0.3)
+        draft.ends_when(Above(rise, up), seen > up, frame.duration_s or 0.3)
     _keep_control(frame, scene, draft)
     if frame.duration_s:
         draft.seconds = max(frame.duration_s + 2.0, 4.0)
@@ -109,20 +115,20 @@ def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
     _stay(scene, draft)
     _keep_control(frame, scene, draft)
     done = (frame.count or 2) - 0.5
-    draft.ends_when(Above(Part(waves, "times"), done), tracks.above(times, done))
+    draft.ends_when(Above(Part(waves, "times"), done), times > done)
 
 
 def _swing_up(scene: Scene, draft: Draft) -> None:
     """Bring poles from hanging to upright."""
     angle, seen = signals.PoleAngle(), metrics.pole_angle()
     draft.pay("raise", 1.0, terms.Cosine(angle), "height of the pole tips")
-    value = tracks.share_below(seen, 0.3)
+    value = tracks.share(seen < 0.3)
     draft.score("keeps the pole up", value, 0.15, 0.5, weight=3.0, tag="too_low")
     title, value = "the pole is up in the last second", tracks.mean_of_last(seen, 1.0)
     draft.score(title, value, 1.0, 0.3, weight=2.0, tag="falls")
     if scene.on_rail:
         draft.doubt("episodes start with the pole upright, so it must be swung up after a fall")
-    draft.ends_when(Below(angle, 0.3), tracks.below(seen, 0.3))
+    draft.ends_when(Below(angle, 0.3), seen < 0.3)
 
 
 def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -139,24 +145,28 @@ def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
     sign = -1 if frame.direction == "backward" else 1
     speed = _KICK_MPS * (0.5 if frame.degree in ("slow", "little") else 1.0)
     fast = signals.KickSpeed(foot, mine, others, sign)
-    seen = metrics.kick_speed(foot, mine, others, sign)
+    ahead = tracks.column(measured("body_position", foot), 0) - measured("x_position")
+    swing = tracks.rate(ahead if sign > 0 else -ahead)
+    free = metrics.on_feet((mine,), others) if others else metrics.lifted(mine)
+    of_foot = f"speed of {foot} off the ground, relative to the torso"
+    seen = replace(swing * free, words=of_foot, unit="m/s")
     words = "speed of the free foot relative to the torso"
     draft.pay("kick", 2.0, Ratio(fast, speed, low=0.0, most=1.5), words)
     title, value = f"swings its {frame.part or 'foot'} at %s", tracks.highest(seen)
     draft.score(title, value, 0.2 * speed, speed, weight=3.0, tag="too_slow")
     wanted = frame.count or 1
     title = f"kicks {wanted} times" if frame.count else "kicks and takes the foot back"
-    value = tracks.last(metrics.kicks(foot, mine, 0.6 * speed, others, sign))
+    value = tracks.last(tracks.times(free & (swing > 0.6 * speed), swing < 0.0))
     draft.score(title, value, 0.0, float(wanted), weight=1.5, tag="too_slow")
     _keep_control(frame, scene, draft)
-    draft.ends_when(Above(fast, 0.6 * speed), tracks.above(seen, 0.6 * speed))
+    draft.ends_when(Above(fast, 0.6 * speed), seen > 0.6 * speed)
     draft.seconds = max(3.0, 1.5 * wanted + 1.5)
 
 
 def _stay(scene: Scene, draft: Draft) -> None:
     """Judge that the robot stays in place, unless it also travels or cannot move away."""
     if not scene.is_going and scene.has("speed"):
-        value = tracks.share_below("speed", 0.5)
+        value = tracks.share(measured("speed") < 0.5)
         draft.score("stays where it is", value, 0.3, 0.8, weight=1.0, tag="drifts")
 
 

@@ -20,6 +20,7 @@ from telic.composer.frames import Frame
 from telic.composer.scene import Scene
 from telic.errors import Refused
 from telic.judges import metrics, tracks
+from telic.judges.tracks import measured
 from telic.rewards import signals, terms
 from telic.rewards.signals import Above, Along, Below, Measured, Part, Turns
 from telic.rewards.terms import Exact, Ratio, Small
@@ -69,7 +70,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         # On a curve, "forward" is the current heading.
         sign = _ON_AXIS[name]
         along = Measured("heading_velocity", sign=sign)
-        pace = tracks.less("heading_velocity", sign=sign)
+        pace = measured("heading_velocity", sign=sign)
         draft.pay("speed", 1.0, Ratio(along, goal.value, most=most), "forward speed of the body")
         title = f"averages %s {name}, where it faces"
         zero, value = 0.1 * goal.value, tracks.mean(pace)
@@ -77,7 +78,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     else:
         be_fast(draft, name, goal, most=most, aside=second, way=way)
         along, pace = Along(way, second), metrics.pace(way, second)
-    value = tracks.share_above(pace, 0.3 * goal.value)
+    value = tracks.share(pace > 0.3 * goal.value)
     draft.score("keeps moving", value, 0.3, 0.75, tag="stops")
     if frame.direction != "sideways":
         stay_straight(frame, scene, draft, way, second)
@@ -90,9 +91,9 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     stay_on_feet(scene, draft)
     low, high = 0.7 * goal.value, 1.4 * goal.value
     lasts = SETTLED * (frame.duration_s or _SEQUEL_S)
-    draft.ends_when(Above(along, low), tracks.above(pace, low), lasts)
+    draft.ends_when(Above(along, low), pace > low, lasts)
     if goal.is_exact:
-        draft.ends_when(Below(along, high), tracks.below(pace, high), lasts)
+        draft.ends_when(Below(along, high), pace < high, lasts)
     if frame.duration_s:
         draft.seconds = max(frame.duration_s + 1.0, 2.0)
 
@@ -152,7 +153,8 @@ def be_fast(
         # bound, speeds from the goal up to the bound are tolerated.
         is_below = goal.source.startswith("below")
         off, far_off = (1.0 / sizes.BELOW - 1.0, 0.6) if is_below else (_OFF, _FAR_OFF)
-        value = metrics.speed_error(seen, target, aside, at_least=not goal.is_exact)
+        off = value / target - 1.0
+        value = abs(off) if goal.is_exact else tracks.combined("maximum", -off, 0.0)
         draft.require(f"is within {off:.0%} of the stated speed", value, far_off, off, tag=tag)
 
 
@@ -184,7 +186,7 @@ def _go_distance(
     aim = target * (_OVERSHOOT if is_least else 1.0)
     if not given:
         draft.doubt(f'"{frame.word}" is interpreted as {target:g} m along the rail')
-    made, seen = signals.Made(way), metrics.way_made(way)
+    made, seen = signals.Made(way), tracks.change(metrics.place(way))
     pays = terms.Arrive(made, aim, max(0.2 * target, 0.1))
     draft.pay("way", 1.0, pays, f"close to {aim:.2g} m {direction}")
     title, value = f"ends %s {direction}", tracks.last(seen)
@@ -215,7 +217,7 @@ def _go_distance(
         title, tag = "averages %s on the way", "wrong_speed" if goal.is_exact else "too_slow"
         draft.score(title, value, zero, goal.value, within=within, weight=3.0, tag=tag, of=goal)
     there = (1.0 if is_least else 0.95) * target
-    draft.ends_when(Above(made, there), tracks.above(seen, there))
+    draft.ends_when(Above(made, there), seen > there)
     usual = sizes.speed(frame.model_copy(update={"amount": None}), scene).value
     draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), sizes.LONGEST_S)
 
@@ -240,7 +242,7 @@ def _take_steps(frame: Frame, scene: Scene, draft: Draft, direction: str, way: m
         title = f"takes at {'least' if is_least else 'most'} {count} steps"
         zero = goal - 2 * within if is_least else goal + 2 * within
         draft.score(title, value, zero, goal, weight=3.0, tag="wrong_gait")
-    title, value = f"covers %s {direction}", tracks.highest(metrics.way_made(way))
+    title, value = f"covers %s {direction}", tracks.highest(tracks.change(metrics.place(way)))
     draft.score(title, value, 0.1 * there, 0.5 * there, weight=2.0, tag="too_slow")
     value = tracks.last("stride_alternation")
     draft.score("steps with one foot after the other", value, 0.3, 0.8, tag="one_sided")
@@ -249,7 +251,7 @@ def _take_steps(frame: Frame, scene: Scene, draft: Draft, direction: str, way: m
     stay_straight(frame, scene, draft, way)
     gaits.go_in_steps(frame.gait, scene, draft, weight=0.2)
     stay_on_feet(scene, draft)
-    draft.ends_when(Above(made, 0.5 * there), tracks.above(metrics.way_made(way), 0.5 * there))
+    draft.ends_when(Above(made, 0.5 * there), tracks.change(metrics.place(way)) > 0.5 * there)
 
 
 def stop_in_the_end(draft: Draft, zero: float, goal: float, weight: float) -> None:
@@ -278,7 +280,7 @@ def _step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.require(title, value, 2.0, 0.7, tag="drifts")
     stay_on_feet(scene, draft)
     lasts = frame.duration_s or _SEQUEL_S
-    draft.ends_when(Above(Part(strides, "landed"), 0.0), metrics.touches(), lasts)
+    draft.ends_when(Above(Part(strides, "landed"), 0.0), measured("feet_in_contact") > 0.0, lasts)
 
 
 # ---- turning
@@ -288,6 +290,11 @@ def side_of(frame: Frame) -> str:
     """Return the side to turn to."""
     is_right = frame.direction in ("right", "clockwise")
     return "right" if is_right else "left"
+
+
+def _turned(side: str) -> tracks.Measure:
+    """Return the turns of the heading to a side."""
+    return measured("heading_turns", sign=-1 if side == "right" else 1)
 
 
 def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -303,12 +310,12 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     rate, laps = target / radius, frame.all_turns or 1.0
     draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, sizes.LONGEST_S)
     draft.doubt(f"the circle is assumed to have a radius of {radius:.2g} m, to the {side}")
-    heading, turned, wound = Turns(side), metrics.turned(side), metrics.winding(side)
+    heading, turned, wound = Turns(side), _turned(side), metrics.winding(side)
     ahead, where = Ratio(signals.Ahead(), target, most=1.2), "along its heading"
     if frame.direction == "backward":
         ahead = Ratio(Measured("heading_velocity", sign=-1), target, most=1.2)
-        back, where = tracks.less("heading_velocity", sign=-1), "against its heading"
-        value = tracks.share_above(back, 0.3 * target)
+        back, where = -measured("heading_velocity"), "against its heading"
+        value = tracks.share(back > 0.3 * target)
         draft.score("goes backward", value, 0.3, 0.75, weight=2.0, tag="drifts")
     draft.pay("speed", 1.0, ahead, f"speed {where}, as a fraction of {target:.2g} m/s")
     turning = Exact(Part(heading, "rate"), rate, 0.6 * rate)
@@ -324,11 +331,11 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.score(title, mean, 0.0, radius, within=radius / 4, tag="drifts")
     draft.require("goes round half way", value, 0.1 * laps, 0.5 * laps, tag="never_moves")
     # Walking back and forth also passes the middle of the path twice.
-    steadily = tracks.share_above(tracks.pace_of(wound), 0.2 * rate / (2.0 * math.pi))
+    steadily = tracks.share(tracks.pace_of(wound) > 0.2 * rate / (2.0 * math.pi))
     draft.require("goes round steadily", steadily, 0.3, 0.65, tag="stops")
     stay_on_feet(scene, draft)
     done = 0.9 * laps
-    draft.ends_when(Above(Part(heading, "turned"), done), tracks.above(turned, done))
+    draft.ends_when(Above(Part(heading, "turned"), done), turned > done)
 
 
 def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -361,24 +368,27 @@ def _spin(frame: Frame, draft: Draft, side: str) -> None:
         draft.seconds = max(frame.duration_s + 1.0, 2.0)
     whole = rate * draft.seconds / (2.0 * math.pi)
     is_open = frame.degree == "most" and not frame.amount
-    heading, turned = Turns(side), metrics.turned(side)
-    turning, fast = Part(heading, "rate"), tracks.turning_rate(turned)
+    heading, turned = Turns(side), _turned(side)
+    turning, fast = Part(heading, "rate"), tracks.rate(turned) * 6.2832
     # Reward for turning faster than requested would compete with staying in place.
     pays = Ratio(turning, rate, most=None if is_open else 1.15)
     draft.pay("turn", 1.0, pays, f"turning to the {side}")
-    title, value = f"rotates %s to the {side}", tracks.last_in_full_time(turned, draft.seconds)
+    title, value = (
+        f"rotates %s to the {side}",
+        tracks.last(turned) * draft.seconds / tracks.full_seconds(),
+    )
     is_exact = bool(given) and rule != "at_least"
     goal, within = (whole, 0.15 * whole) if is_exact else (0.7 * whole, None)
     zero, of = (0.5 if given else 0.1) * goal, sizes.Goal(goal, is_exact, "", is_open)
     tag = "under_rotates"
     draft.score(title, value, zero, goal, within=within, weight=3.0, tag=tag, of=of)
-    value = tracks.share_above(fast, 0.3 * rate)
+    value = tracks.share(fast > 0.3 * rate)
     draft.score("keeps turning", value, 0.2, 0.6, weight=1.0, tag="stops")
     if frame.duration_s:
-        held = tracks.above(fast, 0.5 * rate)
+        held = fast > 0.5 * rate
         draft.ends_when(Above(turning, 0.5 * rate), held, frame.duration_s)
     else:
-        draft.ends_when(Above(Part(heading, "turned"), 0.22), tracks.above(turned, 0.22))
+        draft.ends_when(Above(Part(heading, "turned"), 0.22), turned > 0.22)
 
 
 def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
@@ -394,7 +404,7 @@ def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
     tolerance = min(0.06 + 0.05 * turns, turns / 4.0)
     slow = 1.0 if frame.degree not in sizes.GENTLE else 0.5
     draft.seconds = min(max(3.0, 3.0 * math.pi * turns / slow + 2.0), 30.0)
-    heading, turned = Turns(side), metrics.turned(side)
+    heading, turned = Turns(side), _turned(side)
     meaning = f"turned to the {side}, as a fraction of {turns:.3g} turns"
     draft.pay("turn", 1.0, terms.TurnBy(heading, turns, at_least=is_least), meaning)
     there = terms.TurnedThere(heading, turns, tolerance, at_least=is_least)
@@ -403,10 +413,10 @@ def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
     value, tag = (tracks.highest if is_least else tracks.last)(turned), "under_rotates"
     draft.score(title, value, 0.2 * turns, turns, within=within, weight=3.0, tag=tag)
     if not is_least:
-        value = tracks.share_near(turned, turns, 2 * tolerance)
+        value = tracks.share(abs(turned - turns) < 2 * tolerance)
         draft.score("holds that heading", value, 0.02, 0.15, weight=1.0, tag="over_rotates")
     far = turns - tolerance
-    draft.ends_when(Above(Part(heading, "turned"), far), tracks.above(turned, far))
+    draft.ends_when(Above(Part(heading, "turned"), far), turned > far)
 
 
 # ---- commanded velocities

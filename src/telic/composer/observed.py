@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args
 
 from telic.composer._amounts import Reading, number_reader
@@ -38,7 +39,7 @@ from telic.envs.spec import EnvSpec
 from telic.errors import Refused
 from telic.judges import metrics, tracks
 from telic.judges.criteria import Composition, Covered, Criterion
-from telic.judges.tracks import Measure
+from telic.judges.tracks import Measure, measured
 from telic.quantities.observed import ObservedKind
 from telic.rewards.node import shortened
 from telic.rewards.signals import Above, Below, Block, Given, Less, Measured, Observed, Part
@@ -379,6 +380,7 @@ def _ask(want: ObservedCondition, known: dict[str, Observable], draft: Draft) ->
         return
     what = known[want.what]
     x, seen = Observed(what.kind, what.columns), tracks.observed(what.kind, what.columns)
+    seen = replace(seen, digits=_DIGITS)
     unit, at = f" {what.unit}" if what.unit else "", shortened(want.value, _DIGITS)
     if want.kind == "reach":
         # Reach the value once. Each step before is penalized because many environments end there.
@@ -398,7 +400,7 @@ def _ask(want: ObservedCondition, known: dict[str, Observable], draft: Draft) ->
         draft.pay(f"near_{number}", 1.0, Hill(x, at, tolerance), words)
         words = f"{what.name}: way to {want.value:g}"
         draft.pay(f"way_{number}", 0.5, Off(x, at, max(what.span, tolerance)), words)
-        value = tracks.share_near.exactly(seen, at, tolerance)
+        value = tracks.share(abs(seen - at) < tolerance)
         title = want.title or f"keeps {what.name} within {tolerance:g}{unit} of {want.value:g}"
         meaning = f"share of the time with {what.name} within {tolerance:g} of {want.value:g}"
     else:
@@ -406,7 +408,7 @@ def _ask(want: ObservedCondition, known: dict[str, Observable], draft: Draft) ->
         words = f"{what.name} {want.kind} {want.value:g}"
         pays = Sigmoid(Less(x, at, sign=1 if is_above else -1), what.near)
         draft.pay(f"there_{number}", 1.0, pays, words)
-        value = (tracks.share_above if is_above else tracks.share_below).exactly(seen, at)
+        value = tracks.share(seen > at if is_above else seen < at)
         title, meaning = want.title or f"keeps {words}{unit}", f"share of the time with {words}"
     goal = _SHARE_OF_THE_WAY if what.is_far and (want.value or not what.starts_at_0) else _SHARE
     draft.score(title, value, 0.2 * goal, goal, weight=2.0, tag="too_far", meaning=meaning)
@@ -416,7 +418,7 @@ def _once(
     title: str, value: Measure, meaning: str, zero: float, goal: float, unit: str, draft: Draft
 ) -> None:
     """Add a binary criterion, and partial credit for values just below its threshold."""
-    done = tracks.reaches.exactly(value, shortened(goal, _DIGITS))
+    done = replace(value, digits=_DIGITS) >= goal
     words = f"1 if {meaning} is {goal:g} or more"
     draft.score(title, done, 0.0, 1.0, weight=3.0, tag="too_low", meaning=words)
     more = f"{title}, nearly"
@@ -489,9 +491,9 @@ def compose_block(
         )
     titles = _push(draft) if task == "push" else _pick(lift, draft)
     if "soon" in words:
-        done = tracks.below(metrics.block("target"), 0.05)
+        done = metrics.block("target") < 0.05
         if lift is not None:
-            done = tracks.above(metrics.block("start"), 0.7 * lift)
+            done = metrics.block("start") > 0.7 * lift
         title, value = "is done in the first 40% of the time", tracks.share_until(done)
         titles["soon"] = (draft.score(title, value, 0.8, 0.4, weight=1.0, tag="too_slow"),)
     draft.pay("calm", 0.05, Cost(Measured("effort")), "effort")
@@ -519,14 +521,14 @@ def _be_there(draft: Draft, farthest: float) -> tuple[str, str]:
     draft.pay("there", 2.0, Pay(Below(Part(block, "away"), 0.05)), "block at the goal")
     title, value = "brings the block within 0.04 m of the goal", tracks.mean_of_last(away, 1.0)
     brings = draft.score(title, value, farthest, 0.04, weight=3.0, tag="too_far")
-    value = tracks.share_below(away, 0.05)
+    value = tracks.share(measured(away) < 0.05)
     return brings, draft.score("keeps it there", value, 0.05, 0.4, weight=2.0, tag="drifts")
 
 
 def _push(draft: Draft) -> _Titles:
     """Push the block along the table to the goal."""
     there = _be_there(draft, 0.07)
-    value = tracks.share_near(metrics.block("start"), 0.0, 0.03)
+    value = tracks.share(abs(metrics.block("start") - 0.0) < 0.03)
     pushes = draft.require("pushes it along the table", value, 0.7, 0.95, tag="flails")
     return {"push": (*there, pushes), "where": there, "keeps": there[1:], "holds": there}
 
@@ -543,7 +545,7 @@ def _pick(lift: float | None, draft: Draft) -> _Titles:
     else:
         up = 0.7 * height
         draft.pay("up", 2.0, Pay(Above(Part(block, "rise"), up)), "block up")
-        value = tracks.share_above(risen, up)
+        value = tracks.share(risen > up)
         there = title, draft.score("keeps it up", value, 0.05, 0.4, weight=3.0)
     holds = draft.require("holds it", metrics.block_in_hand(), 0.5, 0.9, tag="too_far")
     return {

@@ -66,6 +66,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
     "cos": np.cos,
     "sin": np.sin,
+    "hypot": np.hypot,
     "minimum": np.minimum,
     "maximum": np.maximum,
 }

@@ -1,7 +1,7 @@
 """Episode metrics: functions with a unit that judges apply to recorded episodes.
 
     score("averages 3 m/s forward", metrics.net_speed(episode, "forward"), zero=0.3, goal=3.0)
-    score("is upright", metrics.share_above(episode, "uprightness", 0.85), zero=0.3, goal=0.8)
+    score("comes far", metrics.highest(episode, "displacement"), zero=0.3, goal=3.0)
 
 Judge files import these and the metrics of `telic.judges.tracks` under one name, `metrics`.
 """
@@ -10,12 +10,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from telic.judges.episode import RecordedEpisode as Episode
-from telic.judges.tracks import METRICS, Array, Track, last, metric, values_of
+from telic.judges.tracks import (
+    METRICS,
+    Array,
+    Measure,
+    change,
+    column,
+    combined,
+    last,
+    measured,
+    metric,
+    since,
+)
 from telic.storage.trajectories import COMMANDS
 
 Feet = Sequence[int]
@@ -57,17 +69,11 @@ def place(episode: Episode, direction: Way, aside: str | None = None) -> Array:
     return found if aside is None else _DIAGONAL * (found + place(episode, aside))
 
 
-@metric("m", *_PLACES)
-def way_made(episode: Episode, direction: Way) -> Array:
-    """Distance covered {direction}."""
-    along = place(episode, direction)
-    return along - along[0]
-
-
 @metric("1", *_PLACES)
 def way_there(episode: Episode, direction: Way, metres: float) -> Episode:
     """Part of the episode until {metres} m are covered {direction}."""
-    return episode.before(episode.first(way_made(episode, direction) > metres))
+    way = place(episode, direction)
+    return episode.before(episode.first(way - way[0] > metres))
 
 
 @metric("m/s", *_PLACES)
@@ -84,39 +90,11 @@ def net_speed(episode: Episode, direction: Way, aside: str | None = None) -> flo
 
 
 @metric("1", *_PLACES)
-def speed_error(
-    episode: Episode, direction: Way, goal: float, aside: str | None = None, at_least: bool = False
-) -> float:
-    """Difference of the speed {direction} over the full time from {goal} m/s, relative to it."""
-    ratio = net_speed(episode, direction, aside) / goal
-    return max(1.0 - ratio, 0.0) if at_least else abs(ratio - 1.0)
-
-
-@metric("1", *_PLACES)
 def still_under_way(episode: Episode, direction: Way, target: float) -> float:
     """Distance covered {direction} in the last fifth of the recording, relative to {target} m."""
-    made = way_made(episode, direction)
+    way = place(episode, direction)
+    made = way - way[0]
     return float(abs(made[-1] - made[int(0.8 * len(made))])) / target
-
-
-@metric("1", *_PLACES)
-def turned_back(episode: Episode, direction: Way, aside: str | None = None) -> float:
-    """Fraction of the distance {direction} that was lost by moving back."""
-    way = place(episode, direction, aside)
-    return float((np.max(way) - way[-1]) / max(np.max(way) - way[0], 0.5))
-
-
-@metric("m", *_PLACES)
-def gone(episode: Episode, axes: Sequence[str] = _PLACES) -> Array:
-    """Distance from the start."""
-    ways = [episode[axis] - episode[axis][0] for axis in axes]
-    return np.hypot(*ways) if len(ways) > 1 else np.abs(ways[0])
-
-
-@metric("1", "y_position", "distance_travelled")
-def aside_per_metre(episode: Episode) -> float:
-    """Lateral displacement per meter travelled."""
-    return float(np.ptp(episode["y_position"])) / max(1.0, last(episode, "distance_travelled"))
 
 
 @metric("1", *_PLACES)
@@ -125,8 +103,9 @@ def drift(episode: Episode, direction: Way) -> float:
     if direction == "ahead":
         direction = math.degrees(float(episode["heading"][0]))
     degrees = direction if not isinstance(direction, str) else DEGREES[direction]
-    aside = way_made(episode, degrees + 90.0)
-    return float(np.max(np.abs(aside))) / max(float(np.max(gone(episode))), 0.5)
+    aside = place(episode, degrees + 90.0)
+    far = np.hypot(*(episode[axis] - episode[axis][0] for axis in _PLACES))
+    return float(np.max(np.abs(aside - aside[0]))) / max(float(np.max(far)), 0.5)
 
 
 @metric("degrees", "heading")
@@ -152,19 +131,6 @@ def radius(episode: Episode) -> float:
     return float(np.hypot(x - x.mean(), y - y.mean()).mean())
 
 
-@metric("turns", "heading_turns")
-def turned(episode: Episode, side: str) -> Array:
-    """Turns of the heading to the {side}."""
-    return -episode["heading_turns"] if side == "right" else episode["heading_turns"]
-
-
-@metric("steps", "ground_height", "ground_step")
-def climbed(episode: Episode, sign: int) -> Array:
-    """Height of the ground climbed, in steps; for slopes, distance along the slope."""
-    ground, step = episode["ground_height"], max(float(episode["ground_step"][0]), 1e-3)
-    return (-(ground - ground[0]) if sign < 0 else ground - ground[0]) / step
-
-
 @metric("1")
 def full_length(episode: Episode) -> float:
     """Duration of the episode as a fraction of its full length."""
@@ -181,12 +147,6 @@ def shaking(episode: Episode) -> float:
 # ---- feet and gaits
 
 
-@metric("1", "foot_contact")
-def touches(episode: Episode) -> Array:
-    """A foot touches the ground."""
-    return np.asarray((episode["foot_contact"] > 0).any(-1))
-
-
 @metric("1/s", "foot_contact", is_total=True)
 def touchdowns(episode: Episode) -> float:
     """Touchdowns per second of the full time."""
@@ -200,12 +160,6 @@ def phase_match(episode: Episode, one: Feet, other: Feet) -> float:
     phase, lock = episode["foot_phase"][-1], episode["foot_phase_lock"][-1]
     a, b = list(one), list(other)
     return float((lock[a] * lock[b] * np.cos(2.0 * np.pi * (phase[a] - phase[b]))).mean())
-
-
-@metric("1", "foot_phase", "foot_phase_lock")
-def phase_apart(episode: Episode, one: Feet, other: Feet) -> float:
-    """Negative cosine of the phase between pairs of feet: 1 half a stride apart."""
-    return -phase_match(episode, one, other)
 
 
 @metric("1", "foot_phase", "foot_phase_lock")
@@ -255,50 +209,14 @@ def way_per_step(episode: Episode, slow: float, leg: float, axes: Sequence[str] 
     return way / max(min(swings, float(treads.min())), 1.0) if way > 2.0 else 1.0
 
 
-@metric("1", "foot_contact", "foot_height")
-def on_feet(
-    episode: Episode,
-    others: Feet,
-    mine: Feet = (),
-    clear_m: float | None = None,
-) -> Array:
-    """The robot stands on the right feet only, with the others off the ground.
+@metric("m", "foot_height")
+def foot_clearance(episode: Episode, feet: Feet = (), rank: int = -1) -> Array:
+    """Height of the lowest of the feet {feet} above the lowest foot.
 
-    `clear_m`: minimum height of the others above the lowest foot.
+    `rank`: without `feet`, use the foot with that many lower ones.
     """
-    down = episode["foot_contact"] > 0
-    up = ~down[:, list(others)].any(-1) if len(others) else np.ones(len(down), dtype=bool)
-    held = np.asarray(up & (down[:, list(mine)] if len(mine) else down).any(-1))
-    if clear_m is None:
-        return held
-    return held & (_feet_up(episode)[:, list(others)].min(-1) > clear_m)
-
-
-@metric("1", "foot_contact", "foot_height")
-def on_few_feet(episode: Episode, most: int, clear_m: float | None = None) -> Array:
-    """The robot stands on at most {most} feet, with the others off the ground."""
-    down = episode["foot_contact"] > 0
-    held = (down.sum(-1) <= most) & down.any(-1)
-    if clear_m is None:
-        return held
-    return held & (np.sort(_feet_up(episode), axis=-1)[:, most] > clear_m)
-
-
-def _feet_up(episode: Episode) -> Array:
-    return episode["foot_height"] - episode["foot_height"].min(-1, keepdims=True)
-
-
-@metric("1", "contact_force")
-def touching(episode: Episode, bodies: Sequence[str], least: float) -> Array:
-    """A force above {least} N acts on {bodies}."""
-    forces = [episode.quantity("contact_force", body) for body in bodies]
-    return np.stack(forces, -1).max(-1) > least
-
-
-@metric("1", "contact_force", "foot_contact")
-def on_hands_only(episode: Episode, hands: Sequence[str], least: float) -> Array:
-    """A hand touches the ground and no foot does."""
-    return touching(episode, hands, least) & ~touches(episode)
+    up = episode["foot_height"] - episode["foot_height"].min(-1, keepdims=True)
+    return up[:, list(feet)].min(-1) if feet else np.sort(up, axis=-1)[:, rank]
 
 
 @metric("1", "foot_duty_factor", is_total=True)
@@ -308,36 +226,6 @@ def skew(episode: Episode, one: Feet, other: Feet) -> float:
     return float(abs(duty[list(one)].mean() - duty[list(other)].mean()))
 
 
-# ---- jumping, turning over
-
-
-@metric("times", "air_time", "height")
-def flights(episode: Episode, least_s: float, least_m: float) -> Array:
-    """Flights of over {least_s} s that rise {least_m} m and land."""
-    air = episode["air_time"]
-    rise = episode.since(episode["height"], air == 0)
-    return episode.count((air > least_s) & (rise > least_m), air == 0)
-
-
-@metric("1", "air_time", "height")
-def flying(episode: Episode, least_s: float, least_m: float) -> Array:
-    """The robot is in a flight of over {least_s} s that rises {least_m} m."""
-    air = episode["air_time"]
-    return (air > least_s) & (episode.since(episode["height"], air == 0) > least_m)
-
-
-@metric("as the track", "air_time")
-def in_air(episode: Episode, track: Track) -> Array:
-    """{track} in flight."""
-    return np.where(episode["air_time"] > 0, values_of(episode, track), 0.0)
-
-
-@metric("m", "feet_in_contact", *_PLACES)
-def leap(episode: Episode, direction: Way) -> Array:
-    """Distance covered {direction} in one flight."""
-    return episode.since(place(episode, direction), episode["feet_in_contact"] > 0)
-
-
 @metric("1", is_total=True)
 def on_time(episode: Episode, times: Array, period: float, late: float, count: int) -> float:
     """Fraction of {count} repetitions done {period} s after the previous one."""
@@ -345,75 +233,7 @@ def on_time(episode: Episode, times: Array, period: float, late: float, count: i
     return float((np.abs(np.diff(done) - period) < late).sum()) / count
 
 
-@metric("1", "uprightness", "feet_in_contact")
-def landed(episode: Episode, turns: Array, least: float, has_feet: bool = True) -> Array:
-    """The robot is on its feet after more than {least} turns."""
-    over = turns > least
-    stands = over & (episode["uprightness"] > 0.7)
-    return stands & (episode["feet_in_contact"] > 0) if has_feet else stands
-
-
-# ---- postures
-
-
-@metric("1", "height", "uprightness")
-def standing(episode: Episode, upright: float, height: float | None = None) -> Array:
-    """The torso is upright and high enough."""
-    held = episode["uprightness"] > upright
-    return held if height is None else held & (episode["height"] > height)
-
-
-@metric("1", "height", "uprightness")
-def lying(episode: Episode, height: float, flat: bool) -> Array:
-    """The torso lies below {height} m."""
-    low = episode["height"] < height
-    return low & (np.abs(episode["uprightness"]) < 0.6) if flat else low
-
-
-# ---- limbs, poles, blocks
-
-
-@metric("m", "body_height", "height")
-def rise(
-    episode: Episode, bodies: Sequence[str], highest: bool = False, from_torso: bool = True
-) -> Array:
-    """Height of {bodies} relative to its initial height."""
-    ends = np.stack([episode.quantity("body_height", body) for body in bodies], -1)
-    if from_torso:
-        ends = ends - episode["height"][:, None]
-    moved = ends - ends[0]
-    return moved.max(-1) if highest else moved.min(-1)
-
-
-def _swing(episode: Episode, body: str, sign: int) -> Array:
-    ahead = episode.quantity("body_position", body)[:, 0] - episode["x_position"]
-    ahead = -ahead if sign < 0 else ahead
-    return np.gradient(ahead) / episode.dt if len(ahead) > 1 else np.zeros(1)
-
-
-def _is_free(episode: Episode, foot: int, others: Feet) -> Array:
-    down = episode["foot_contact"] > 0
-    return ~down[:, foot] & down[:, list(others)].any(-1) if len(others) else ~down[:, foot]
-
-
-@metric("m/s", "body_position", "foot_contact")
-def kick_speed(episode: Episode, body: str, foot: int, others: Feet = (), sign: int = 1) -> Array:
-    """Speed of {body} off the ground, relative to the torso."""
-    return np.where(_is_free(episode, foot, others), _swing(episode, body, sign), 0.0)
-
-
-@metric("times", "body_position", "foot_contact")
-def kicks(
-    episode: Episode,
-    body: str,
-    foot: int,
-    least: float,
-    others: Feet = (),
-    sign: int = 1,
-) -> Array:
-    """Back-and-forth swings of {body} faster than {least} m/s."""
-    swing = _swing(episode, body, sign)
-    return episode.count(_is_free(episode, foot, others) & (swing > least), swing < 0.0)
+# ---- poles and blocks
 
 
 @metric("rad", "pole_angles")
@@ -492,16 +312,11 @@ def moves_at_rest(episode: Episode, largest: Sequence[float]) -> float:
 # ---- reference motions
 
 
-@metric("1", "body_height", "height")
-def hand_up(episode: Episode, body: str, least_m: float) -> Array:
-    """{body} is more than {least_m} m above the torso."""
-    return episode.quantity("body_height", body) - episode["height"] > least_m
-
-
 @metric("times", "body_position", "body_height", "heading")
 def hand_waves(episode: Episode, body: str, least_m: float, far_m: float) -> Array:
     """Number of times that {body}, while raised, moved {far_m} m to both sides."""
-    up, hand = hand_up(episode, body, least_m), episode.quantity("body_position", body)
+    up = episode.quantity("body_height", body) - episode["height"] > least_m
+    hand = episode.quantity("body_position", body)
     ahead, aside = hand[:, 0] - episode["x_position"], hand[:, 1] - episode["y_position"]
     aside = aside * np.cos(episode["heading"]) - ahead * np.sin(episode["heading"])
     held = aside[up] if up.any() else aside
@@ -528,3 +343,73 @@ def motion_error(
     table = np.array([[*course, *[0.0] * (most - len(course))] for _, course in joints])
     shown = np.stack(waves, -1) @ table.T
     return float(np.abs(done - shown).mean((1, 2)).min())
+
+
+# ---- measures composed of these
+
+
+def gone(axes: Sequence[str] = _PLACES) -> Measure:
+    """Return the distance from the start."""
+    ways = [change(measured(axis)) for axis in axes]
+    far = abs(ways[0]) if len(ways) == 1 else combined("hypot", *ways)
+    return replace(far, words="distance from the start")
+
+
+def rise(bodies: Sequence[str], *, highest: bool = False, from_torso: bool = True) -> Measure:
+    """Return the height of the lowest or highest body relative to its initial height."""
+    ends = [measured("body_height", body) for body in bodies]
+    ends = [change(end - measured("height") if from_torso else end) for end in ends]
+    words = f"height of {' and '.join(bodies)} relative to its initial height"
+    return replace(combined("maximum" if highest else "minimum", *ends), words=words)
+
+
+def touching(bodies: Sequence[str], least: float) -> Measure:
+    """Return the mask of a contact force above `least` N on one of the bodies."""
+    force = combined("maximum", *(measured("contact_force", body) for body in bodies))
+    words = f"a force above {least:.3g} N acts on {' and '.join(bodies)}"
+    return replace(force > least, words=words)
+
+
+def lifted(*feet: int) -> Measure:
+    """Return the mask of feet off the ground."""
+    return _contact(feet) <= 0.0
+
+
+def _contact(feet: Feet) -> Measure:
+    return combined("maximum", *(column(measured("foot_contact"), foot) for foot in feet))
+
+
+def on_feet(others: Feet, mine: Feet = (), clear_m: float | None = None) -> Measure:
+    """Return the mask of standing on `mine`, by default on any foot, without the others.
+
+    `clear_m`: minimum height of the others above the lowest foot.
+    """
+    held = (_contact(mine) if mine else measured("feet_in_contact")) > 0.0
+    held = held & lifted(*others) if others else held
+    words = "it stands on the right feet only, with the others off the ground"
+    return replace(_clear(held, clear_m, foot_clearance(tuple(others))), words=words)
+
+
+def on_few_feet(most: int, clear_m: float | None = None) -> Measure:
+    """Return the mask of standing on at most `most` feet, with the others off the ground."""
+    held = (measured("feet_in_contact") > 0.0) & (measured("feet_in_contact") <= most)
+    words = f"it stands on at most {most} feet, with the others off the ground"
+    return replace(_clear(held, clear_m, foot_clearance(rank=most)), words=words)
+
+
+def _clear(held: Measure, clear_m: float | None, clearance: Measure) -> Measure:
+    return held if clear_m is None else held & (clearance > clear_m)
+
+
+def flying(least_s: float, least_m: float) -> Measure:
+    """Return the mask of a flight of over `least_s` s that rises `least_m` m."""
+    air = measured("air_time")
+    rises = since(measured("height"), air <= 0.0) > least_m
+    words = f"it is in a flight of over {least_s:.3g} s that rises {least_m:.3g} m"
+    return replace((air > least_s) & rises, words=words)
+
+
+def standing(upright: float, height: float | None = None) -> Measure:
+    """Return the mask of an upright torso that is high enough."""
+    held = measured("uprightness") > upright
+    return held if height is None else held & (measured("height") > height)

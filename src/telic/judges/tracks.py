@@ -1,21 +1,25 @@
-"""General metrics, and the decorator that defines metrics of recorded episodes.
+"""Measures, which are expressions that judge an episode, and the metrics they consist of.
 
-A *track* is an array with one value per step, and a *mask* is a track of conditions. Names of
-quantities are accepted in place of tracks. The docstring of a metric is its description, in which
-the arguments of the call replace placeholders in braces.
+A *metric* is a registered function of a recorded episode. Called without an episode it returns a
+`Measure`, which arithmetic, comparisons and further metrics extend. The code of a measure is the
+expression that people and models write for a criterion.
 
-    highest(episode, "height")       # measures an episode
-    highest("height")                # a `Measure`: the same call, deferred
+    lean = abs(measured("pitch"))
+    share((lean < 0.2) & (measured("height") > 0.9))  # share((abs(pitch) < 0.2) & (height > 0.9))
+
+A *track* is an array with one value per step, and a *mask* is a track of conditions. The docstring
+of a metric is its description, in which the arguments of the call replace placeholders in braces.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -24,13 +28,115 @@ from telic.core.text import is_row
 from telic.judges.episode import RecordedEpisode as Episode
 from telic.quantities import QUANTITIES
 from telic.quantities.observed import observed_value
-from telic.rewards.node import bind, parameters_of, written
+from telic.rewards.node import bind, parameters_of, shortened, written
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Track = Array | str
 METRICS: dict[str, Metric] = {}
 """all metrics by name"""
 _OF_TRACK = "as the track"
+_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Expression in quantities and metrics, which is evaluated on the judged episode."""
+
+    code: str
+    words: str
+    unit: str = ""
+    quantities: tuple[str, ...] = ()
+    is_total: bool = False
+    """whether it summarizes the whole episode rather than a state held over time"""
+    digits: int = _DIGITS
+    """significant digits of the numbers in operations"""
+
+    def __str__(self) -> str:
+        return self.code
+
+    def until(self, direction: str | float, metres: float) -> Measure:
+        """Return the same measure, limited to the time until a distance is covered."""
+        return replace(self, code=f"on_way({written(direction)}, {metres:.4g}, {self.code})")
+
+    def __gt__(self, other: float) -> Measure:
+        return self._with(">", "is above", other, "")
+
+    def __lt__(self, other: float) -> Measure:
+        return self._with("<", "is below", other, "")
+
+    def __ge__(self, other: float) -> Measure:
+        return self._with(">=", "is at least", other, "")
+
+    def __le__(self, other: float) -> Measure:
+        return self._with("<=", "is at most", other, "")
+
+    def __and__(self, other: Measure) -> Measure:
+        return self._with("&", "and", other, "")
+
+    def __add__(self, other: Measure | float) -> Measure:
+        return self._with("+", "plus", other, self.unit)
+
+    def __sub__(self, other: Measure | float) -> Measure:
+        return self if other == 0.0 else self._with("-", "minus", other, self.unit)
+
+    def __mul__(self, other: Measure | float) -> Measure:
+        return self._with("*", "times", other, self.unit)
+
+    def __truediv__(self, other: Measure | float) -> Measure:
+        return self._with("/", "relative to", other, "")
+
+    def __neg__(self) -> Measure:
+        return replace(self, code=f"-{_operand(self.code)}", words=f"minus {self.words}")
+
+    def __abs__(self) -> Measure:
+        return replace(self, code=f"abs({self.code})", words=f"size of {self.words}")
+
+    def _with(self, sign: str, words: str, other: Measure | float, unit: str) -> Measure:
+        other = _measure(other, self.digits)
+        code = f"{_operand(self.code)} {sign} {_operand(other.code)}"
+        return _joined(self, other, code, f"{self.words} {words} {other.words}", unit)
+
+
+def _measure(value: Measure | float, digits: int) -> Measure:
+    if isinstance(value, Measure):
+        return value
+    number = shortened(value, digits)
+    return Measure(written(number), f"{number:.3g}")
+
+
+def _joined(one: Measure, other: Measure, code: str, words: str, unit: str) -> Measure:
+    quantities = tuple(dict.fromkeys((*one.quantities, *other.quantities)))
+    return Measure(code, words, unit, quantities, one.is_total, one.digits)
+
+
+def _operand(code: str) -> str:
+    is_compound = isinstance(ast.parse(code, mode="eval").body, ast.BinOp | ast.Compare)
+    return f"({code})" if is_compound else code
+
+
+def measured(name: str, *arguments: str, minus: float = 0.0, sign: int = 1) -> Measure:
+    """Return a quantity minus an offset as a measure. `sign` -1 negates the result."""
+    code = f"{name}({', '.join(map(written, arguments))})" if arguments else name
+    words = f"{name} of {' and '.join(arguments)}" if arguments else name
+    value = Measure(code, words, _shown(QUANTITIES[name].unit), (name,)) - minus
+    return -value if sign < 0 else value
+
+
+def column(measure: Measure, place: int) -> Measure:
+    """Return one column of a measure with several values per step."""
+    return replace(measure, code=f"{measure.code}[{place}]", words=f"{measure.words}[{place}]")
+
+
+def combined(
+    function: Literal["minimum", "maximum", "hypot"], first: Measure, *others: Measure | float
+) -> Measure:
+    """Combine measures, or measures and numbers, at every step."""
+    found = first
+    for other in others:
+        other = _measure(other, first.digits)
+        words = f"{function} of {found.words} and {other.words}"
+        found = _joined(found, other, f"{function}({found.code}, {other.code})", words, first.unit)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,106 +147,62 @@ class Metric:
     unit: str
     uses: tuple[str, ...]
     is_total: bool
-    """whether it summarizes the whole episode rather than a state held over time"""
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Measure an episode, or return a deferred `Measure` if called without an episode."""
+        """Measure an episode, or return a `Measure` if called without an episode."""
         if args and isinstance(args[0], Episode):
             return self.function(*args, **named)
-        return self.later(args, named)
-
-    def exactly(self, *args: Any) -> Any:
-        """Return the `Measure` of a call without rounding its numbers."""
-        return self.later(args, {}, digits=None)
-
-    def later(self, args: Sequence[Any], named: Mapping[str, Any], digits: int | None = 4) -> Any:
-        """Return the `Measure` of a call, with numbers rounded as in files."""
         name = self.function.__name__
-        return Measure(self, bind(name, self.defaults, args, named, digits))
+        given = dict(bind(name, self.defaults, args, named, _DIGITS))
+        quantities = [*self.uses]
+        for value in given.values():
+            inner = value.quantities if isinstance(value, Measure) else _texts(value)
+            quantities += [each for each in inner if each in QUANTITIES]
+        return Measure(
+            f"{name}({self._arguments(given)})",
+            self._words(given),
+            self._unit(next(iter(given.values()), None)),
+            tuple(dict.fromkeys(quantities)),
+            self.is_total,
+        )
+
+    def _arguments(self, given: dict[str, Any]) -> str:
+        codes, by_place = list[str](), True
+        for name, value in given.items():
+            if not isinstance(value, Measure) and value == self.defaults[name]:
+                by_place = False
+                continue
+            code = value.code if isinstance(value, Measure) else written(value)
+            code = value if name == "track" and value in QUANTITIES else code
+            codes.append(code if by_place else f"{name}={code}")
+        return ", ".join(codes)
+
+    def _words(self, given: dict[str, Any]) -> str:
+        args = dict(given)
+        if isinstance(args.get("direction"), float):
+            args["direction"] = f"at {args['direction']:g} degrees to the left of the start"
+        if args.get("aside"):
+            args["direction"] = f"{args['direction']} and {args['aside']}"
+        template = (inspect.getdoc(self.function) or "").splitlines()[0].rstrip(".")
+        text = template.format_map({name: _said(value) for name, value in args.items()})
+        return text[:1].lower() + text[1:] if text[1:2].islower() else text
+
+    def _unit(self, track: Any) -> str:
+        if self.unit != _OF_TRACK:
+            return _shown(self.unit)
+        if isinstance(track, Measure):
+            return track.unit
+        name = next(iter(_texts(track)), "")
+        return _shown(QUANTITIES[name].unit) if name in QUANTITIES else ""
 
     @functools.cached_property
     def defaults(self) -> dict[str, Any]:
         """Names and defaults of the arguments, except for the episode."""
         return parameters_of(self.function, "episode")
 
-    @functools.cached_property
-    def template(self) -> str:
-        """Description with placeholders for arguments."""
-        return (inspect.getdoc(self.function) or "").splitlines()[0].rstrip(".")
 
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """Deferred call of a metric on the judged episode."""
-
-    metric: Metric
-    arguments: tuple[tuple[str, Any], ...]
-    part: str = ""
-    """direction and distance that end the measured part, or empty for the whole episode"""
-
-    def until(self, direction: str | float, metres: float) -> Measure:
-        """Return the same measure, limited to the time until a distance is covered."""
-        return replace(self, part=f"{written(direction)}, {metres:.4g}")
-
-    @property
-    def name(self) -> str:
-        """Name of the metric."""
-        return self.metric.function.__name__
-
-    def __str__(self) -> str:
-        """Return the call as a criterion expression."""
-        given, by_place = list[str](), True
-        for name, value in self.arguments:
-            if value == self.metric.defaults[name] and not isinstance(value, Measure):
-                by_place = False
-                continue
-            given.append(_code(value) if by_place else f"{name}={_code(value)}")
-        code = f"{self.name}({', '.join(given)})"
-        return f"on_way({self.part}, {code})" if self.part else code
-
-    @property
-    def args(self) -> tuple[Any, ...]:
-        """Values of the arguments."""
-        return tuple(value for _, value in self.arguments)
-
-    @property
-    def words(self) -> str:
-        """Description of the call in words and names of quantities."""
-        args = dict(self.arguments)
-        if self.name == "less":
-            track = _said(args["track"]) + (f" less {args['minus']:g}" if args.get("minus") else "")
-            return f"minus {track}" if args.get("sign", 1) < 0 else track
-        if isinstance(args.get("direction"), float):
-            args["direction"] = f"at {args['direction']:g} degrees to the left of the start"
-        if args.get("aside"):
-            args["direction"] = f"{args['direction']} and {args['aside']}"
-        text = self.metric.template.format_map({name: _said(value) for name, value in args.items()})
-        return text[:1].lower() + text[1:] if text[1:2].islower() else text
-
-    @property
-    def quantities(self) -> tuple[str, ...]:
-        """Names of all quantities that the measure uses, including those of inner calls."""
-        found = [*self.metric.uses]
-        for _, value in self.arguments:
-            if isinstance(value, Measure):
-                found += value.quantities
-            found += [each for each in _texts(value) if each in QUANTITIES]
-        return tuple(dict.fromkeys(found))
-
-    @property
-    def unit(self) -> str:
-        """Unit of the value, or "" if it is dimensionless."""
-        unit = self.metric.unit
-        if unit == _OF_TRACK:
-            track = self.arguments[0][1]
-            name = track if isinstance(track, str) else next(iter(_texts(track)), "")
-            known = QUANTITIES[name].unit if name in QUANTITIES else ""
-            unit = track.unit if isinstance(track, Measure) else known
-        return "" if unit in ("1", "times") else unit
-
-
-def _code(value: Any) -> str:
-    return str(value) if isinstance(value, Measure) else written(value)
+def _shown(unit: str) -> str:
+    return "" if unit in ("1", "times") else unit
 
 
 def _said(value: Any) -> str:
@@ -198,6 +260,7 @@ lowest = _reduction("lowest", "Lowest {track}.", np.min)
 farthest = _reduction("farthest", "Largest size of {track}.", lambda track: np.max(np.abs(track)))
 mean = _reduction("mean", "Mean {track}.", np.mean, is_total=False)
 total = _reduction("total", "Sum of {track}.", np.sum)
+first = _reduction("first", "{track} at the start.", lambda track: track[0])
 last = _reduction("last", "{track} at the end.", lambda track: track[-1])
 
 
@@ -207,40 +270,10 @@ def share(episode: Episode, mask: Array) -> float:
     return episode.share(mask)
 
 
-@metric()
-def share_above(episode: Episode, track: Track, limit: float) -> float:
-    """Fraction of the time with {track} above {limit}."""
-    return episode.share(values_of(episode, track) > limit)
-
-
-@metric()
-def share_below(episode: Episode, track: Track, limit: float) -> float:
-    """Fraction of the time with {track} below {limit}."""
-    return episode.share(values_of(episode, track) < limit)
-
-
-@metric()
-def share_between(episode: Episode, track: Track, low: float, high: float) -> float:
-    """Fraction of the time with {track} between {low} and {high}."""
-    return episode.share(between(episode, track, low, high))
-
-
-@metric()
-def share_near(episode: Episode, track: Track, value: float, within: float) -> float:
-    """Fraction of the time with {track} within {within} of {value}."""
-    return episode.share(np.abs(values_of(episode, track) - value) < within)
-
-
 @_of_track(is_total=True)
 def widest(episode: Episode, tracks: Sequence[str]) -> float:
     """Widest range of {tracks}."""
     return float(max(np.ptp(values_of(episode, track)) for track in tracks))
-
-
-@_of_track(is_total=True)
-def last_in_full_time(episode: Episode, track: Track, seconds: float) -> float:
-    """Final {track}, relative to {seconds} s of the full time."""
-    return last(episode, track) * seconds / episode.full_seconds
 
 
 @metric("1/s", is_total=True)
@@ -267,28 +300,16 @@ def longest(episode: Episode, mask: Array) -> float:
     return episode.longest(mask)
 
 
-@metric()
-def longest_below(episode: Episode, track: Track, limit: float) -> float:
-    """Longest continuous time with {track} below {limit}, as a fraction of the full time."""
-    return episode.longest(values_of(episode, track) < limit) / episode.full_seconds
-
-
 @metric("s")
-def time_above(episode: Episode, track: Track, limit: float) -> float:
-    """Total time with {track} above {limit}."""
-    return float(np.sum(values_of(episode, track) > limit)) * episode.dt
+def full_seconds(episode: Episode) -> float:
+    """Full duration of the episode."""
+    return episode.full_seconds
 
 
 @metric()
 def share_until(episode: Episode, mask: Array) -> float:
     """Fraction of the recording until {mask}; 1 if that never happens."""
     return float(np.argmax(mask)) / len(mask) if np.any(mask) else 1.0
-
-
-@metric(is_total=True)
-def reaches(episode: Episode, value: float, goal: float) -> float:
-    """1 if {value} is at least {goal}, else 0."""
-    return float(value >= goal)
 
 
 @metric()
@@ -298,33 +319,26 @@ def spread(episode: Episode, track: Track) -> float:
     return float(np.std(values) / max(float(np.mean(values)), 1e-6))
 
 
-# ---- masks and derived tracks
-
-
-@metric()
-def above(episode: Episode, track: Track, limit: float) -> Array:
-    """{track} is above {limit}."""
-    return values_of(episode, track) > limit
-
-
-@metric()
-def below(episode: Episode, track: Track, limit: float) -> Array:
-    """{track} is below {limit}."""
-    return values_of(episode, track) < limit
-
-
-@metric()
-def between(episode: Episode, track: Track, low: float, high: float) -> Array:
-    """{track} is between {low} and {high}."""
-    values = values_of(episode, track)
-    return (values > low) & (values < high)
+# ---- tracks derived from others
 
 
 @_of_track()
-def less(episode: Episode, track: Track, minus: float = 0.0, sign: int = 1) -> Array:
-    """A track minus a number; `sign` -1 negates it."""
-    values = values_of(episode, track) - minus if minus else values_of(episode, track)
-    return -values if sign < 0 else values
+def change(episode: Episode, track: Track) -> Array:
+    """Change of {track} since the start."""
+    values = values_of(episode, track)
+    return values - values[0]
+
+
+@_of_track()
+def since(episode: Episode, track: Track, mask: Array) -> Array:
+    """Change of {track} since the last time when {mask}."""
+    return episode.since(values_of(episode, track), mask)
+
+
+@metric("times")
+def times(episode: Episode, mask: Array, end: Array) -> Array:
+    """Number of times that {mask} and then {end}."""
+    return episode.count(mask, end)
 
 
 @metric("times")
@@ -340,11 +354,11 @@ def pace_of(episode: Episode, track: Track) -> Array:
     return episode.pace(values_of(episode, track))
 
 
-@metric("rad/s")
-def turning_rate(episode: Episode, track: Track) -> Array:
+@metric("per second")
+def rate(episode: Episode, track: Track) -> Array:
     """Rate of {track}."""
-    turns = values_of(episode, track)
-    return np.gradient(turns) * 6.2832 / episode.dt if len(turns) > 1 else np.zeros(len(turns))
+    values = values_of(episode, track)
+    return np.gradient(values) / episode.dt if len(values) > 1 else np.zeros(len(values))
 
 
 @metric()
