@@ -10,7 +10,7 @@ from telic.errors import Contradiction, UnknownName, UsageError
 from telic.judges import metrics, tracks
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
-from telic.judges.tracks import measured
+from telic.judges.tracks import track
 from tests.composer.specs import spec_of
 from tests.judges.playing import demonstration
 
@@ -94,8 +94,8 @@ def judging(*parts):
 SPEED = metrics.net_speed("forward")
 STRAYED = tracks.highest(metrics.gone())
 TOP = tracks.highest("height")
-LEAP = tracks.highest(measured("height") - 1.2)
-UP, LOW = tracks.share(measured("height") > 1.2), tracks.share(measured("height") < 1.0)
+LEAP = tracks.highest(track("height") - 1.2)
+UP, LOW = tracks.share(track("height") > 1.2), tracks.share(track("height") < 1.0)
 
 
 @pytest.mark.parametrize(

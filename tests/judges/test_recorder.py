@@ -3,17 +3,18 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from telic.envs import make
 from telic.errors import TelicError, UsageError, WorkerDied
 from telic.judges import recorder
-from telic.judges.disturbance import Disturbed
+from telic.judges.disturbance import Disturbance, Disturbed
 from telic.judges.recorder import (
     PlayOrder,
     RecordedFile,
-    Rewards,
+    RewardMemory,
     bounded,
     is_unchanged,
     play,
@@ -62,20 +63,19 @@ def test_what_a_policy_is_told_changes_what_it_does_and_not_what_is_written_of_i
         return 0.1 * memory[:, :1].clamp(-1, 1) + 0.0 * obs[:, :1]
 
     class Lies:
-        told, answered = [], 0
+        asked = steps = 0
 
-        def follow(self, action):
-            self.told.append(action)
-
-        def after(self):
-            self.answered += 1
+        def now(self):
+            self.asked += 1
             return torch.full((2, 1), 1e6)
+
+        def follow(self, obs, action, step):
+            self.steps += 1
 
     lies = Lies()
     play(policy, order(tmp_path), lies)
     episode = read_trajectory(tmp_path / "0.npz")
-    assert lies.told[0] is None and len(lies.told) > len(episode)
-    assert lies.answered == len(lies.told), "an answer left over would be taken for the next one's"
+    assert lies.asked == lies.steps >= len(episode)
     assert episode["action"] == pytest.approx(0.1) and "memory" not in episode
     assert episode.facts.env_id == "InvertedPendulum-v5" and episode.facts.seed == 3
 
@@ -100,28 +100,46 @@ def test_a_recorder_that_does_not_name_its_files_is_not_believed(tmp_path, told)
 
 
 @pytest.mark.parametrize(
-    "message",
-    [{}, {"order": -1, "action": None}, {"order": 5, "action": None}, {"order": "0", "action": []}],
+    ("message", "error"),
+    [
+        ({}, "invalid message"),
+        ({"order": -1, "step": 0}, "invalid message"),
+        ({"order": 5, "step": 0}, "invalid message"),
+        ({"order": "0", "step": 0}, "invalid message"),
+        ({"order": 0}, "does not cover"),
+        ({"order": 0, "step": -1}, "does not cover"),
+        ({"order": 0, "step": 2}, "does not cover"),
+    ],
+    ids=str,
 )
-def test_a_message_of_another_shape_ends_the_recording(tmp_path, message):
-    beside = Rewards([order(tmp_path)])
-    with pytest.raises(WorkerDied, match="invalid message"):
-        beside.answer(message)
+def test_a_message_of_another_shape_ends_the_recording(tmp_path, monkeypatch, message, error):
+    monkeypatch.setattr(recorder, "_followed", lambda order: [np.zeros((2, 1))] * 2)
+    with pytest.raises(WorkerDied, match=error):
+        RewardMemory([order(tmp_path)]).answer(message)
 
 
-def test_memory_without_a_reward_is_refused_with_the_reason(tmp_path):
-    beside = Rewards([order(tmp_path)])
-    with pytest.raises(UsageError, match="its reward, which is missing"):
-        beside.answer({"order": 0, "action": None})
+@pytest.mark.parametrize(
+    ("reward", "error", "words"),
+    [(None, UsageError, "its reward, which is missing"), ("import os\n", TelicError, "os")],
+)
+def test_a_reward_that_cannot_run_ends_the_recording(tmp_path, reward, error, words):
+    with pytest.raises(error, match=words):
+        RewardMemory([order(tmp_path, reward=reward)]).answer({"order": 0, "step": 0})
 
 
-def test_a_reward_that_cannot_run_ends_the_recording_with_its_own_words(tmp_path):
-    beside = Rewards([order(tmp_path, reward="import os\n")])
-    try:
-        with pytest.raises(TelicError, match="os"):
-            beside.answer({"order": 0, "action": None})
-    finally:
-        beside.close()
+@pytest.mark.parametrize(
+    ("told", "most", "error"),
+    [([[1.0], [2.0]], 3, "more than 3 values"), ([[1.0]], 99, "not a row of numbers")],
+)
+def test_a_reward_that_floods_or_lies_ends_the_recording(tmp_path, monkeypatch, told, most, error):
+    def run_confined(*_, on_message, **__):
+        for _ in range(9):
+            assert on_message({"memory": told}) is None
+
+    monkeypatch.setattr(recorder, "_MOST_VALUES", most)
+    monkeypatch.setattr(recorder, "run_confined", run_confined)
+    with pytest.raises(WorkerDied, match=error):
+        recorder._followed(order(tmp_path, reward="text"))
 
 
 STIFF = """<mujoco><option timestep=".005"/><worldbody><geom type="plane" size="9 9 1"/>
@@ -158,19 +176,55 @@ def test_policies_that_play_at_once_get_their_own_episodes(tmp_path, monkeypatch
     assert len(set(logs)) == len(logs) == min(5, cpus)
 
 
-def test_only_orders_of_one_policy_share_the_process_of_its_reward(tmp_path, monkeypatch):
+def test_every_order_has_a_process_of_its_own_for_its_reward(tmp_path, monkeypatch):
     started = []
 
-    def serve(rewards):
-        started.append(rewards._running[0])
-        commands, memories = rewards._commands, rewards._memories
-        while commands.get() != {"order": None, "action": None}:
-            memories.put([[0.0], [1.0]])
+    def followed(order):
+        started.append(order.policy)
+        return [np.array([[0.0], [1.0]])] * 2
 
-    monkeypatch.setattr(Rewards, "_serve", serve)
-    policies = ("a", "a", "b", "b", "a")
-    rewards = Rewards([order(tmp_path, policy=each, reward="text") for each in policies])
-    for place in range(len(policies)):
-        assert rewards.answer({"order": place, "action": None}) == {"memory": [[0.0], [1.0]]}
-    rewards.close()
-    assert started == ["a", "b", "a"]
+    monkeypatch.setattr(recorder, "_followed", followed)
+    memory = RewardMemory([order(tmp_path, policy=each, reward="text") for each in "aab"])
+    for place, step in ((0, 0), (0, 1), (1, 0), (2, 0)):
+        assert memory.answer({"order": place, "step": step}) == {"memory": [[0.0], [1.0]]}
+    assert started == ["a", "a", "b"]
+
+
+SUMS = """
+class Sums(RewardFunction):
+    memory = {"steps": 0.0, "sum": 0.0}
+    memory_to = "actor"
+
+    def compute(self, obs, action, next_obs, info):
+        self.memory["steps"] = self.memory["steps"] + 1.0
+        self.memory["sum"] = self.memory["sum"] + action[:, 0]
+        return obs[:, 0], {"x": obs[:, 0]}
+"""
+
+
+def test_a_reward_reports_the_memory_that_the_recorder_then_plays(tmp_path):
+    """Both play the same episodes: with the memory of one, the other acts alike."""
+
+    def policy(obs, memory):
+        return 0.1 * obs[:, 1:2] + 0.01 * memory[:, :1] - 0.2 * memory[:, 1:]
+
+    class Channel:
+        def __init__(self):
+            self.told = []
+
+        def send(self, message):
+            self.told.append(bounded(message["memory"], 2))
+
+        def ask(self, message):
+            return {"memory": self.told[message["step"]]}
+
+    asked = order(tmp_path, reward=SUMS, disturbance=Disturbance(push=0.1, noise=0.01, delay=1))
+    channel = Channel()
+    env, disturbed = recorder._open(asked)
+    live, lengths = recorder._tape(policy, env, recorder._LiveMemory(channel, asked), disturbed)
+    play(policy, asked, recorder._KnownMemory(channel, 0))
+    assert channel.told[2][0][0] == 2.0
+    for row, length in enumerate(lengths):
+        episode = read_trajectory(tmp_path / f"{row}.npz")
+        assert len(episode) == length
+        assert (episode["action"] == live["action"][:length, row]).all()

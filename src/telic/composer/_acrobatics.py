@@ -17,7 +17,7 @@ from telic.composer._sizes import Goal
 from telic.composer.frames import Frame
 from telic.composer.scene import Scene
 from telic.judges import metrics, tracks
-from telic.judges.tracks import measured
+from telic.judges.tracks import track
 from telic.rewards import signals, terms
 from telic.rewards.signals import Above, Below, Measured, Not, Part
 from telic.rewards.terms import Capped, Cost, Pay, Ratio, Small, SmallSquare, When
@@ -41,7 +41,7 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
     scene.require("height", "jump")
     is_far = frame.dimension == "distance" or frame.direction in travel.AHEAD
     goal, count, period = _jump_goal(frame, scene, draft)
-    target, above, seen = goal.value, scene.above_start(), measured("height") - scene.starts
+    target, above, seen = goal.value, scene.above_start(), track("height") - scene.starts
     jumps = signals.Cycles(above, 0.8 * target, 0.3 * target)
     times, counted = Part(jumps, "times"), tracks.cycles(seen, 0.8 * target, 0.3 * target)
     height = Ratio(above, target, low=0.0, most=None if goal.is_open else 2.0)
@@ -101,7 +101,7 @@ def _jump_goal(
 
 def _judge_jump(frame: Frame, goal: Goal, period: float | None, scene: Scene, draft: Draft) -> None:
     """Judge the height, the time in the air, and the count or regularity of jumps."""
-    seen, target = measured("height") - scene.starts, goal.value
+    seen, target = track("height") - scene.starts, goal.value
     counted = tracks.cycles(seen, 0.8 * target, 0.3 * target)
     title, value = "rises %s above standing height", tracks.highest(seen)
     within, weight = 0.25 * target if goal.is_exact else None, 3.0 if period is None else 1.0
@@ -133,7 +133,7 @@ def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
     speed, most = max(target / 0.4, 0.2), None if goal.is_open else 2.0
     fast = Ratio(signals.Along(along), speed, most=most)
     draft.pay("leap", 1.0, When(signals.Airborne(), fast), f"speed {way} in the air")
-    leap = tracks.since(metrics.place(along), measured("feet_in_contact") > 0.0)
+    leap = tracks.since(metrics.place(along), track("feet_in_contact") > 0.0)
     title, value = f"leaps %s {way}", tracks.highest(leap)
     low, high, tag = 0.1 * target, 0.9 * target, "too_slow"
     draft.score(title, value, low, high, weight=3.0, tag=tag, of=goal)
@@ -144,7 +144,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Take off and land repeatedly, either in place or while traveling."""
     scene.require("air_time", "hop")
     landings, flies = signals.Flights(_FLIGHT_S), metrics.flying(_FLIGHT_S, _RISE_M)
-    hops = tracks.times(flies, measured("air_time") <= 0.0)
+    hops = tracks.repeats(flies, track("air_time") <= 0.0)
     draft.pay("hop", 5.0, terms.Hop(landings), "flight time, paid at each landing")
     is_fast = frame.degree in ("fast", "very_fast", "most") or frame.given("m/s") is not None
     is_fast = is_fast and frame.direction != "in_place" and frame.dimension != "height"
@@ -156,7 +156,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.pay("air", 0.5, Pay(signals.Airborne(), 0.0, 1.0), "in the air")
     title, value = "hops at least once per second", tracks.per_second(hops)
     draft.score(title, value, 0.15, 1.0, weight=3.0, tag="drags")
-    draft.score("is airborne", tracks.share(measured("air_time") > 0.0), 0.05, 0.2, tag="too_low")
+    draft.score("is airborne", tracks.share(track("air_time") > 0.0), 0.05, 0.2, tag="too_low")
     if frame.dimension == "height":
         goal = sizes.jump_height(frame, scene)
         if goal.source != "as given":
@@ -167,7 +167,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
         target, most = goal.value, None if goal.is_open else 1.5
         words = f"height above standing, as a fraction of {target:.2g} m"
         draft.pay("height", 1.0, Ratio(scene.above_start(), target, low=0.0, most=most), words)
-        value = tracks.highest((measured("height") - scene.starts) * (measured("air_time") > 0.0))
+        value = tracks.highest((track("height") - scene.starts) * (track("air_time") > 0.0))
         zero, within = 0.15 * target, 0.5 * target if goal.is_exact else None
         title, tag = "hops %s high", "too_high" if goal.is_exact else "too_low"
         draft.score(title, value, zero, target, within=within, weight=3.0, tag=tag, of=goal)
@@ -180,9 +180,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
         travel.go(frame, scene, draft)
         under_way, way = 0.85 * length, travel.seen_from_start(frame, scene)
         draft.parts = [
-            part.model_copy(update={"value": part.value.until(way, under_way)})
-            if part.value is not None and part.title.startswith(("hops", "is airborne"))
-            else part
+            part.until(way, under_way) if part.title.startswith(("hops", "is airborne")) else part
             for part in draft.parts
         ]
         return
@@ -234,9 +232,9 @@ def _keep_rolling(draft: Draft, quantity: str, sign: int, which: str) -> None:
     """Turn over continuously without landing, at least twice in five seconds."""
     spin, seconds = Measured(quantity.replace("turns", "rate"), sign=sign), 5.0
     draft.pay("roll", 1.0, Ratio(spin, 4.0, most=1.5), f"rolling {which}")
-    turns = measured(quantity, sign=sign)
-    value, fast = tracks.last(turns) * seconds / tracks.full_seconds(), tracks.rate(turns) * 6.2832
-    title = f"rolls {which} at least twice"
+    turns = track(quantity, sign=sign)
+    value, fast = tracks.last(turns) * seconds, metrics.turning_rate(turns)
+    title, value = f"rolls {which} at least twice", value / tracks.full_seconds()
     draft.score(title, value, 0.3, 2.0, weight=3.0, tag="under_rotates")
     value = tracks.share(fast > 0.8)
     draft.score("keeps rolling", value, 0.2, 0.6, weight=1.0, tag="stops")
@@ -269,10 +267,10 @@ def _somersault(
         draft.pay("rest", 1.5, terms.TurnRest(over), "upright and slow after the turn")
     manners.charge_effort(draft, 0.02)
     count = 1 if rule == "at_most" else most_often
-    turns = measured(quantity, sign=sign)
+    turns = track(quantity, sign=sign)
     is_over, most = turns > count - 0.15, tracks.highest(turns)
-    stands = is_over & (measured("uprightness") > 0.7)
-    stands = stands & (measured("feet_in_contact") > 0.0) if has_feet else stands
+    stands = is_over & (track("uprightness") > 0.7)
+    stands = stands & (track("feet_in_contact") > 0.0) if has_feet else stands
     least = "at least " if rule == "at_least" else ""
     title = f"turns {which} {least}{'once' if count == 1 else f'{count} times'}"
     draft.score(title, most, 0.2 * count, count - 0.15, weight=3.0, tag="under_rotates")

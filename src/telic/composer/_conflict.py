@@ -10,7 +10,6 @@ Criteria, which users may edit, are converted to demands according to their metr
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -176,35 +175,27 @@ def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
         reach = 0.5 * abs(part.goal - part.zero)
         low, high = part.goal - reach, part.goal + reach
     yield Demand(part.quantity, low, high, part.title)
-    if part.value is None:
-        return
-    match ast.parse(part.value.code, mode="eval").body:
-        case ast.Call(ast.Name("net_speed")) if low > 0.0:
-            yield Demand("the distance to the start", low * seconds, _FAR, part.title, None, False)
-        case ast.Call(ast.Name("highest" | "lowest" | "farthest" as name), [track]):
-            # A largest value of at most x holds always; of at least x, once.
-            always = (name != "lowest") == (high < _FAR)
-            yield _about(track, Demand("", low, high, part.title, None, always))
-        case ast.Call(ast.Name("share"), [ast.Compare(track, [way], [limit])]) if low > 0.5:
-            end = float(ast.literal_eval(limit))
-            ends = (-_FAR, end) if isinstance(way, ast.Lt) else (end, _FAR)
-            # More than half of the time for each exceeds the total.
-            found = _about(track, Demand("", *ends, part.title))
-            yield found._replace(quantity=f"{found.quantity}, for most of the time,")
-        case _:
-            pass
+    if part.measure.startswith("net_speed(") and low > 0.0:
+        yield Demand("the distance to the start", low * seconds, _FAR, part.title, None, False)
+    elif found := re.fullmatch(r"(highest|lowest|farthest)\((.+)\)", part.measure):
+        # A largest value of at most x holds always; of at least x, once.
+        always = (found[1] != "lowest") == (high < _FAR)
+        yield _about(found[2], Demand("", low, high, part.title, None, always))
+    elif low > 0.5 and (found := re.fullmatch(r"share\((.+) ([<>]) ([-.\d]+)\)", part.measure)):
+        ends = (-_FAR, float(found[3])) if found[2] == "<" else (float(found[3]), _FAR)
+        # More than half of the time for each exceeds the total.
+        about = _about(found[1], Demand("", *ends, part.title))
+        yield about._replace(quantity=f"{about.quantity}, for most of the time,")
 
 
-def _about(track: ast.expr, demand: Demand) -> Demand:
+def _about(track: str, demand: Demand) -> Demand:
     """Return a demand on a track as a demand on the underlying quantity."""
-    if ast.unparse(track).startswith(("hypot(change(", "abs(change(", "displacement")):
+    if track.startswith(("hypot(change(", "abs(change(", "displacement")):
         return demand._replace(quantity="the distance to the start")
-    match track:
-        case ast.BinOp(ast.Name(quantity), ast.Sub(), ast.Constant(float() as less)):
-            low, high = demand.low + less, demand.high + less
-            return demand._replace(quantity=quantity, low=low, high=high)
-        case _:
-            return demand._replace(quantity=ast.unparse(track))
+    if found := re.fullmatch(r"(\w+) - ([.\d]+)", track):
+        low, high = (end + float(found[2]) for end in (demand.low, demand.high))
+        return demand._replace(quantity=found[1], low=low, high=high)
+    return demand._replace(quantity=track)
 
 
 def not_understood(parsed: ParsedIntent, lost: Sequence[str], hint: str) -> NotUnderstood:

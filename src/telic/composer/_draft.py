@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from pydantic import ConfigDict
 from torch import Tensor
 
 from telic.composer.frames import Frame
 from telic.errors import UnknownName, UsageError
 from telic.judges.criteria import Criterion
-from telic.judges.tracks import Measure
+from telic.judges.tracks import Measure, until
 from telic.rewards.node import Expression, Term, shortened
 
 if TYPE_CHECKING:
@@ -29,25 +28,19 @@ class WeightedTerm(NamedTuple):
 
 
 class JudgePart(Criterion):
-    """Criterion with the metric that measures it."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    """Criterion of a draft, whose range is always known."""
 
     zero: float = 0.0
     goal: float = 0.0
-    value: Measure | None = None
-    """metric, or None for a gate between phases that measures the remaining time"""
 
     @property
     def is_about(self) -> bool:
         """True if the value should be close to the goal rather than beyond it."""
         return self.direction == "about"
 
-    def criterion(self, phase: int) -> Criterion:
-        """Return the criterion that is shown to users, for a phase of a sequence."""
-        own: dict[str, Any] = {name: getattr(self, name) for name in Criterion.model_fields}
-        measure = self.measure if self.value is None else str(self.value)
-        return Criterion(**(own | {"measure": measure, "phase": phase}))
+    def until(self, way: str | float, metres: float) -> JudgePart:
+        """Return a copy that is measured only until a distance is covered."""
+        return self.model_copy(update={"measure": until(way, metres, self.measure)})
 
     def with_numbers(self, zero: float, goal: float, weight: float) -> JudgePart:
         """Return a copy with a different range and weight."""
@@ -111,26 +104,21 @@ class Draft:
         tag: str | None = None,
         within: float | None = None,
         of: Goal | None = None,
-        unit: str | None = None,
-        meaning: str = "",
         is_guard: bool = False,
     ) -> str:
         """Add a criterion, unless one with this title exists, and return its title.
 
         Args:
             title: title, where "%s" stands for the goal with its unit.
-            value: metric that also provides the default unit and meaning.
+            value: measured value, with its unit and description.
             zero: value that earns no credit.
             goal: value that earns full credit.
             weight: weight of the criterion in the score.
             tag: tag for failures of this criterion.
             within: tolerance of an exact goal, with no credit at four times it.
             of: source of the goal value.
-            unit: unit of the measured value.
-            meaning: description of the measured value.
             is_guard: whether the criterion is a constraint.
         """
-        unit, meaning = value.unit if unit is None else unit, meaning or value.words
         if of is not None and of.base is not None:  # the uncompared behaviour earns little
             if of.is_exact:
                 within = abs(of.base - goal) / 3.0
@@ -139,21 +127,21 @@ class Draft:
         zero = zero if within is None else goal - 4.0 * within
         at = "at least" if goal > zero else "at most"
         if "%s" in title:
-            number = f"{goal:.2g} {unit}".rstrip()
-            near = f"{number} (±{within or 0.0:.2g} {unit}".rstrip() + ")"
+            number = f"{goal:.2g} {value.unit}".rstrip()
+            near = f"{number} (±{within or 0.0:.2g} {value.unit}".rstrip() + ")"
             title = title.replace("%s", f"{at} {number}" if within is None else near)
         elif not is_guard and value.code.startswith("share("):
             title += f" {at} {goal:.0%} of the time"
         if any(each.title == title for each in self.parts):
             return title
-        hidden = ", ".join(each for each in value.quantities if each not in meaning)
+        hidden = ", ".join(each for each in value.quantities if each not in value.words)
         part = JudgePart(
             title=title,
-            value=value,
-            quantity=f"{meaning} ({hidden})" if hidden else meaning,
+            measure=value.code,
+            quantity=f"{value.words} ({hidden})" if hidden else value.words,
             kind="cumulative" if value.is_total else "sustained",
             direction="at_least" if within is None else "about",
-            unit=unit,
+            unit=value.unit,
             tag=tag,
             is_guard=is_guard,
             source=of.source if of else "",
@@ -165,18 +153,9 @@ class Draft:
         self.parts.append(part.with_numbers(*numbers))
         return title
 
-    def require(
-        self,
-        title: str,
-        value: Measure,
-        zero: float,
-        goal: float,
-        *,
-        tag: str,
-        unit: str | None = None,
-    ) -> str:
+    def require(self, title: str, value: Measure, zero: float, goal: float, *, tag: str) -> str:
         """Add a constraint, whose credit multiplies the score."""
-        return self.score(title, value, zero, goal, tag=tag, unit=unit, is_guard=True)
+        return self.score(title, value, zero, goal, tag=tag, is_guard=True)
 
     def counted(
         self, deed: str, value: Measure, frame: Frame, within: float = 0.25, *, tag: str

@@ -14,6 +14,7 @@ climbing robot starts at the lowest level, so it cannot gain height without clim
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 from torch import Tensor
@@ -24,7 +25,7 @@ from telic.composer.frames import Direction, Frame
 from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
 from telic.judges import metrics, tracks
-from telic.judges.tracks import Measure, measured
+from telic.judges.tracks import Measure, track
 from telic.rewards.signals import Airborne, Beat, Climbed, Measured, Not, Slip
 from telic.rewards.terms import Cost, Pay, Rhythm, SquareCost, When
 from telic.robots.terrain import STAIRS_M, TO_TOP_M, hardest_step, steepest, steps_of
@@ -171,8 +172,7 @@ def step_in(
     else:
         _judge_flying(gait, frame, scene, judged)
     for part in judged.parts:
-        value = part.value if until is None or part.value is None else part.value.until(*until)
-        draft.parts.append(part.model_copy(update={"value": value}))
+        draft.parts.append(part if until is None else part.until(*until))
     if gait.name in ON_GROUND and scene.has("vertical_velocity"):
         # Penalize vertical motion, and start with small actions on robots with strong actuators.
         usual = _BOB * math.sqrt(scene.gravity * (scene.leg or 1.0))
@@ -201,7 +201,7 @@ def _judge_walk(name: str, feet: int, draft: Draft) -> None:
     _wrong_gait(draft, "is off the ground at most 5% of the time", flight, 0.25, 0.05)
     if name == "crawl":
         if feet > 2:
-            value = tracks.share(measured("feet_in_contact") > 2.5)
+            value = tracks.share(track("feet_in_contact") > 2.5)
             _wrong_gait(draft, "keeps three feet on the ground", value, 0.4, 0.8)
         return
     title = "each foot is on the ground at least half of the time"
@@ -347,16 +347,12 @@ def lay_ground(
         what, unit = ("steps", "steps") if stairs else ("m of the slope", "m")
         goal = float(math.floor(_ENOUGH * count)) if stairs else _ENOUGH * count
         title = f"{'climbs' if climbs > 0 else 'gets down'} {goal:.2g} {what}"
-        rise = measured("ground_height") - tracks.first("ground_height")
-        step = tracks.combined("maximum", tracks.first("ground_step"), 1e-3)
-        climbed = (-rise if climbs < 0 else rise) / step
-        value, least = tracks.highest(climbed), _LITTLE * count
-        draft.score(title, value, least, goal, weight=4.0, unit=unit, tag="too_low")
+        value = replace(tracks.highest(metrics.climbed(climbs)), unit=unit)
+        least = _LITTLE * count
+        draft.score(title, value, least, goal, weight=4.0, tag="too_low")
         title = "does not go round it"
-        draft.require(title, value, least, 0.5 * goal, unit=unit, tag="never_moves")
-        way = metrics.place(*ways)
-        far, back = tracks.highest(way), tracks.highest(way) - tracks.last(way)
-        value = back / tracks.combined("maximum", far - tracks.first(way), 0.5)
+        draft.require(title, value, least, 0.5 * goal, tag="never_moves")
+        value = metrics.turned_back(*ways)
         draft.require("does not turn back", value, 0.8, 0.4, tag="wrong_way")
     # Teach a gait, because a sliding robot cannot traverse terrain.
     if frame.gait is None and (gait := gait_meant(frame, scene)) is not None:

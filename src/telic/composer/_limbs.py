@@ -10,7 +10,7 @@ from telic.composer._sizes import QUICK
 from telic.composer.frames import Frame
 from telic.composer.scene import Scene
 from telic.judges import metrics, tracks
-from telic.judges.tracks import measured
+from telic.judges.tracks import track
 from telic.rewards import signals, terms
 from telic.rewards.signals import Above, Below, Measured, Part
 from telic.rewards.terms import Pay, Ratio, Small
@@ -27,13 +27,13 @@ def reach(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.pay("near", 1.0, terms.Near(Measured(away), 10.0), "close to the target")
     title, value = "gets within 0.03 m of the target", tracks.lowest(away)
     draft.score(title, value, 0.12, 0.03, weight=2.0, tag="too_far")
-    value = tracks.share(measured(away) < 0.04)
+    value = tracks.share(track(away) < 0.04)
     draft.score("stays at the target", value, 0.1, 0.5, weight=1.0, tag="drifts")
     if frame.degree in QUICK:
-        value = tracks.share_until(measured(away) < 0.06)
+        value = tracks.share_until(track(away) < 0.06)
         title = "gets there in the first 35% of the time"
         draft.score(title, value, 0.7, 0.35, weight=1.0, tag="too_slow")
-    draft.ends_when(Below(Measured(away), 0.04), measured(away) < 0.04)
+    draft.ends_when(Below(Measured(away), 0.04), track(away) < 0.04)
     spec = scene.spec
     lasts = spec.max_episode_steps * spec.dt_s if spec.max_episode_steps and spec.dt_s else 1.0
     draft.seconds = min(max(lasts, 1.0), _REACH_S)
@@ -45,12 +45,9 @@ def keep_away(frame: Frame, scene: Scene, draft: Draft) -> None:
     scene.require(away, "keep away from a target")
     far = Ratio(Measured(away), _AWAY_M, low=0.0, most=1.0)
     draft.pay("away", 1.0, far, f"distance to the target, up to {_AWAY_M:g} m")
-    title, value = (
-        f"keeps {_AWAY_M:g} m away from the target",
-        tracks.share(measured(away) > _AWAY_M),
-    )
-    draft.score(title, value, 0.3, 0.9, weight=3.0, tag="too_far")
-    draft.ends_when(Above(Measured(away), _AWAY_M), measured(away) > _AWAY_M, 1.0)
+    title, held = f"keeps {_AWAY_M:g} m away from the target", track(away) > _AWAY_M
+    draft.score(title, tracks.share(held), 0.3, 0.9, weight=3.0, tag="too_far")
+    draft.ends_when(Above(Measured(away), _AWAY_M), held, 1.0)
     do_not_thrash(scene, draft)
 
 
@@ -145,18 +142,17 @@ def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
     sign = -1 if frame.direction == "backward" else 1
     speed = _KICK_MPS * (0.5 if frame.degree in ("slow", "little") else 1.0)
     fast = signals.KickSpeed(foot, mine, others, sign)
-    ahead = tracks.column(measured("body_position", foot), 0) - measured("x_position")
-    swing = tracks.rate(ahead if sign > 0 else -ahead)
+    ahead = tracks.column(track("body_position", foot), 0) - track("x_position")
+    swing = tracks.rate_of(ahead if sign > 0 else -ahead)
     free = metrics.on_feet((mine,), others) if others else metrics.lifted(mine)
-    of_foot = f"speed of {foot} off the ground, relative to the torso"
-    seen = replace(swing * free, words=of_foot, unit="m/s")
     words = "speed of the free foot relative to the torso"
+    seen = replace(swing * free, words=words, unit="m/s")
     draft.pay("kick", 2.0, Ratio(fast, speed, low=0.0, most=1.5), words)
     title, value = f"swings its {frame.part or 'foot'} at %s", tracks.highest(seen)
     draft.score(title, value, 0.2 * speed, speed, weight=3.0, tag="too_slow")
     wanted = frame.count or 1
     title = f"kicks {wanted} times" if frame.count else "kicks and takes the foot back"
-    value = tracks.last(tracks.times(free & (swing > 0.6 * speed), swing < 0.0))
+    value = tracks.last(tracks.repeats(free & (swing > 0.6 * speed), swing < 0.0))
     draft.score(title, value, 0.0, float(wanted), weight=1.5, tag="too_slow")
     _keep_control(frame, scene, draft)
     draft.ends_when(Above(fast, 0.6 * speed), seen > 0.6 * speed)
@@ -166,7 +162,7 @@ def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
 def _stay(scene: Scene, draft: Draft) -> None:
     """Judge that the robot stays in place, unless it also travels or cannot move away."""
     if not scene.is_going and scene.has("speed"):
-        value = tracks.share(measured("speed") < 0.5)
+        value = tracks.share(track("speed") < 0.5)
         draft.score("stays where it is", value, 0.3, 0.8, weight=1.0, tag="drifts")
 
 

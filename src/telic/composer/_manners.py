@@ -13,7 +13,7 @@ from telic.composer.frames import Frame, Limit
 from telic.composer.scene import Scene
 from telic.core.text import is_row
 from telic.judges import metrics, tracks
-from telic.judges.tracks import measured
+from telic.judges.tracks import track
 from telic.rewards.signals import Along, Gone, Grounded, Measured, Size, SoFar, Touching
 from telic.rewards.terms import Alive, AtEase, Cosine, Cost, Pay, Peak, Poise, Small, Stay
 
@@ -49,7 +49,7 @@ def stay_on_feet(scene: Scene, draft: Draft, *, alive: float | None = None) -> N
         stay_upright(scene, draft)
     torso, robot = scene.torso, scene.spec.robot
     if scene.is_on_hands and robot is not None and scene.has("uprightness"):
-        value = tracks.share(measured("uprightness") > -0.5)
+        value = tracks.share(track("uprightness") > -0.5)
         draft.require("is not on its back", value, 0.3, 0.8, tag="falls")
     if torso is not None and robot is not None and not scene.may_fall:
         least = _RESTS_ON * robot.contact_threshold
@@ -124,17 +124,16 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
         scene.require("joint_speed", "hold still")
     else:
         draft.pay("still", weight, Small(Measured("speed"), 4.0), "no motion")
-        title, value = "stands still", tracks.share(measured("speed") < 0.25)
+        title, value = "stands still", tracks.share(track("speed") < 0.25)
         draft.score(title, value, 0.5, 0.9, weight=2.0 * weight, tag="drifts")
         # A robot that jumps occasionally is also at rest most of the time.
-        title, value = (
-            "rests half of the time at a stretch",
-            tracks.longest(measured("speed") < 0.3) / tracks.full_seconds(),
+        value = tracks.longest(track("speed") < 0.3) / tracks.full_seconds()
+        draft.score(
+            "rests half of the time at a stretch", value, 0.1, 0.5, weight=weight, tag="drifts"
         )
-        draft.score(title, value, 0.1, 0.5, weight=weight, tag="drifts")
     if scene.has("joint_speed") and not scene.is_waving:
         draft.pay("calm", 0.3 * weight, Small(Measured("joint_speed"), 1.0), "joints at rest")
-        title, value = "joints rest", tracks.share(measured("joint_speed") < 1.5)
+        title, value = "joints rest", tracks.share(track("joint_speed") < 1.5)
         draft.score(title, value, 0.3, 0.8, weight=1.5 * weight, tag="jitters")
 
 
@@ -279,16 +278,16 @@ def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
         most = stated or scene.lies + 0.7 * (scene.stands - scene.lies)
         pays = Pay(Measured("height", minus=most, sign=-1), -1.0, 0.0)
         title, tag = f"keeps its torso below {most:.2g} m", "too_high"
-        value = tracks.share(measured("height") < most)
+        value = tracks.share(track("height") < most)
     elif stated is not None and limit.amount and limit.amount.rule == "at_least":
         pays = Pay(Measured("height", minus=stated), -1.0, 0.0)
         title, tag = f"keeps its torso above {stated:.2g} m", "too_low"
-        value = tracks.share(measured("height") > stated)
+        value = tracks.share(track("height") > stated)
     else:
         about = stated or scene.stands
         pays = Cost(Size(Measured("height", minus=about)), most=1.0)
         title, tag = f"keeps its torso {about:.2g} m high (±{_HEIGHT_M:g} m)", "too_low"
-        value = tracks.share(abs(measured("height") - about) < _HEIGHT_M)
+        value = tracks.share(abs(track("height") - about) < _HEIGHT_M)
     draft.pay("tall", 2.0, pays, title)
     draft.require(title, value, 0.2, 0.75, tag=tag)
 

@@ -13,7 +13,7 @@ from telic.composer.frames import Frame, Posture, Style
 from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
 from telic.judges import metrics, tracks
-from telic.judges.tracks import measured
+from telic.judges.tracks import track
 from telic.rewards import signals, terms
 from telic.rewards.node import shortened
 from telic.rewards.signals import Above, Below, Measured, Part, Size
@@ -63,13 +63,13 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
         width = max(abs(about - scene.stands) / 3.0, 0.01)
         draft.pay("about", 1.0, terms.Peak(Measured("height"), about, 2.0 * width), "height")
         title = f"holds its torso {about:.2g} m high (±{width:.2g} m)"
-        value = tracks.share(abs(measured("height") - about) < width)
+        value = tracks.share(abs(track("height") - about) < width)
         draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
     elif is_plain and scene.has("height"):
         width = min(0.25, 0.4 * (scene.stands - scene.lies))
         manners.stay_at_height(scene, draft, width)
         title = f"stays within {width:.2g} m of its standing height"
-        value = tracks.share(abs(measured("height") - scene.stands) < width)
+        value = tracks.share(abs(track("height") - scene.stands) < width)
         draft.score(title, value, 0.3, 0.8, weight=1.5, tag="falls")
     if is_plain or scene.ends_fallen:
         manners.stay_on_feet(scene, draft)
@@ -83,7 +83,7 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
 def _do_not_move_first(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Constrain motion before resting. In later phases, the robot may still decelerate."""
     if scene.has("height"):
-        value = tracks.highest(measured("height") - scene.starts)
+        value = tracks.highest(track("height") - scene.starts)
         draft.require("does not jump", value, 0.35, 0.15, tag="drifts")
     turns = [each for each in ("pitch_turns", "roll_turns", "heading_turns") if scene.has(each)]
     if turns:
@@ -95,7 +95,7 @@ def _do_not_move_first(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 def end_at_rest(draft: Draft, seconds: float) -> None:
     """End the phase after the robot has been at rest for `seconds`."""
-    draft.ends_when(Below(Measured("speed"), 0.3), measured("speed") < 0.3, seconds)
+    draft.ends_when(Below(Measured("speed"), 0.3), track("speed") < 0.3, seconds)
 
 
 def rest_in_time(before: Sequence[Frame], now: Sequence[Frame], draft: Draft) -> None:
@@ -106,9 +106,8 @@ def rest_in_time(before: Sequence[Frame], now: Sequence[Frame], draft: Draft) ->
         return
     seconds = max(each.duration_s or 0.0 for each in timed)
     late = (1.0 - SETTLED) * seconds + max(_SLOWS_S, _LATE * seconds)
-    value = (
-        tracks.share(measured("speed") > 0.3) * tracks.full_seconds()
-    )  # total time, so a pause does not count as rest
+    # The total time, so that a pause does not count as rest.
+    value = tracks.share(track("speed") > 0.3) * tracks.full_seconds()
     draft.require(f"comes to rest within {late:.2g} s", value, 1.7 * late, late, tag="drifts")
 
 
@@ -143,7 +142,7 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
     target = scene.lies + (share if "low" in frame.postures else 0.45) * span
     width = 0.25 * span if share > _DEEP else 0.15 * span
     low, high = target - 0.6 * width, target + 0.6 * width
-    value = tracks.share(measured("uprightness") > 0.6)
+    value = tracks.share(track("uprightness") > 0.6)
     draft.require("keeps its torso upright", value, 0.2, 0.7, tag="falls")
     manners.be_upright(draft, 0.4)
     if frame.count:
@@ -154,19 +153,19 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
     height = Measured("height")
     draft.pay("low", 1.0, terms.Peak(height, target, width), f"torso {target:.2g} m high")
     title = f"holds its torso {target:.2g} m high (±{0.6 * width:.2g} m)"
-    value = tracks.share((measured("height") > low) & (measured("height") < high))
+    value = tracks.share((track("height") > low) & (track("height") < high))
     draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
     manners.hold_still(scene, draft, weight=0.5)
     lasts = frame.duration_s or _SEQUEL_S
-    draft.ends_when(Above(height, shortened(low)), measured("height") > low, lasts)
-    draft.ends_when(Below(height, shortened(high)), measured("height") < high, lasts)
+    draft.ends_when(Above(height, shortened(low)), track("height") > low, lasts)
+    draft.ends_when(Below(height, shortened(high)), track("height") < high, lasts)
     _last(frame, draft)
 
 
 def _sit_on_haunches(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Sit like a dog, with the rear down, the front up and the front feet on the ground."""
     low, front = scene.stands - 0.2 * (scene.stands - scene.lies), scene.feet("front")
-    pitch, seen = Measured("pitch", sign=-1), -measured("pitch")
+    pitch, seen = Measured("pitch", sign=-1), -track("pitch")
     draft.pay("sit", 1.0, terms.Peak(pitch, _HAUNCHES, 0.3), "front above the rear")
     title, value = "sits on its haunches", tracks.share((seen > _TILTED) & (seen < 1.2))
     draft.score(title, value, 0.2, 0.7, weight=5.0, tag="under_rotates")
@@ -175,7 +174,7 @@ def _sit_on_haunches(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.pay("front", 0.5, Pay(signals.FeetOff(feet), -1.0, 0.0), "front feet on the ground")
     value = tracks.share(metrics.on_feet(feet, others))
     draft.require("keeps its front feet on the ground", value, 0.6, 0.2, tag="too_high")
-    title, value = f"lowers its torso below {low:.2g} m", tracks.share(measured("height") < low)
+    title, value = f"lowers its torso below {low:.2g} m", tracks.share(track("height") < low)
     draft.score(title, value, 0.2, 0.7, weight=2.0, tag="too_high")
     manners.hold_still(scene, draft, weight=0.5)
     lasts = frame.duration_s or _SEQUEL_S
@@ -201,7 +200,7 @@ def lean(frame: Frame, scene: Scene, draft: Draft) -> None:
         nods = (quantity, sign, 0.8 * angle, 0.3 * angle)
         _repeat("bows and comes up", nods, frame, scene, draft, tag="under_rotates")
         return
-    tilt, seen = Measured(quantity, sign=sign), measured(quantity, sign=sign)
+    tilt, seen = Measured(quantity, sign=sign), track(quantity, sign=sign)
     words = f"leaning {way} by {angle:.2g} rad"
     draft.pay("lean", 1.0, terms.Peak(tilt, angle, 0.5 * angle), words)
     title = f"leans {math.degrees(angle):.0f} degrees {way} (±{math.degrees(0.4 * angle):.0f})"
@@ -229,7 +228,7 @@ def _repeat(
     left = Below(times, done)
     draft.pay("again", 1.0, When(left, terms.Done(cycles)), "once per repetition: back again")
     draft.pay("next", 2.0, When(left, terms.Toward(cycles)), "on the way there, then back")
-    seen = tracks.cycles(measured(quantity, sign=sign), there, back)
+    seen = tracks.cycles(track(quantity, sign=sign), there, back)
     draft.counted(deed, tracks.last(seen), frame, tag=tag)
     manners.do_not_thrash(scene, draft)
     draft.ends_when(Above(times, done), seen > done)
@@ -242,8 +241,7 @@ def lie(frame: Frame, scene: Scene, draft: Draft) -> None:
     scene.require("uprightness", "lie down")
     span, lasts = scene.stands - scene.lies, frame.duration_s or _SEQUEL_S
     top = scene.lies + 0.25 * span
-    held = measured("height") < top
-    held = held & (abs(measured("uprightness")) < 0.6) if scene.is_tall else held
+    held = metrics.lying(top, scene.is_tall)
     draft.ends_when(Below(Measured("height"), shortened(top)), held, lasts)
     if scene.is_tall:
         draft.pay("flat", 0.5, terms.Flat(), "torso level with the ground")
@@ -271,9 +269,9 @@ def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.pay("height", 1.0, Ratio(height, goal, low=None), "height of the torso")
     title, value = f"gets its torso {goal:.2g} m up", tracks.highest("height")
     draft.score(title, value, 0.3 * goal, 0.95 * goal, weight=2.0, tag="too_low")
-    title, value = "stays up", tracks.share(measured("height") > 0.8 * goal)
+    title, value = "stays up", tracks.share(track("height") > 0.8 * goal)
     draft.score(title, value, 0.05, 0.4, weight=1.0, tag="falls")
-    up = measured("height") > 0.9 * goal
+    up = track("height") > 0.9 * goal
     draft.ends_when(Above(height, shortened(0.9 * goal)), up, frame.duration_s or 0.3)
     _last(frame, draft)
 
@@ -327,12 +325,12 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
             scene.require("uprightness", "keep its torso level" if is_level else "be upright")
             manners.be_upright(draft, 0.5)
             least, title = (0.95, "keeps its torso level") if is_level else (0.85, "is upright")
-            value = tracks.share(measured("uprightness") > least)
+            value = tracks.share(track("uprightness") > least)
             draft.score(f"{title}", value, 0.3, 0.8, weight=2.0, tag="falls")
         case "upside_down":
             scene.require("uprightness", "be upside down")
             draft.pay("upside", 1.5, Pay(Measured("uprightness", sign=-1)), "upside down")
-            value = tracks.share(measured("uprightness") < -0.7)
+            value = tracks.share(track("uprightness") < -0.7)
             title, tag = "is upside down", "under_rotates"
             draft.score(title, value, 0.1, 0.6, weight=4.0, tag=tag)
         case "low" | "high" | "lying":
@@ -361,7 +359,7 @@ def _hold_height(posture: Posture, scene: Scene, draft: Draft) -> None:
         Measured("height", minus=limit, sign=1 if is_high else -1), shortened(0.1 * span)
     )
     draft.pay(posture, 1.0, pays, f"torso {way} {limit:.2g} m")
-    held = measured("height") > limit if is_high else measured("height") < limit
+    held = track("height") > limit if is_high else track("height") < limit
     is_lying = posture == "lying"
     title = "lies on the ground" if is_lying else f"holds its torso {way} {limit:.2g} m"
     tag = "too_low" if is_high else "too_high"
@@ -416,9 +414,8 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
         raised = Ratio(Measured("pitch", sign=sign), _REARED, most=1.0)
         draft.pay("rear", 1.0, raised, f"{end} raised")
         title = f"raises its {end} by 40 degrees"
-        value = tracks.share(
-            (measured("pitch", sign=sign) > _REARED) & (measured("pitch", sign=sign) < 2.4)
-        )
+        pitch = track("pitch", sign=sign)
+        value = tracks.share((pitch > _REARED) & (pitch < 2.4))
         draft.score(title, value, 0.2, 0.6, weight=4.0, tag="too_low")
 
 
@@ -440,7 +437,7 @@ def go_on_hands(scene: Scene, draft: Draft) -> None:
     draft.pay("low", 0.5, low, "torso low")
     title, value = "is on its hands", tracks.share(metrics.touching(hands, least))
     draft.score(title, value, 0.1, 0.5, weight=3.0, tag="too_high")
-    title, value = f"holds its torso below {top:.2g} m", tracks.share(measured("height") < top)
+    title, value = f"holds its torso below {top:.2g} m", tracks.share(track("height") < top)
     draft.score(title, value, 0.2, 0.75, weight=3.0, tag="too_high")
 
 
@@ -451,7 +448,7 @@ def _hold_hands(scene: Scene, draft: Draft, what: str) -> None:
     least, feet = scene.spec.robot.contact_threshold, tuple(range(len(scene.spec.feet)))
     on_hands = When(signals.Touching(hands, least), Pay(signals.FeetOff(feet)))
     draft.pay("hands", 1.5, on_hands, "on its hands only")
-    held = metrics.touching(hands, least) & (measured("feet_in_contact") <= 0.0)
+    held = metrics.touching(hands, least) & (track("feet_in_contact") <= 0.0)
     draft.score("is on its hands only", tracks.share(held), 0.25, 0.7, weight=4.0, tag="too_low")
 
 

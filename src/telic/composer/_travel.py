@@ -20,7 +20,7 @@ from telic.composer.frames import Frame
 from telic.composer.scene import Scene
 from telic.errors import Refused
 from telic.judges import metrics, tracks
-from telic.judges.tracks import measured
+from telic.judges.tracks import track
 from telic.rewards import signals, terms
 from telic.rewards.signals import Above, Along, Below, Measured, Part, Turns
 from telic.rewards.terms import Exact, Ratio, Small
@@ -70,7 +70,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         # On a curve, "forward" is the current heading.
         sign = _ON_AXIS[name]
         along = Measured("heading_velocity", sign=sign)
-        pace = measured("heading_velocity", sign=sign)
+        pace = track("heading_velocity", sign=sign)
         draft.pay("speed", 1.0, Ratio(along, goal.value, most=most), "forward speed of the body")
         title = f"averages %s {name}, where it faces"
         zero, value = 0.1 * goal.value, tracks.mean(pace)
@@ -153,8 +153,8 @@ def be_fast(
         # bound, speeds from the goal up to the bound are tolerated.
         is_below = goal.source.startswith("below")
         off, far_off = (1.0 / sizes.BELOW - 1.0, 0.6) if is_below else (_OFF, _FAR_OFF)
-        off = value / target - 1.0
-        value = abs(off) if goal.is_exact else tracks.combined("maximum", -off, 0.0)
+        error = value / target - 1.0
+        value = abs(error) if goal.is_exact else tracks.combined("maximum", -error, 0.0)
         draft.require(f"is within {off:.0%} of the stated speed", value, far_off, off, tag=tag)
 
 
@@ -280,7 +280,7 @@ def _step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.require(title, value, 2.0, 0.7, tag="drifts")
     stay_on_feet(scene, draft)
     lasts = frame.duration_s or _SEQUEL_S
-    draft.ends_when(Above(Part(strides, "landed"), 0.0), measured("feet_in_contact") > 0.0, lasts)
+    draft.ends_when(Above(Part(strides, "landed"), 0.0), track("feet_in_contact") > 0.0, lasts)
 
 
 # ---- turning
@@ -290,11 +290,6 @@ def side_of(frame: Frame) -> str:
     """Return the side to turn to."""
     is_right = frame.direction in ("right", "clockwise")
     return "right" if is_right else "left"
-
-
-def _turned(side: str) -> tracks.Measure:
-    """Return the turns of the heading to a side."""
-    return measured("heading_turns", sign=-1 if side == "right" else 1)
 
 
 def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -310,11 +305,11 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     rate, laps = target / radius, frame.all_turns or 1.0
     draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, sizes.LONGEST_S)
     draft.doubt(f"the circle is assumed to have a radius of {radius:.2g} m, to the {side}")
-    heading, turned, wound = Turns(side), _turned(side), metrics.winding(side)
+    heading, turned, wound = Turns(side), metrics.turned(side), metrics.winding(side)
     ahead, where = Ratio(signals.Ahead(), target, most=1.2), "along its heading"
     if frame.direction == "backward":
         ahead = Ratio(Measured("heading_velocity", sign=-1), target, most=1.2)
-        back, where = -measured("heading_velocity"), "against its heading"
+        back, where = -track("heading_velocity"), "against its heading"
         value = tracks.share(back > 0.3 * target)
         draft.score("goes backward", value, 0.3, 0.75, weight=2.0, tag="drifts")
     draft.pay("speed", 1.0, ahead, f"speed {where}, as a fraction of {target:.2g} m/s")
@@ -368,20 +363,19 @@ def _spin(frame: Frame, draft: Draft, side: str) -> None:
         draft.seconds = max(frame.duration_s + 1.0, 2.0)
     whole = rate * draft.seconds / (2.0 * math.pi)
     is_open = frame.degree == "most" and not frame.amount
-    heading, turned = Turns(side), _turned(side)
-    turning, fast = Part(heading, "rate"), tracks.rate(turned) * 6.2832
+    heading, turned = Turns(side), metrics.turned(side)
+    turning, fast = Part(heading, "rate"), metrics.turning_rate(turned)
     # Reward for turning faster than requested would compete with staying in place.
     pays = Ratio(turning, rate, most=None if is_open else 1.15)
     draft.pay("turn", 1.0, pays, f"turning to the {side}")
-    title, value = (
-        f"rotates %s to the {side}",
-        tracks.last(turned) * draft.seconds / tracks.full_seconds(),
-    )
+    title, value = f"rotates %s to the {side}", tracks.last(turned) * draft.seconds
     is_exact = bool(given) and rule != "at_least"
     goal, within = (whole, 0.15 * whole) if is_exact else (0.7 * whole, None)
     zero, of = (0.5 if given else 0.1) * goal, sizes.Goal(goal, is_exact, "", is_open)
     tag = "under_rotates"
-    draft.score(title, value, zero, goal, within=within, weight=3.0, tag=tag, of=of)
+    draft.score(
+        title, value / tracks.full_seconds(), zero, goal, within=within, weight=3.0, tag=tag, of=of
+    )
     value = tracks.share(fast > 0.3 * rate)
     draft.score("keeps turning", value, 0.2, 0.6, weight=1.0, tag="stops")
     if frame.duration_s:
@@ -404,7 +398,7 @@ def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
     tolerance = min(0.06 + 0.05 * turns, turns / 4.0)
     slow = 1.0 if frame.degree not in sizes.GENTLE else 0.5
     draft.seconds = min(max(3.0, 3.0 * math.pi * turns / slow + 2.0), 30.0)
-    heading, turned = Turns(side), _turned(side)
+    heading, turned = Turns(side), metrics.turned(side)
     meaning = f"turned to the {side}, as a fraction of {turns:.3g} turns"
     draft.pay("turn", 1.0, terms.TurnBy(heading, turns, at_least=is_least), meaning)
     there = terms.TurnedThere(heading, turns, tolerance, at_least=is_least)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from telic.composer._draft import Draft, JudgePart, WeightedTerm
-from telic.judges.criteria import Composition, EpisodePhase
+from telic.judges.criteria import Composition, Criterion, EpisodePhase
 from telic.judges.measured import TIME_LEFT, judge_text
 from telic.rewards import signals
 from telic.rewards.composed import FINISH, STAGE
@@ -76,7 +76,7 @@ def composition(
 ) -> Composition:
     """Return criteria, reward and judge for drafts. `phases` is empty for a single behavior."""
     criteria = tuple(
-        part.criterion(number % (len(phases) + 1))
+        Criterion.model_validate({**part.model_dump(), "phase": number % (len(phases) + 1)})
         for number, each in enumerate((*phases, always), 1)
         for part in each.parts
     )

@@ -39,7 +39,7 @@ from telic.envs.spec import EnvSpec
 from telic.errors import Refused
 from telic.judges import metrics, tracks
 from telic.judges.criteria import Composition, Covered, Criterion
-from telic.judges.tracks import Measure, measured
+from telic.judges.tracks import Measure
 from telic.quantities.observed import ObservedKind
 from telic.rewards.node import shortened
 from telic.rewards.signals import Above, Below, Block, Given, Less, Measured, Observed, Part
@@ -402,27 +402,27 @@ def _ask(want: ObservedCondition, known: dict[str, Observable], draft: Draft) ->
         draft.pay(f"way_{number}", 0.5, Off(x, at, max(what.span, tolerance)), words)
         value = tracks.share(abs(seen - at) < tolerance)
         title = want.title or f"keeps {what.name} within {tolerance:g}{unit} of {want.value:g}"
-        meaning = f"share of the time with {what.name} within {tolerance:g} of {want.value:g}"
+        words = f"{what.name} within {tolerance:g} of {want.value:g}"
     else:
         is_above = want.kind == "above"
         words = f"{what.name} {want.kind} {want.value:g}"
         pays = Sigmoid(Less(x, at, sign=1 if is_above else -1), what.near)
         draft.pay(f"there_{number}", 1.0, pays, words)
         value = tracks.share(seen > at if is_above else seen < at)
-        title, meaning = want.title or f"keeps {words}{unit}", f"share of the time with {words}"
+        title = want.title or f"keeps {words}{unit}"
     goal = _SHARE_OF_THE_WAY if what.is_far and (want.value or not what.starts_at_0) else _SHARE
-    draft.score(title, value, 0.2 * goal, goal, weight=2.0, tag="too_far", meaning=meaning)
+    value = replace(value, words=f"share of the time with {words}")
+    draft.score(title, value, 0.2 * goal, goal, weight=2.0, tag="too_far")
 
 
 def _once(
     title: str, value: Measure, meaning: str, zero: float, goal: float, unit: str, draft: Draft
 ) -> None:
     """Add a binary criterion, and partial credit for values just below its threshold."""
-    done = replace(value, digits=_DIGITS) >= goal
-    words = f"1 if {meaning} is {goal:g} or more"
-    draft.score(title, done, 0.0, 1.0, weight=3.0, tag="too_low", meaning=words)
-    more = f"{title}, nearly"
-    draft.score(more, value, zero, goal, unit=unit, tag="too_low", meaning=meaning)
+    value = replace(value, words=meaning, unit=unit, digits=_DIGITS)
+    done = replace(value >= goal, words=f"1 if {meaning} is {goal:g} or more")
+    draft.score(title, done, 0.0, 1.0, weight=3.0, tag="too_low")
+    draft.score(f"{title}, nearly", value, zero, goal, tag="too_low")
 
 
 # ---- the block of an arm; the words decide whether its goal is on the table or in the air
@@ -521,14 +521,14 @@ def _be_there(draft: Draft, farthest: float) -> tuple[str, str]:
     draft.pay("there", 2.0, Pay(Below(Part(block, "away"), 0.05)), "block at the goal")
     title, value = "brings the block within 0.04 m of the goal", tracks.mean_of_last(away, 1.0)
     brings = draft.score(title, value, farthest, 0.04, weight=3.0, tag="too_far")
-    value = tracks.share(measured(away) < 0.05)
+    value = tracks.share(away < 0.05)
     return brings, draft.score("keeps it there", value, 0.05, 0.4, weight=2.0, tag="drifts")
 
 
 def _push(draft: Draft) -> _Titles:
     """Push the block along the table to the goal."""
     there = _be_there(draft, 0.07)
-    value = tracks.share(abs(metrics.block("start") - 0.0) < 0.03)
+    value = tracks.share(abs(metrics.block("start")) < 0.03)
     pushes = draft.require("pushes it along the table", value, 0.7, 0.95, tag="flails")
     return {"push": (*there, pushes), "where": there, "keeps": there[1:], "holds": there}
 

@@ -22,7 +22,6 @@ from telic.composer.scene import Scene
 from telic.core.config import Record
 from telic.judges import metrics, tracks
 from telic.judges.criteria import JointCourse, Motion, PrescribedMotion
-from telic.judges.tracks import measured
 from telic.rewards.node import Expression
 from telic.rewards.signals import Beat
 from telic.rewards.terms import FollowJoints
@@ -123,19 +122,15 @@ def wave_as_shown(frame: Frame, scene: Scene, draft: Draft) -> None:
     assert scene.reference is not None and scene.reference.hand is not None
     hand, name = scene.reference.hand, frame.part or "hand"
     up_m = 0.5 * (hand.rest_m + hand.high_m)
-    value = tracks.share(_is_up(hand.body, up_m))
+    value = tracks.share(metrics.raised(hand.body, up_m))
     draft.score(f"holds its {name} up", value, 0.2, 0.75, weight=3.0, tag="too_low")
     value = tracks.per_second(metrics.hand_waves(hand.body, up_m, 0.5 * hand.swing_m))
     title = f"waves its {name} at least 0.6 times per second"
     draft.score(title, value, 0.1, 0.6, weight=5.0, tag="too_low")
-    value = tracks.share(_is_up(hand.other, up_m))
+    value = tracks.share(metrics.raised(hand.other, up_m))
     draft.require("does not hold the other hand up", value, 0.7, 0.3, tag="one_sided")
     do_not_thrash(scene, draft)
     stay_on_feet(scene, draft)
-
-
-def _is_up(hand: str, least_m: float) -> tracks.Measure:
-    return measured("body_height", hand) - measured("height") > least_m
 
 
 def follow_motion(reference: Reference, draft: Draft) -> None:

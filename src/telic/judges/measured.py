@@ -2,7 +2,7 @@
 
     mean(forward_velocity)                          highest(-pitch_turns)
     share(uprightness > 0.85)                       body_height("ffoot") - height
-    longest(landed(-pitch_turns, 0.85))             foot_height[1]
+    longest((pitch > 0.5) & (height > 0.4))         foot_height[1]
 
 Expressions are parsed and never executed as code. They consist of quantities, metrics from
 `telic.judges.metrics`, numbers, arithmetic and comparisons. A judge file lists the criteria and the

@@ -23,10 +23,13 @@ from telic.judges.tracks import (
     change,
     column,
     combined,
+    first,
+    highest,
     last,
-    measured,
     metric,
+    rate_of,
     since,
+    track,
 )
 from telic.storage.trajectories import COMMANDS
 
@@ -350,22 +353,50 @@ def motion_error(
 
 def gone(axes: Sequence[str] = _PLACES) -> Measure:
     """Return the distance from the start."""
-    ways = [change(measured(axis)) for axis in axes]
+    ways = [change(track(axis)) for axis in axes]
     far = abs(ways[0]) if len(ways) == 1 else combined("hypot", *ways)
     return replace(far, words="distance from the start")
 
 
+def turned_back(direction: Way, aside: str | None = None) -> Measure:
+    """Return the fraction of the distance that was lost by moving back."""
+    way = place(direction, aside)
+    farthest = highest(way)
+    return (farthest - last(way)) / combined("maximum", farthest - first(way), 0.5)
+
+
+def climbed(sign: int) -> Measure:
+    """Return the height of the ground climbed in steps, or the distance along a slope."""
+    rise = change(track("ground_height", sign=sign))
+    return rise / combined("maximum", first("ground_step"), 1e-3)
+
+
+def turned(side: str) -> Measure:
+    """Return the turns of the heading to a side."""
+    return track("heading_turns", sign=-1 if side == "right" else 1)
+
+
+def turning_rate(turns: Measure) -> Measure:
+    """Return the rate of turns in rad/s."""
+    return replace(rate_of(turns) * 6.2832, unit="rad/s")
+
+
+def raised(body: str, least_m: float) -> Measure:
+    """Return the mask of a body more than `least_m` m above the torso."""
+    return track("body_height", body) - track("height") > least_m
+
+
 def rise(bodies: Sequence[str], *, highest: bool = False, from_torso: bool = True) -> Measure:
     """Return the height of the lowest or highest body relative to its initial height."""
-    ends = [measured("body_height", body) for body in bodies]
-    ends = [change(end - measured("height") if from_torso else end) for end in ends]
+    ends = [track("body_height", body) for body in bodies]
+    ends = [change(end - track("height") if from_torso else end) for end in ends]
     words = f"height of {' and '.join(bodies)} relative to its initial height"
     return replace(combined("maximum" if highest else "minimum", *ends), words=words)
 
 
 def touching(bodies: Sequence[str], least: float) -> Measure:
     """Return the mask of a contact force above `least` N on one of the bodies."""
-    force = combined("maximum", *(measured("contact_force", body) for body in bodies))
+    force = combined("maximum", *(track("contact_force", body) for body in bodies))
     words = f"a force above {least:.3g} N acts on {' and '.join(bodies)}"
     return replace(force > least, words=words)
 
@@ -376,7 +407,7 @@ def lifted(*feet: int) -> Measure:
 
 
 def _contact(feet: Feet) -> Measure:
-    return combined("maximum", *(column(measured("foot_contact"), foot) for foot in feet))
+    return combined("maximum", *(column(track("foot_contact"), foot) for foot in feet))
 
 
 def on_feet(others: Feet, mine: Feet = (), clear_m: float | None = None) -> Measure:
@@ -384,7 +415,7 @@ def on_feet(others: Feet, mine: Feet = (), clear_m: float | None = None) -> Meas
 
     `clear_m`: minimum height of the others above the lowest foot.
     """
-    held = (_contact(mine) if mine else measured("feet_in_contact")) > 0.0
+    held = (_contact(mine) if mine else track("feet_in_contact")) > 0.0
     held = held & lifted(*others) if others else held
     words = "it stands on the right feet only, with the others off the ground"
     return replace(_clear(held, clear_m, foot_clearance(tuple(others))), words=words)
@@ -392,7 +423,7 @@ def on_feet(others: Feet, mine: Feet = (), clear_m: float | None = None) -> Meas
 
 def on_few_feet(most: int, clear_m: float | None = None) -> Measure:
     """Return the mask of standing on at most `most` feet, with the others off the ground."""
-    held = (measured("feet_in_contact") > 0.0) & (measured("feet_in_contact") <= most)
+    held = (track("feet_in_contact") > 0.0) & (track("feet_in_contact") <= most)
     words = f"it stands on at most {most} feet, with the others off the ground"
     return replace(_clear(held, clear_m, foot_clearance(rank=most)), words=words)
 
@@ -403,13 +434,19 @@ def _clear(held: Measure, clear_m: float | None, clearance: Measure) -> Measure:
 
 def flying(least_s: float, least_m: float) -> Measure:
     """Return the mask of a flight of over `least_s` s that rises `least_m` m."""
-    air = measured("air_time")
-    rises = since(measured("height"), air <= 0.0) > least_m
+    air = track("air_time")
+    rises = since(track("height"), air <= 0.0) > least_m
     words = f"it is in a flight of over {least_s:.3g} s that rises {least_m:.3g} m"
     return replace((air > least_s) & rises, words=words)
 
 
 def standing(upright: float, height: float | None = None) -> Measure:
     """Return the mask of an upright torso that is high enough."""
-    held = measured("uprightness") > upright
-    return held if height is None else held & (measured("height") > height)
+    held = track("uprightness") > upright
+    return held if height is None else held & (track("height") > height)
+
+
+def lying(height: float, flat: bool) -> Measure:
+    """Return the mask of a torso below a height, and flat if required."""
+    held = track("height") < height
+    return held & (abs(track("uprightness")) < 0.6) if flat else held

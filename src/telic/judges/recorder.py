@@ -2,21 +2,15 @@
 
 The recorder is a confined process that runs the simulation and plays policies from their weights.
 A policy that observes its reward's memory requires the reward's values. Rewards are untrusted code,
-so the reward runs in another confined process, on a separate simulation with the same actions.
-Only its memory is passed on, as bounded numbers:
-
-    recorder  --actions-->  this process  --actions-->  reward
-    recorder  <--memory---  this process  <--memory---  reward
-
+so another confined process plays the same episodes with the reward first, and reports its memory
+before every step. The recorder plays them again with these values, which the host has bounded.
 Untrusted code can affect only its own process, so the recording shows the policy's actual behavior.
 """
 
 from __future__ import annotations
 
 import math
-import queue
 import tempfile
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,7 +24,7 @@ from telic.core.config import Record
 from telic.core.tensors import use_one_thread
 from telic.core.text import is_row
 from telic.envs.factory import make
-from telic.envs.vector import VecEnv, cut_episode
+from telic.envs.vector import Step, VecEnv, cut_episode
 from telic.errors import Refused, TelicError, UsageError, WorkerDied
 from telic.judges.disturbance import Disturbance, Disturbed, other_physics
 from telic.judges.failure_modes import untrained_policy
@@ -52,6 +46,8 @@ _UNLIMITED = 1000
 _WRITERS = 4
 _LARGEST = 1e6
 """bound on memory values, which legitimate rewards do not exceed"""
+_MOST_VALUES = 100_000_000
+"""maximum number of memory values of an order"""
 
 
 class PlayOrder(Record):
@@ -135,20 +131,20 @@ def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]
 
 def _record_here(orders: Sequence[PlayOrder], folder: Path, log: Path) -> list[list[RecordedFile]]:
     """Process requests one after another in a confined process."""
-    rewards = Rewards(orders)
-    try:
-        result = run_confined(
-            _ENTRY,
-            {"orders": [order.model_dump(mode="json") for order in orders]},
-            folder,
-            [(order.env, order.env_args) for order in orders],
-            {Path(each.policy).absolute().parent for each in orders if each.policy != UNTRAINED},
-            on_message=rewards.answer,
-            log=log,
-        )
-    finally:
-        rewards.close()
+    result = run_confined(
+        _ENTRY,
+        {"orders": [order.model_dump(mode="json") for order in orders]},
+        folder,
+        [(order.env, order.env_args) for order in orders],
+        _policy_folders(orders),
+        on_message=RewardMemory(orders).answer,
+        log=log,
+    )
     return _files(orders, result.get("sha256"))
+
+
+def _policy_folders(orders: Sequence[PlayOrder]) -> set[Path]:
+    return {Path(each.policy).absolute().parent for each in orders if each.policy != UNTRAINED}
 
 
 def _files(orders: Sequence[PlayOrder], hashes: object) -> list[list[RecordedFile]]:
@@ -167,78 +163,51 @@ def _files(orders: Sequence[PlayOrder], hashes: object) -> list[list[RecordedFil
 # ---- the host, between recorder and reward
 
 
-class Rewards:
-    """Compute the memory of rewards for the actions of the recorder.
-
-    The requests of one policy share a confined process. Different policies never share one, because
-    they start from the same states and a reward could pass information from one to the next.
-    """
+class RewardMemory:
+    """Memory of the rewards, which a separate process computes for each order."""
 
     def __init__(self, orders: Sequence[PlayOrder]) -> None:
         self._orders = orders
-        self._thread: threading.Thread | None = None
-        self._running: tuple[str, str | None] | None = None
-        self._following: int | None = None
-        self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
-        """messages to the reward: an action, the number of the next request, or neither to stop"""
-        self._memories: queue.Queue[Any] = queue.Queue()
+        self._number: int | None = None
+        self._steps: list[np.ndarray[Any, Any]] = []
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return the reward's memory after an action, or the initial memory if there is none."""
-        number, action = message.get("order"), message.get("action")
+        """Return the memory before a step of an order."""
+        number, step = message.get("order"), message.get("step")
         if not isinstance(number, int) or not 0 <= number < len(self._orders):
             raise WorkerDied("The recorder sent an invalid message.")
-        order = self._orders[number]
-        if self._running != (order.policy, order.reward):
-            self.close()
-            if order.reward is None:
-                raise UsageError(
-                    "This policy observes values computed by its reward, which is missing.",
-                    hint="Provide the reward used for its training.",
-                )
-            self._running = (order.policy, order.reward)
-            self._thread = threading.Thread(target=self._serve, daemon=True)
-            self._thread.start()
-        if number != self._following:
-            self._following = number
-            self._commands.put({"order": number, "action": None})
-        if action is not None:
-            self._commands.put({"order": None, "action": action})
-        try:
-            memory = self._memories.get(timeout=_PLAYING_S)
-        except queue.Empty:
-            raise WorkerDied("The reward did not return its memory in time.") from None
-        if isinstance(memory, TelicError):
-            raise memory
-        return {"memory": bounded(memory, len(order.paths))}
+        if number != self._number:
+            self._number, self._steps = number, _followed(self._orders[number])
+        if not isinstance(step, int) or not 0 <= step < len(self._steps):
+            raise WorkerDied("The reward's memory does not cover all recorded steps.")
+        return {"memory": self._steps[step].tolist()}
 
-    def close(self) -> None:
-        """Stop the process of the reward."""
-        if self._thread is not None:
-            self._commands.put({"order": None, "action": None})
-            self._thread.join()
-        self._thread = self._running = self._following = None
-        self._commands, self._memories = queue.Queue(), queue.Queue()
 
-    def _serve(self) -> None:
-        commands, memories = self._commands, self._memories
+def _followed(order: PlayOrder) -> list[np.ndarray[Any, Any]]:
+    """Play an order with its reward in a confined process, and return the memory at every step."""
+    if order.reward is None:
+        raise UsageError(
+            "This policy observes values computed by its reward, which is missing.",
+            hint="Provide the reward used for its training.",
+        )
+    steps: list[np.ndarray[Any, Any]] = []
 
-        def exchange(message: dict[str, Any]) -> dict[str, Any]:
-            if "memory" in message:
-                memories.put(message["memory"])
-            return commands.get()
+    def keep(message: dict[str, Any]) -> None:
+        memory = np.array(bounded(message.get("memory"), len(order.paths)), dtype=np.float32)
+        if len(steps) * memory.size > _MOST_VALUES:
+            raise WorkerDied(f"The reward's memory has more than {_MOST_VALUES} values.")
+        steps.append(memory)
 
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                run_confined(
-                    _ENTRY,
-                    {"follow": [order.model_dump(mode="json") for order in self._orders]},
-                    Path(folder),
-                    [(order.env, order.env_args) for order in self._orders],
-                    on_message=exchange,
-                )
-            except TelicError as error:
-                memories.put(error)
+    with tempfile.TemporaryDirectory() as folder:
+        run_confined(
+            _ENTRY,
+            {"follow": order.model_dump(mode="json")},
+            Path(folder),
+            [(order.env, order.env_args)],
+            _policy_folders([order]),
+            on_message=keep,
+        )
+    return steps
 
 
 def bounded(memory: object, rows: int) -> list[list[float]]:
@@ -261,14 +230,15 @@ def bounded(memory: object, rows: int) -> list[list[float]]:
 
 
 def record_confined(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
-    """Record episodes, or compute a reward's memory for the actions of a recorder."""
+    """Record episodes, or play them with a reward to report its memory."""
     channel.heartbeat(_PLAYING_S, "playing episodes")
     use_one_thread()
     if "follow" in payload:
-        orders = [PlayOrder.model_validate(row) for row in payload["follow"]]
-        number = channel.ask({})["order"]
-        while number is not None:
-            number = _follow(orders[number], channel)
+        order = PlayOrder.model_validate(payload["follow"])
+        env, disturbed = _open(order)
+        memory = _LiveMemory(channel, order)
+        _tape(load_policy(Path(order.policy)), env, memory, disturbed)
+        env.close()
         return {}
     hashes: list[list[str]] = []
     for number, row in enumerate(payload["orders"]):
@@ -277,51 +247,48 @@ def record_confined(state: None, payload: dict[str, Any], channel: HostChannel) 
             play(untrained_policy(_open(order)[0], order.seed), order)
         else:
             policy = load_policy(Path(order.policy))
-            play(policy, order, _RemoteMemory(channel, number) if policy.memory_size else None)
+            play(policy, order, _KnownMemory(channel, number) if policy.memory_size else None)
         hashes.append([file_hash(Path(path)) for path in order.paths])
         channel.heartbeat(_PLAYING_S, "playing episodes")
     return {"sha256": hashes}
 
 
-def _follow(order: PlayOrder, channel: HostChannel) -> int | None:
-    """Run the reward on the actions of a request, and return the number of the next request."""
-    # Loaded for each order, so that a reward cannot carry state over to the next one.
-    reward = load_reward(order.reward, label="reward_fn.py")
-    sample = make(order.env, num_envs=8, seed=0, **order.env_args)
-    reward.decide(collect(sample, 64))
-    sample.close()
-    env, disturbed = _open(order)
-    obs = env.reset()
-    reward.start(len(order.paths), "cpu")
-    while (command := channel.ask({"memory": _plain(reward.memory())}))["action"] is not None:
-        action = disturbed.applied(torch.tensor(command["action"]))
-        step = env.step(action)
-        reward(obs, action, step.final_obs, step.info, step.reward)
-        disturbed.push()
-        reward.reset(step.terminated | step.truncated)
-        obs = step.obs
-    env.close()
-    return command["order"]
+class _LiveMemory:
+    """Memory of a reward that runs in this process, and is reported to the host."""
+
+    def __init__(self, channel: HostChannel, order: PlayOrder) -> None:
+        self._channel, self._reward = channel, load_reward(order.reward, label="reward_fn.py")
+        sample = make(order.env, num_envs=8, seed=0, **order.env_args)
+        self._reward.decide(collect(sample, 64))
+        sample.close()
+        self._reward.start(len(order.paths), "cpu")
+
+    def now(self) -> Tensor:
+        """Return the memory before the next action."""
+        memory = self._reward.memory()
+        self._channel.send({"memory": cast("Any", memory).tolist()})
+        return memory.clamp(-_LARGEST, _LARGEST)
+
+    def follow(self, obs: Tensor, action: Tensor, step: Step) -> None:
+        """Update the memory after a step."""
+        self._reward(obs, action, step.final_obs, step.info, step.reward)
+        self._reward.reset(step.terminated | step.truncated)
 
 
-class _RemoteMemory:
-    """Memory of a reward that runs concurrently in another process."""
+class _KnownMemory:
+    """Memory that another process has computed for the same episodes."""
 
     def __init__(self, channel: HostChannel, order: int) -> None:
-        self._channel, self._order = channel, order
+        self._channel, self._order, self._steps = channel, order, 0
 
-    def follow(self, action: Tensor | None) -> None:
-        """Send the next action of every episode, or None at the start."""
-        sent = None if action is None else _plain(action)
-        self._channel.send({"order": self._order, "action": sent})
+    def now(self) -> Tensor:
+        """Return the memory before the next action."""
+        asked = {"order": self._order, "step": self._steps}
+        return torch.tensor(self._channel.ask(asked)["memory"])
 
-    def after(self) -> Tensor:
-        """Wait for the reward's memory after the last action that was sent."""
-        return torch.tensor(self._channel.reply()["memory"])
-
-
-def _plain(tensor: Tensor) -> list[Any]:
-    return cast("list[Any]", cast("Any", tensor).tolist())
+    def follow(self, obs: Tensor, action: Tensor, step: Step) -> None:
+        """Count a step."""
+        self._steps += 1
 
 
 def _open(order: PlayOrder) -> tuple[VecEnv, Disturbed]:
@@ -330,7 +297,9 @@ def _open(order: PlayOrder) -> tuple[VecEnv, Disturbed]:
     return env, Disturbed(env, order.disturbance, order.seed)
 
 
-def play(policy: Callable[..., Any], order: PlayOrder, memory: _RemoteMemory | None = None) -> None:
+def play(
+    policy: Callable[..., Any], order: PlayOrder, memory: _LiveMemory | _KnownMemory | None = None
+) -> None:
     """Record one episode per path with deterministic actions."""
     env, disturbed = _open(order)
     where = order.env, order.env_args
@@ -349,7 +318,7 @@ def recorded_episodes(
     env: VecEnv,
     where: Environment,
     seed: int,
-    memory: _RemoteMemory | None = None,
+    memory: _LiveMemory | _KnownMemory | None = None,
     disturbed: Disturbed | None = None,
 ) -> list[Trajectory]:
     """Record one episode per environment, then close the environments."""
@@ -367,7 +336,10 @@ def recorded_episodes(
 
 
 def _tape(
-    policy: Callable[..., Any], env: VecEnv, memory: _RemoteMemory | None, disturbed: Disturbed
+    policy: Callable[..., Any],
+    env: VecEnv,
+    memory: _LiveMemory | _KnownMemory | None,
+    disturbed: Disturbed,
 ) -> tuple[dict[str, np.ndarray[Any, Any]], list[int]]:
     """Return all steps in all environments, and the length of each episode."""
     fields = [name for name in RECORDED if name in env.spec.info_keys]
@@ -376,16 +348,14 @@ def _tape(
     live = torch.ones(env.num_envs, dtype=torch.bool)
     lengths = torch.zeros(env.num_envs, dtype=torch.long)
     tape: dict[str, list[Tensor]] = {}
-    if memory is not None:
-        memory.follow(None)
     for _ in range(env.max_episode_steps or _UNLIMITED):
         shown = disturbed.seen(obs)
-        seen = (shown,) if memory is None else (shown, memory.after())
+        seen = (shown,) if memory is None else (shown, memory.now())
         action = torch.as_tensor(policy(*seen))
-        if memory is not None:
-            memory.follow(action)
         applied = disturbed.applied(action)
         step = env.step(applied)
+        if memory is not None:
+            memory.follow(obs, applied, step)
         row = {
             "obs": obs,
             "action": applied,
@@ -405,7 +375,5 @@ def _tape(
         obs = step.obs
         if not live.any():
             break
-    if memory is not None:
-        memory.after()  # receive the pending reply to the last action
     columns = {name: torch.stack(values).numpy() for name, values in tape.items()}
     return columns, [int(length) for length in lengths]

@@ -4,8 +4,8 @@ A *metric* is a registered function of a recorded episode. Called without an epi
 `Measure`, which arithmetic, comparisons and further metrics extend. The code of a measure is the
 expression that people and models write for a criterion.
 
-    lean = abs(measured("pitch"))
-    share((lean < 0.2) & (measured("height") > 0.9))  # share((abs(pitch) < 0.2) & (height > 0.9))
+    lean = abs(track("pitch"))
+    share((lean < 0.2) & (track("height") > 0.9))  # share((abs(pitch) < 0.2) & (height > 0.9))
 
 A *track* is an array with one value per step, and a *mask* is a track of conditions. The docstring
 of a metric is its description, in which the arguments of the call replace placeholders in braces.
@@ -56,7 +56,7 @@ class Measure:
 
     def until(self, direction: str | float, metres: float) -> Measure:
         """Return the same measure, limited to the time until a distance is covered."""
-        return replace(self, code=f"on_way({written(direction)}, {metres:.4g}, {self.code})")
+        return replace(self, code=until(direction, metres, self.code))
 
     def __gt__(self, other: float) -> Measure:
         return self._with(">", "is above", other, "")
@@ -80,10 +80,11 @@ class Measure:
         return self if other == 0.0 else self._with("-", "minus", other, self.unit)
 
     def __mul__(self, other: Measure | float) -> Measure:
-        return self._with("*", "times", other, self.unit)
+        return self._with("*", "times", other, self.unit or _unit(other))
 
     def __truediv__(self, other: Measure | float) -> Measure:
-        return self._with("/", "relative to", other, "")
+        is_ratio = _unit(other) in ("", self.unit)
+        return self._with("/", "relative to", other, "" if is_ratio else self.unit)
 
     def __neg__(self) -> Measure:
         return replace(self, code=f"-{_operand(self.code)}", words=f"minus {self.words}")
@@ -95,6 +96,10 @@ class Measure:
         other = _measure(other, self.digits)
         code = f"{_operand(self.code)} {sign} {_operand(other.code)}"
         return _joined(self, other, code, f"{self.words} {words} {other.words}", unit)
+
+
+def _unit(value: Measure | float) -> str:
+    return value.unit if isinstance(value, Measure) else ""
 
 
 def _measure(value: Measure | float, digits: int) -> Measure:
@@ -114,7 +119,12 @@ def _operand(code: str) -> str:
     return f"({code})" if is_compound else code
 
 
-def measured(name: str, *arguments: str, minus: float = 0.0, sign: int = 1) -> Measure:
+def until(direction: str | float, metres: float, code: str) -> str:
+    """Return an expression that is evaluated on the part of the episode until a distance."""
+    return f"on_way({written(direction)}, {metres:.4g}, {code})"
+
+
+def track(name: str, *arguments: str, minus: float = 0.0, sign: int = 1) -> Measure:
     """Return a quantity minus an offset as a measure. `sign` -1 negates the result."""
     code = f"{name}({', '.join(map(written, arguments))})" if arguments else name
     words = f"{name} of {' and '.join(arguments)}" if arguments else name
@@ -336,7 +346,7 @@ def since(episode: Episode, track: Track, mask: Array) -> Array:
 
 
 @metric("times")
-def times(episode: Episode, mask: Array, end: Array) -> Array:
+def repeats(episode: Episode, mask: Array, end: Array) -> Array:
     """Number of times that {mask} and then {end}."""
     return episode.count(mask, end)
 
@@ -355,7 +365,7 @@ def pace_of(episode: Episode, track: Track) -> Array:
 
 
 @metric("per second")
-def rate(episode: Episode, track: Track) -> Array:
+def rate_of(episode: Episode, track: Track) -> Array:
     """Rate of {track}."""
     values = values_of(episode, track)
     return np.gradient(values) / episode.dt if len(values) > 1 else np.zeros(len(values))
