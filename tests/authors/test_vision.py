@@ -315,5 +315,5 @@ def test_what_the_session_played_is_drawn_whatever_the_recording_says(tmp_path, 
     assert {(job.env, json.dumps(job.env_args)) for job in drawings} == {
         (asked[0], json.dumps(asked[1]))
     }
-    with pytest.raises(TelicError, match="may not name"):
+    with pytest.raises(TelicError, match="must not refer"):
         Footage(path, tmp_path)

@@ -151,7 +151,7 @@ REFUSALS = [
     (["branch"], 2, "--iteration"),
     (["resume", NAME, "--max-hours", "-1"], 2, "max_hours"),
     (["list", "--runs-dir", "nowhere"], 0, ""),
-    (["note", "x", "--runs-dir", "nowhere"], 2, "contains none"),
+    (["note", "x", "--runs-dir", "nowhere"], 2, "found in"),
 ]
 
 

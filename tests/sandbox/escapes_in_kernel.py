@@ -358,7 +358,7 @@ KILLERS = [
         "    channel.post('error', error={'class': 'os', 'fields': {}})\n"
         "    import time\n    time.sleep(9)\n",
         "WorkerDied",
-        "an unreadable error",
+        "an invalid error",
     ),
     (
         "endless_line",

@@ -327,7 +327,7 @@ def test_a_disk_that_fills_up_again_and_again_loses_nothing(asking, home, tmp_pa
                 "The disk is full" in error.message
                 and "Previously saved data is intact" in error.message
             )
-            assert "rerun the same command" in error.hint
+            assert "run the same command again" in error.hint
             kept = {each.stem for each in asking.runs_dir.rglob("replies/*.json")}
             new = asking.requests[before:]
             lost += [each.role for each in new if each.key("scripted") not in kept]

@@ -141,7 +141,7 @@ def test_a_full_disk_says_what_to_free_and_loses_nothing(tmp_path, monkeypatch):
         with pytest.raises(ResourceError, match=r"log\.jsonl could not be written.*videos"):
             log.append({"n": 2})
         patch.setattr(type(json_path), "write_bytes", no_space)
-        with pytest.raises(ResourceError, match="rerun the same command"):
+        with pytest.raises(ResourceError, match="run the same command again"):
             write_json(json_path, {"x": 2})
     log.append({"n": 3})
     log.close()

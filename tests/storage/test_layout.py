@@ -34,7 +34,7 @@ def test_a_run_that_is_not_there_gets_the_closest_names(runs):
         Workspace(runs).run("chetah-b2")
     with pytest.raises(UsageError, match="matches 2 ids"):
         Workspace(runs).run("cheetah")
-    with pytest.raises(UsageError, match="contains none"):
+    with pytest.raises(UsageError, match="found in"):
         Workspace(runs / "nowhere").run("latest")
 
 

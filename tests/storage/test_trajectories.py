@@ -186,7 +186,7 @@ def test_a_file_is_not_believed_in_what_to_import_or_open(facts, tmp_path):
     told = TrajectoryFacts(dt_s=0.1, **facts)
     path = tmp_path / "told.npz"
     write_trajectory(path, Trajectory({"qpos": np.zeros((2, 3))}, told))
-    with pytest.raises(Refused, match="may not name"):
+    with pytest.raises(Refused, match="must not refer"):
         require_registered(read_trajectory(path).facts, path)
     asked = read_trajectory(path, ("Hopper-v5", {"reset_noise_scale": 0.0})).facts
     assert (asked.env_id, asked.model_path) == ("Hopper-v5", None)

@@ -1,1 +1,1 @@
-"""Shared modules for configuration, events, seeds and statistics."""
+"""Modules for configuration, events, seeds and statistics that all packages share."""

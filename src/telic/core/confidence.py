@@ -1,17 +1,17 @@
 """Lower confidence bounds for mean scores in [0, 1], valid for any distribution and sample size.
 
-Test the hypothesis that the true mean is at most m by betting. A gambler stakes a share b of the
-capital on each score exceeding m, so a score x multiplies the capital by 1 + b (x/m - 1). The
-capital is never negative and does not grow in expectation, so it reaches 1/alpha with probability
-at most alpha (Ville, 1939). An m for which it does is rejected. Capital is split over several
-shares, one of which suits the scores (Waudby-Smith and Ramdas, 2024, "Estimating means of bounded
-random variables by betting"). The bound is the largest rejected m.
+The hypothesis that the true mean is at most m is tested by betting. A gambler stakes a share b of
+the capital on each score exceeding m, so a score x multiplies the capital by 1 + b (x/m - 1). Under
+the hypothesis it is never negative and does not grow in expectation, so it reaches 1/alpha with
+probability at most alpha (Ville, 1939), in which case m is rejected. The capital is split over
+several shares, so that one of them suits the scores (Waudby-Smith and Ramdas, 2024, "Estimating
+means of bounded random variables by betting"). The bound is the largest rejected m.
 
-It holds for any distribution and any stopping rule; twelve scores of 1 prove 0.74, not 1.
+The bound holds for any distribution and any stopping rule. Twelve scores of 1 prove 0.74, not 1.
 
-A session evaluates policies repeatedly, so its error probability of 5 % is divided among the looks
-in advance (alpha spending): iteration i gets 5 % / (i (i + 1)), which sums to 5 % over any number
-of iterations. Half of that is for the end of a training, half for interim looks.
+A session evaluates policies repeatedly, so its error probability of 5 % is divided among the
+evaluations in advance (alpha spending): iteration i gets 5 % / (i (i + 1)), which sums to at most 5
+% over any number of iterations. Half is for the end of training, and half for interim evaluations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ALPHA = 0.05
 """probability that any claim of a session is wrong"""
 _SHARES = np.array([1.0, 0.85, 0.7, 0.55, 0.4, 0.28, 0.18, 0.1])
 _CAPITAL = np.array([0.44, *[0.08] * 7])
-"""initial capital per share: most on the largest, which suits scores with little variance"""
+"""initial capital of each share, with most on the largest, which suits low variance"""
 _HALVINGS = 40
 _MOST_EPISODES = 512
 _ROUNDING = 1e-9
@@ -57,7 +57,7 @@ def _checked(scores: Sequence[float]) -> np.ndarray:
 
 
 def _is_disproved(data: np.ndarray, mean: float, alpha: float) -> bool:
-    """Return whether betting against this mean multiplies the capital by 1/alpha."""
+    """Return whether betting against this mean multiplies the capital by at least 1/alpha."""
     growth = _SHARES[:, None] * (data / mean - 1.0)
     with np.errstate(divide="ignore"):  # the largest share loses everything at a score of 0
         capital = np.log(_CAPITAL) + np.log1p(growth).sum(axis=1)
@@ -75,7 +75,7 @@ def fewest_scores(mean: float, alpha: float) -> int:
 
 
 def spending(iteration: int, policies: int, looks: int, *, is_last: bool) -> float:
-    """Return the error probability allotted to one policy at one interim evaluation."""
+    """Return the error probability of one policy at one interim evaluation."""
     whole = ALPHA / (iteration * (iteration + 1)) / max(1, policies)
     if looks < 1:
         return whole

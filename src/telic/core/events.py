@@ -1,12 +1,12 @@
-"""Events, which are reported to listeners as they occur.
+"""Events that are reported to listeners as they occur.
 
-A listener is any function of one event and matches on its type. On disk (`events.jsonl` of a run,
-session or search) an event is one line of JSON with its name under `event`. `decode_event`
-validates every field, because a line may come from a confined process or an earlier version.
+A listener is a function that is called with each event and matches on its type. On disk
+(`events.jsonl` of a run, session or search), each event is a line of JSON with its name under
+`event`. `decode_event` validates every field, because the line may come from a confined process or
+an earlier version.
 
-A record of a higher layer that is worth reporting, such as a verdict, is itself an event (it
-derives from `Event`, and `EVENTS` maps its name to its module). This module defines the events that
-are plain messages.
+Records of higher layers that are reported, such as verdicts, are events themselves: they derive
+from `Event`, and `EVENTS` maps their names to modules. This module defines all other events.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Event(Record):
     NAME: ClassVar[str] = ""
     """name on disk"""
     OMITTED: ClassVar[frozenset[str]] = frozenset()
-    """fields too large for an event; they must have defaults"""
+    """fields that are too large for an event and must have defaults"""
 
 
 Listener = Callable[[Event], None]
@@ -81,13 +81,13 @@ def encode_event(event: Event) -> dict[str, Any]:
 
 
 def log_line(event: Event) -> dict[str, Any]:
-    """Return an event as a log row: name, time in seconds since 1970, fields."""
+    """Return an event as a log row with its name, its Unix time in seconds and its fields."""
     row = encode_event(event)
     return {"event": row.pop("event"), "time": round(time.time(), 3), **row}
 
 
 def decode_event(row: Mapping[str, Any], allowed: Collection[str] | None = None) -> Event:
-    """Create the event from plain data, validating every field and ignoring unknown ones.
+    """Create the event from plain data. Every field is validated, and unknown fields are ignored.
 
     Raises:
         ValueError: the event is unknown, or a field is missing or of the wrong type.
@@ -111,7 +111,7 @@ def read_events(rows: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
 
 
 class LogMessage(Event):
-    """A message to the user."""
+    """Message to the user."""
 
     NAME = "log"
 
@@ -119,7 +119,7 @@ class LogMessage(Event):
 
 
 class VideoProgress(Event):
-    """Progress of rendering a video, which is not stored on disk."""
+    """Progress of rendering a video. It is not stored on disk."""
 
     NAME = "video.progress"
 
@@ -135,9 +135,9 @@ class TrainStart(Event):
 
     run: str
     members: tuple[str, ...]
-    """policies trained together"""
+    """names of the policies that are trained together"""
     step: int
-    """environment steps per member completed before"""
+    """environment steps per member that were completed before"""
     total_steps: int
     """environment steps per member at the end"""
     device: str
@@ -145,7 +145,7 @@ class TrainStart(Event):
 
 
 class TrainProgress(Event):
-    """Training progress, emitted at most twice per second and not stored on disk."""
+    """Training progress. It is emitted at most twice per second and not stored on disk."""
 
     NAME = "train.progress"
 
@@ -155,10 +155,10 @@ class TrainProgress(Event):
     seconds: float = 0.0
     """time spent training so far"""
     steps_per_second: float | None
-    """summed over all members, since training started or resumed"""
+    """sum over all members, since training started or resumed"""
     seconds_left: float | None
     returns: dict[str, float | None]
-    """mean return of a member's latest episodes, or None before the first one ends"""
+    """mean return of a member's latest episodes, or None before the first episode ends"""
 
 
 TRAINING_EVENTS = (
@@ -170,7 +170,7 @@ TRAINING_EVENTS = (
     "eval.done",
     "train.end",
 )
-"""events that a confined training process may send"""
+"""events that a confined training process is allowed to send"""
 
 
 class SessionStart(Event):
@@ -192,11 +192,11 @@ class SessionIterationStart(Event):
 
     number: int
     change: str
-    """difference from the parent reward, in words"""
+    """description of the difference from the parent reward"""
 
 
 class SessionSelected(Event):
-    """Screening of several variants ended, and one variant is selected for full training."""
+    """The screening of several variants ended, and one was selected for full training."""
 
     NAME = "session.selected"
 
@@ -204,7 +204,7 @@ class SessionSelected(Event):
     kept: int
     """index of the variant to train in full, from 0"""
     scores: tuple[float | None, ...]
-    """mean score of each variant, or None if it could not be judged"""
+    """mean score of each variant, or None for variants that could not be judged"""
 
 
 class SessionPaused(Event):
@@ -222,7 +222,7 @@ class SessionResumed(Event):
 
 
 class SessionWaiting(Event):
-    """The session waits for approval or for CPU cores."""
+    """The session is waiting for approval or for CPU cores."""
 
     NAME = "session.waiting"
 
@@ -232,7 +232,7 @@ class SessionWaiting(Event):
 
 
 class SessionAdmitted(Event):
-    """A waiting session was admitted to its CPU cores."""
+    """A waiting session got its CPU cores."""
 
     NAME = "session.admitted"
 
@@ -259,7 +259,7 @@ class SearchForecast(Event):
     NAME = "search.forecast"
 
     calls: int
-    """total over all runs, if no answer needs repair"""
+    """total over all runs if no answer needs a repair"""
 
 
 class SearchIterationEnd(Event):
@@ -270,7 +270,7 @@ class SearchIterationEnd(Event):
     run: int
     number: int
     episodes: int
-    """played so far"""
+    """number of episodes that were played"""
     budget: int
     """maximum number of episodes"""
     selected: float
@@ -292,7 +292,7 @@ class BenchCase(Event):
 
 
 class BenchEvent(Event):
-    """Event from the session of a case. Its JSON adds the id of the case to that event."""
+    """Event of a case's session. In JSON, the id of the case is added to the event's fields."""
 
     case: str
     inner: Event

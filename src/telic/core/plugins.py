@@ -1,12 +1,12 @@
-"""Plugins from other packages: environments, authors, judges, proposers, launchers, providers.
+"""Load environments, authors, judges, proposers, launchers and providers of other packages.
 
 A package declares its plugins in `pyproject.toml`, in the entry point group of their kind:
 
     [project.entry-points."telic.environments"]
     "Bounce-v0" = "bounce.env:make"
 
-Entry points are scanned only when a name that is not built in is requested or names are listed, and
-a package is imported only when one of its plugins is used.
+Entry points are scanned only if names are listed or a name is not built in. A package is imported
+only if one of its plugins is used.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def plugin_names(kind: _PluginKind, own: Collection[str] = ()) -> list[str]:
 
 
 def load_plugin(kind: _PluginKind, name: str, own: Collection[str] = ()) -> Any:
-    """Return the plugin of that name, or None if no package provides it. Raises PluginError."""
+    """Return the plugin with this name, or None if no package provides it. Raises PluginError."""
     if name not in plugin_names(kind, own):
         return None
     (entry,) = _entry_points(kind)[name]
@@ -63,7 +63,7 @@ def load_plugin(kind: _PluginKind, name: str, own: Collection[str] = ()) -> Any:
 
 
 def plugin_home(kind: _PluginKind, name: str) -> Path | None:
-    """Return the folder that a plugin is imported from, or None if no package provides it."""
+    """Return the folder from which a plugin is imported, or None if no package provides it."""
     entries = _entry_points(kind).get(name)
     if not entries or entries[0].dist is None:
         return None

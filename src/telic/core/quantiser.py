@@ -1,6 +1,6 @@
 """Finite scalar quantisation, where each token dimension is one of L evenly spaced levels.
 
-No learned parameters. With off = 1/2 for an even L and 0 for an odd one, h = (L - 1)(1 + eps) / 2:
+Nothing is learned. With off = 1/2 if L is even, else 0, and h = (L - 1)(1 + eps) / 2:
 
     y = tanh(l + atanh(off / h)) h - off        in (-L/2, L/2), so that l = 0 gives y = 0
     q = y + stopgrad(round(y) - y)              an integer; the gradient passes as if it were y
@@ -19,17 +19,17 @@ _EPSILON = 1e-3
 
 
 class Quantiser(NamedTuple):
-    """Quantiser that rounds latents to levels and converts between levels and their indices."""
+    """Quantiser that rounds latents to levels and converts levels to indices and back."""
 
     levels: int
-    """per dimension, at least 2"""
+    """number of levels per dimension, at least 2"""
 
     @property
     def _lowest(self) -> int:
         return -(self.levels // 2)
 
     def bound(self, latent: Tensor) -> Tensor:
-        """Return y, the latents bounded to the range of the levels, (..., d)."""
+        """Return y, i.e. the latents bounded to the range of the levels, (..., d)."""
         half = (self.levels - 1) * (1.0 + _EPSILON) / 2.0
         offset = 0.5 if self.levels % 2 == 0 else 0.0
         return torch.tanh(latent + math.atanh(offset / half)) * half - offset

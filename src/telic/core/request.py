@@ -1,9 +1,9 @@
 """Frozen request models from which all interfaces derive their options.
 
-A field of a request is an ordinary pydantic field: its description is the help text, its
-constraints are the bounds. A request may therefore inherit a configuration model, whose fields
-become options. `argument`, `option`, `context`, `location` and `inner` add what the type cannot
-express: the spelling on the command line, and which interfaces offer the field.
+Requests consist of ordinary pydantic fields, with the help text as description and the bounds as
+constraints. A request may therefore inherit the fields of a configuration model as options.
+`argument`, `option`, `context`, `location` and `inner` also define how a field is written on the
+command line and which interfaces provide it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from telic.errors import ConfigError, TelicError, UnknownName, UsageError
 Value = TypeVar("Value")
 
 _Reader = Callable[[Any, str], Any]
-"""parse command-line text; the second argument is the option's name, for errors"""
+"""parser of command-line text. The second argument is the option's name for errors."""
 _FieldScope = Literal["argument", "option", "context", "place", "inner"]
 _LARGEST = 2.0**63
 _LONGEST = 200_000
@@ -54,22 +54,22 @@ _LONGEST = 200_000
 
 @dataclass(frozen=True, slots=True)
 class FieldHelp:
-    """Metadata of a field for interfaces, besides its type, default and description."""
+    """Metadata of a field for interfaces, in addition to its type, default and description."""
 
     flags: tuple[str, ...] = ()
-    """command-line flags; derived from the name if empty"""
+    """command-line flags. If empty, the flag is derived from the name."""
     scope: _FieldScope = "option"
     read: _Reader | None = None
     """parser of command-line text, if pydantic cannot validate the text itself"""
     many: bool = False
-    """whether the option may be repeated; `read` then gets the list"""
+    """whether the option may be repeated, in which case `read` gets a list"""
     metavar: str | None = None
     variable: str | None = None
     """environment variable that sets the default"""
     hidden: bool = False
     is_positional: bool = False
     what: str | None = None
-    """noun for the value in errors about unknown values; defaults to the field's name"""
+    """noun for the value in errors about unknown values. Defaults to the field's name."""
 
     def __call__(self, schema: dict[str, Any]) -> None:
         """Leave the JSON schema unchanged. Pydantic stores this object as `json_schema_extra`."""
@@ -77,7 +77,7 @@ class FieldHelp:
 
 @dataclass(frozen=True)
 class RequestField:
-    """One field of a request, as interfaces see it."""
+    """Field of a request, as used by interfaces."""
 
     name: str
     type: Any
@@ -90,25 +90,25 @@ class RequestField:
 
     @property
     def is_required(self) -> bool:
-        """Return whether a value must be given."""
+        """Return whether the field is required."""
         return self.default is MISSING
 
     @property
     def flag(self) -> str:
-        """The command-line spelling of the option, or the placeholder of an argument."""
+        """The option's name on the command line, or an argument's placeholder."""
         if self.how.scope == "argument":
             return self.how.metavar or self.name.upper()
         return self.how.flags[0] if self.how.flags else f"--{self.name.replace('_', '-')}"
 
     @property
     def alternatives(self) -> tuple[Any, ...]:
-        """The members of a union except None, or the type itself if it is not a union."""
+        """Return the members of a union except None, or the type itself if it is not a union."""
         parts = get_args(self.type) if get_origin(self.type) in (Union, UnionType) else (self.type,)
         return tuple(part for part in parts if part is not type(None))
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The values of a Literal type or a sequence of it. Empty for other types."""
+        """Return the values of a Literal type or of a sequence of it, or () for other types."""
         items = [
             item
             for part in self.alternatives
@@ -134,22 +134,22 @@ def option(help: str, *flags: str, default: Value, **how: Any) -> Value: ...
 @overload
 def option(help: str, *flags: str, **how: Any) -> Any: ...
 def option(help: str, *flags: str, default: Any = ..., **how: Any) -> Any:
-    """Return a field that is given by name."""
+    """Return a field that is set by name."""
     return _field(help, flags, "option", default, **how)
 
 
 def context(help: str, *flags: str, default: Value) -> Value:
-    """Return a field shared by many operations, such as the study, that is listed last."""
+    """Return a field that many operations share, such as the study. It is listed last."""
     return _field(help, flags, "context", default)
 
 
 def location(help: str, *flags: str, default: Value, variable: str | None = None) -> Value:
-    """Return a field for the working location, which servers set when they start."""
+    """Return a field for a working location, which servers set when they start."""
     return _field(help, flags, "place", default, variable=variable)
 
 
 def inner(help: str, *, default: Value) -> Value:
-    """Return a field that is hidden from users and set by the interface or by a program."""
+    """Return a field that is hidden from users. Interfaces and programs set it."""
     return _field(help, (), "inner", default)
 
 
@@ -173,7 +173,7 @@ class VerbRequest(Record):
     model_config = ConfigDict(defer_build=True, arbitrary_types_allowed=True)
 
     def __init__(self, *given: Any, **values: Any) -> None:
-        """Validate the values. Raises TelicError that uses command-line names."""
+        """Validate the values. Errors are TelicErrors with command-line names."""
         kind = type(self)
         positional = [field.name for field in fields_of(kind) if field.how.is_positional]
         if len(given) > len(positional):
@@ -209,28 +209,28 @@ def _refusal(request: type[VerbRequest], error: ValidationError) -> TelicError:
 
 
 class RunsRequest(VerbRequest):
-    """Base class for requests on a folder of runs."""
+    """Base class for requests that use a folder of runs."""
 
     runs_dir: Path | str = location(
         "Folder of runs.", "--runs-dir", default=Path("runs"), variable="TELIC_RUNS_DIR"
     )
 
     def model_post_init(self, context: Any) -> None:
-        """Raise UsageError if the path cannot contain runs."""
+        """Raise UsageError if the path cannot be a folder of runs."""
         _check_folder(Path(self.runs_dir))
 
 
 class WatchedRequest(VerbRequest):
-    """Base class for requests for long-running work that reports events and can be stopped."""
+    """Base class for requests of long-running work, which reports events and can be stopped."""
 
     on_event: Callable[..., None] = inner("Called with every event.", default=ignore)
     should_stop: Callable[[], bool] = inner(
-        "Polled between updates; True stops the work, saved and resumable.", default=lambda: False
+        "Polled between updates. Returns True to save and stop the work.", default=lambda: False
     )
 
 
 class PlacedRequest(RunsRequest, WatchedRequest):
-    """Base class for requests for work that can run on another machine."""
+    """Base class for requests of work that can run on another machine."""
 
     on: str | None = location(
         "Where to run: local, ray, ray://HOST:PORT or slurm. Results are copied back.",
@@ -241,7 +241,7 @@ class PlacedRequest(RunsRequest, WatchedRequest):
 
 @cache
 def fields_of(request: type[Record]) -> list[RequestField]:
-    """Return the fields of a request, with those for the working location last."""
+    """Return the fields of a request. Fields for the working location come last."""
     fields = [
         _request_field(name, info)
         for name, info in request.model_fields.items()
@@ -297,7 +297,7 @@ def command_words(
 ) -> list[str]:
     """Return the command line of a request, omitting defaults.
 
-    `file` replaces values that the command line reads from a file.
+    `file` replaces values that the command line reads from files.
     """
     options, arguments = list[str](), list[str]()
     for field in fields_of(request):
@@ -341,7 +341,7 @@ def _check_value(
 
 
 def _check_folder(path: Path) -> None:
-    """Raise UsageError if a path cannot contain runs. A missing folder is allowed."""
+    """Raise UsageError if a path cannot be a folder of runs. It need not exist yet."""
     try:
         is_other = path.exists() and not path.is_dir()
     except OSError:  # name too long, or folder not readable
@@ -349,7 +349,7 @@ def _check_folder(path: Path) -> None:
     if is_other:
         raise UsageError(
             f"{str(path)[:200]} cannot be used as a folder of runs.",
-            hint="Choose a folder with --runs-dir; it is created if missing.",
+            hint="Choose a folder with --runs-dir. It is created if it does not exist.",
         )
 
 

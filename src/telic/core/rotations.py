@@ -1,6 +1,6 @@
 """Rotations as unit quaternions (w, x, y, z), batched over any leading dimensions.
 
-Nothing here copies values to the host, so all functions can be captured in a CUDA graph.
+No function copies values to the host, so all of them can be captured in a CUDA graph.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from telic.core.tensors import broadcast, cross, norm
 
 _TINY = 1e-9
 _STRAIGHT = 0.9995
-"""cosine above which slerp falls back to linear interpolation"""
+"""cosine of the angle above which slerp interpolates linearly"""
 
 
 @lru_cache(maxsize=16)
@@ -28,7 +28,7 @@ def conjugate(q: Tensor) -> Tensor:
 
 
 def element(q: Tensor, row: int, column: int) -> Tensor:
-    """Return one rotation matrix element: world component `row` of the body axis `column`."""
+    """Return one element of the rotation matrix: world component `row` of body axis `column`."""
     w, parts = q[..., 0], (q[..., 1], q[..., 2], q[..., 3])
     if row == column:
         first, second = (parts[k] for k in range(3) if k != row)
@@ -72,7 +72,7 @@ def _unit(q: Tensor) -> Tensor:
 
 
 def multiply(a: Tensor, b: Tensor) -> Tensor:
-    """Return the product a b, which rotates by `b` first and then by `a`."""
+    """Return the product a b, which rotates first by `b` and then by `a`."""
     real, other = a[..., :1], b[..., :1]
     left, right = broadcast(a[..., 1:], b[..., 1:])
     first = real * other - (left * right).sum(-1, keepdim=True)
@@ -80,7 +80,7 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
 
 
 def slerp(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
-    """Interpolate from `a` to `b` along the shorter arc by the fraction `share` (..., 1)."""
+    """Interpolate from `a` to `b` along the shorter arc, by the fraction `share` (..., 1)."""
     cosine = (a * b).sum(-1, keepdim=True)
     b = torch.where(cosine < 0, -b, b)
     cosine = cosine.abs().clamp_max(1.0)
@@ -109,7 +109,7 @@ def about(axis: int, angle: Tensor) -> Tensor:
 def from_euler(order: str, angles: Tensor) -> Tensor:
     """Return the rotation of intrinsic Euler angles in `order`, e.g. "ZYX".
 
-    Equivalent to extrinsic rotations about the world axes in reverse order.
+    This is equivalent to extrinsic rotations about the world axes in reverse order.
     """
     turns = [about("XYZ".index(axis), angles[..., i]) for i, axis in enumerate(order.upper())]
     out = turns[0]

@@ -1,8 +1,8 @@
 """Named child seeds and counter-based random numbers.
 
-All functions are stateless. `derive` hashes a path of names to a seed; `uniform` and `normal` map
-(seed, counter) to numbers. An environment that draws its reset noise from (its seed, its episode
-number) gets the same numbers in any batch, on any device, and after a resume.
+All functions are stateless. `derive` hashes a path of names to a seed, and `uniform` and `normal`
+map (seed, counter) to numbers. An environment that uses its seed and episode number for reset noise
+gets the same numbers in any batch, on any device, and after resuming.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _scramble(x: Tensor) -> Tensor:
 
 
 def uniform(seed: Tensor, counter: Tensor, size: int, stream: int = 0) -> Tensor:
-    """Return float64 numbers in [0, 1), shape (N, size), as a pure function of the arguments.
+    """Return float64 numbers in [0, 1) of shape (N, size), as a pure function of the arguments.
 
     Args:
         seed: (N,) int64, one per row.

@@ -1,4 +1,4 @@
-"""Statistics with confidence intervals. SciPy is imported lazily because that is slow."""
+"""Statistics with confidence intervals. SciPy is imported lazily, because its import is slow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _EXACT_PAIRS = 2500
-"""largest product of sample sizes for which the exact rank test is used"""
+"""maximum product of the sample sizes for an exact rank test"""
 _ROUNDING = 1e-12
 _RESAMPLES = 1 << 16
 
@@ -35,7 +35,7 @@ def bootstrap(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Interval | None:
-    """Return a percentile bootstrap interval for a statistic, or None for less than two values."""
+    """Return a percentile bootstrap interval for a statistic, or None for fewer than two values."""
     data = np.asarray(values, dtype=np.float64)
     if len(data) < 2:
         return None
@@ -47,7 +47,7 @@ def bootstrap(
 
 
 def interquartile_mean(values: Sequence[float]) -> float | None:
-    """Return the interquartile mean, or None without values."""
+    """Return the interquartile mean, or None if `values` is empty."""
     data = np.sort(np.asarray(values, dtype=np.float64))
     if not len(data):
         return None
@@ -56,7 +56,7 @@ def interquartile_mean(values: Sequence[float]) -> float | None:
 
 
 def wilson(successes: int, trials: int) -> Interval | None:
-    """Return the 95 % Wilson score interval for a proportion, or None without trials."""
+    """Return the 95 % Wilson score interval for a proportion, or None for zero trials."""
     if trials == 0:
         return None
     ends = _scipy().binomtest(successes, trials).proportion_ci(method="wilson")
@@ -64,7 +64,7 @@ def wilson(successes: int, trials: int) -> Interval | None:
 
 
 def welch(a: np.ndarray, b: np.ndarray, alternative: str = "two-sided") -> float | None:
-    """Return the p-value of Welch's t-test, or None for too few values or zero variance."""
+    """Return the p-value of Welch's t-test, or None if values are too few or have no variance."""
     if len(a) < 2 or len(b) < 2 or np.ptp(a) + np.ptp(b) == 0:
         return None
     return float(_scipy().ttest_ind(a, b, equal_var=False, alternative=alternative).pvalue)
@@ -73,8 +73,8 @@ def welch(a: np.ndarray, b: np.ndarray, alternative: str = "two-sided") -> float
 def paired_greater(a: np.ndarray, b: np.ndarray) -> float | None:
     """Return the p-value of a one-sided paired t-test (a > b), or None if it is undefined.
 
-    If all differences are equal, the t statistic is undefined and a sign test is used: under the
-    null hypothesis each sign is equally likely, so n positive differences have probability 2^-n.
+    If all differences are equal, the t statistic is undefined and a sign test is used. Under the
+    null hypothesis both signs are equally likely, so n positive differences have probability 2^-n.
     """
     difference = a - b
     if len(difference) < 2:
@@ -96,8 +96,8 @@ def is_one_gap(a: np.ndarray, b: np.ndarray) -> bool:
 def mann_whitney_greater(a: np.ndarray, b: np.ndarray) -> float | None:
     """Return the p-value of a one-sided Mann-Whitney test (a > b).
 
-    Exact for small samples; with ties, a permutation test of the pooled ranks, exhaustive if
-    feasible and sampled otherwise. None if a sample is empty or all values are equal.
+    Exact for small samples. With ties, the pooled ranks are permuted, exhaustively if feasible and
+    by sampling otherwise. Returns None if a sample is empty or all values are equal.
     """
     pool = np.concatenate((a, b))
     if not len(a) or not len(b) or np.ptp(pool) == 0:
@@ -111,7 +111,7 @@ def mann_whitney_greater(a: np.ndarray, b: np.ndarray) -> float | None:
 
 
 def probability_of_improvement(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the fraction of pairs in which a is larger. Ties count half."""
+    """Return the fraction of pairs in which a is larger. Ties count as half."""
     above = (a[:, None] > b[None, :]).mean()
     return float(above + (a[:, None] == b[None, :]).mean() / 2)
 

@@ -1,4 +1,4 @@
-"""Typed wrappers for torch functions whose results torch does not annotate."""
+"""Typed wrappers for torch functions without annotated results."""
 
 from __future__ import annotations
 
@@ -60,16 +60,16 @@ def table(tensor: Any) -> list[list[float]]:
 def use_one_thread() -> None:
     """Limit torch to one thread.
 
-    With small batches, additional threads would mostly wait for a core and for each other.
+    For small batches, additional threads would mostly wait for cores and for each other.
     """
     torch.set_num_threads(1)
 
 
 def learn_beside_simulation() -> None:
-    """Configure torch for small networks while the other cores simulate.
+    """Configure torch for small networks while other cores simulate.
 
-    Use one thread, and disable oneDNN: on ARM it repacks the weights of every small matrix product,
-    which takes longer than the product. Elsewhere it is not used for such products.
+    This limits torch to one thread and disables oneDNN, which on ARM repacks the weights for every
+    small matrix product. That takes longer than the product itself.
     """
     torch.set_num_threads(1)
     mkldnn: Any = torch.backends.mkldnn

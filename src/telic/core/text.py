@@ -1,8 +1,8 @@
 """Format values for display, parse command-line values, and check types.
 
-Numbers have the same format everywhere. A missing number is a dash. After `isinstance(value, dict)`
-the type checker treats keys and values as unknown, so every use is an error. After `is_dict(value)`
-they are Any.
+Numbers have the same format everywhere, and a missing number is shown as a dash. After
+`is_dict(value)`, the type checker treats keys and values as Any, while `isinstance(value, dict)`
+leaves them unknown.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def printable(text: str) -> str:
 
 
 def is_text(text: str) -> bool:
-    """Return whether text has no NUL or surrogates, so that names and files can contain it."""
+    """Return whether text contains no NUL or surrogates, so that it can be stored."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -156,7 +156,7 @@ def integer_list(text: str, option: str) -> tuple[int, ...]:
             if len(out) + end - start >= _MOST_NUMBERS:
                 raise ConfigError(
                     f"{option} {text} contains more than {_MOST_NUMBERS:,} numbers.",
-                    hint="Each of them starts a separate run; pass fewer.",
+                    hint="Each number starts a separate run. Pass fewer numbers.",
                 )
             out += range(start, end + 1)
     except ValueError:
@@ -184,12 +184,12 @@ def texts(words: Sequence[str], option: str) -> dict[str, str]:
 
 
 def safe_name(text: str) -> str:
-    """Return a user-given name as a safe part of a file name."""
+    """Convert a name from a user to a safe part of a file name."""
     return re.sub(r"[^\w.-]+", "_", text).lstrip(".")[:80] or "_"
 
 
 def read_value(text: str) -> Any:
-    """Parse a command-line value as JSON, else as a comma-separated list, else as text."""
+    """Parse a command-line value as JSON, or else as a comma-separated list, or else as text."""
     text = text.strip()
     try:
         if text.count("[") + text.count("{") <= _DEEPEST:
@@ -214,7 +214,7 @@ def crossed(words: Sequence[str], option: str) -> tuple[dict[str, Any], ...]:
     for name, values in pairs(words, option).items():
         choices = values if is_row(values) else [values]
         if len(combinations) * len(choices) > _MOST_NUMBERS:
-            raise ConfigError(f"{option} gives more than {_MOST_NUMBERS:,} combinations.")
+            raise ConfigError(f"{option} results in more than {_MOST_NUMBERS:,} combinations.")
         combinations = [{**chosen, name: choice} for chosen in combinations for choice in choices]
     return tuple(combinations)
 

@@ -1,4 +1,4 @@
-"""Operations: typed functions of one request, available through every interface.
+"""Operations are typed functions of one request, which all interfaces provide.
 
     class EnvsRequest(VerbRequest):
         env: str | None = argument("Describe this environment.", default=None)
@@ -8,9 +8,9 @@
     def envs(request: EnvsRequest) -> VerbResult[list[EnvSummary]]:
         '''List environments, or describe one.'''
 
-In Python, `envs("Ant-v5", every=True)` takes the fields of the request. The command line, the MCP
-server and HTTP derive options, help and defaults from the same fields (`request.py`). A `Question`
-is a confirmation that a person must give before the verb runs.
+In Python, an operation is called with the fields of its request, e.g. `envs("Ant-v5", every=True)`.
+The command line, the MCP server and HTTP derive options, help and defaults from the same fields
+(`request.py`). A `Question` is a confirmation that a person must give before the operation runs.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Question:
     text: str
     command: tuple[str, ...]
     seen: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
-    """hashes of the values shown; the confirmation is valid only for these"""
+    """hashes of the displayed values, for which alone the confirmation is valid"""
 
 
 class Verb(Generic[Asked, Result]):
-    """Operation on one request, called in Python with the fields of the request."""
+    """Operation that is called with the fields of its request."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Verb(Generic[Asked, Result]):
     def ask(self, request: Asked) -> Question | None:
         """Return the confirmation that the request requires, or None.
 
-        Its text may quote files of an agent: no control character may hide a part of it.
+        Its text may quote an agent's files, so control characters that could hide text are escaped.
         """
         asked = None if self.question is None else self.question(request)
         return asked and dataclasses.replace(asked, text=printable(asked.text))
@@ -112,14 +112,14 @@ def verb(
     exit_code: Callable[[Any], int] = lambda result: 0,
     question: Callable[[Asked], Question | None] | None = None,
 ) -> Callable[[Callable[[Asked], Result]], Verb[Asked, Result]]:
-    """Turn a function of a request into an operation.
+    """Convert a function of a request to an operation.
 
     Args:
-        request: the model that the function takes.
-        examples: shown below the help on the command line.
-        exit_code: computes the exit code of the command line from the result.
-        question: returns the confirmation required, or None; an interface asks for it and repeats
-            the request with `consent` and the hashes in `seen`.
+        request: model that the function takes.
+        examples: text below the help on the command line.
+        exit_code: function that computes the command's exit code from the result.
+        question: function that returns the required confirmation, or None. An interface asks for
+            it and repeats the request with `consent` and the hashes in `seen`.
     """
 
     def make(function: Callable[[Asked], Result]) -> Verb[Asked, Result]:
@@ -130,11 +130,11 @@ def verb(
 
 @dataclass(frozen=True)
 class VerbResult(Generic[Result]):
-    """Result that consists of plain data or records, with display settings."""
+    """Result of plain data or records, with display settings."""
 
     data: Result
     columns: tuple[str, ...] = ()
-    """table columns; if empty, all columns that have content"""
+    """table columns. If empty, all columns with content are shown."""
     hint: str = ""
     """suggested next step"""
 

@@ -1,1 +1,1 @@
-"""Run work in separate processes that a launcher starts. `pool.py` is the main module."""
+"""Run work in separate processes, which launchers start. The main module is `pool.py`."""

@@ -1,8 +1,8 @@
 """Jobs on a Ray cluster without a shared file system: inputs and results are copied.
 
-An attempt is one Ray task. It works in a local folder of the node and sends changed files back with
-each heartbeat, so that the next attempt can resume there on any node. Retries are left to the pool,
-which knows the cause of a failure. Heartbeats go through one small actor on the head node.
+Each attempt is one Ray task. It works in a local folder of its node and sends changed files back
+with each heartbeat, so that the next attempt can resume on any node. The pool handles retries,
+since it knows the cause of a failure. Heartbeats pass through one small actor on the head node.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from telic.storage.locks import RunLock
 _MAIL_S = 0.25
 _ROUND_S = 0.02
 _PATIENCE_S = 60.0
-"""timeout of a node waiting for an earlier attempt to leave the job's folder"""
+"""timeout in seconds for an earlier attempt to release the job's folder"""
 _HEAD = {"node:__internal_head__": 0.001}
 _TRIES = 5
 _REMOVED = ".removed.json"
@@ -45,7 +45,7 @@ class AttemptMessage(NamedTuple):
     name: str
     attempt: int
     beat: str
-    """a JobHeartbeat as JSON"""
+    """JobHeartbeat as JSON"""
     log: bytes
     """output printed since the previous letter"""
     parcel: bytes | None
@@ -70,7 +70,7 @@ class MessageRelay:
         return letters
 
     def stop(self, name: str, attempt: int) -> None:
-        """Make an attempt end at its next heartbeat."""
+        """Request an attempt to end at its next heartbeat."""
         self._stopping.add(f"{name}/{attempt}")
 
 
@@ -105,7 +105,7 @@ class RayJobs:
         brought = list(read_json(folder.brought)) if folder.brought.exists() else []
         parcel = pack(cwd, [*spec.sends, *(name for name in brought if (cwd / name).exists())])
         if parcel is None:
-            raise RuntimeError("its input files keep changing")
+            raise RuntimeError("its input files are changing continually")
         task = self._run.options(
             num_cpus=spec.cores, num_gpus=spec.gpus, max_retries=0, name=spec.name
         )
@@ -114,7 +114,7 @@ class RayJobs:
         return f"{spec.name} of Ray"
 
     def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptReport:
-        """Unpack received files, then check whether the task has ended."""
+        """Unpack received files, and check whether the task has ended."""
         self._read_mail()
         task = self._tasks[spec.name]
         if task.ref not in self._over():
@@ -152,7 +152,7 @@ class RayJobs:
             self._ray.shutdown()
 
     def _over(self) -> set[Any]:
-        """Return the finished tasks. Called once per polling round for all tasks."""
+        """Return the finished tasks. All tasks are polled together."""
         now = time.monotonic()
         if now - self._looked > _ROUND_S:
             refs = [task.ref for task in self._tasks.values()]
@@ -167,7 +167,7 @@ class RayJobs:
         if not self._ray.is_initialized():
             raise Refused(
                 "The connection to the Ray cluster was lost.",
-                hint="Copied files are kept: rerun the same command when the cluster is available.",
+                hint="Copied files are kept. Rerun the same command when the cluster is available.",
             )
         self._fetched = now
         for letter in self._ray.get(self._mailbox.take.remote()):
@@ -234,7 +234,7 @@ def _ray() -> Any:
 def attempt_elsewhere(
     text: str, content: bytes, attempt: int, mailbox: Any
 ) -> tuple[str, AttemptMessage]:
-    """Run an attempt on this node, and return its end and its last message."""
+    """Run an attempt on this node, and return its result and its last message."""
     ray = _ray()
     spec = JobSpec.model_validate_json(text)
     node = str(ray.get_runtime_context().get_node_id())[:8]
@@ -254,12 +254,12 @@ def attempt_elsewhere(
             end = run_attempt(spec, cwd, log, beat, node=node, holds=(lock,))
         last = mail.letter(JobHeartbeat(time=time.time(), node=node, pid=os.getpid()))
         if last.parcel is None and spec.folder is not None:
-            end = end.model_copy(update={"error": "its files kept changing"})
+            end = end.model_copy(update={"error": "its files were changing continually"})
         return end.model_dump_json(), last
 
 
 class _UnsentOutput:
-    """Output and files of an attempt that have not been sent yet."""
+    """Unsent output and files of an attempt."""
 
     def __init__(self, spec: JobSpec, cwd: Path, attempt: int) -> None:
         self.log = cwd.with_name(f"{cwd.name}.log")
@@ -288,9 +288,9 @@ class _UnsentOutput:
 
 @contextmanager
 def _own_folder(name: str) -> Generator[tuple[Path, int]]:
-    """Yield an empty folder for a job (same path on every node) and its lock.
+    """Yield an empty folder for a job, with the same path on every node, and its lock.
 
-    The job's process also holds the lock, so a leftover process of an earlier attempt keeps it.
+    The job's process inherits the lock, so processes that remain of an earlier attempt keep it.
     """
     base = Path(tempfile.gettempdir()) / f"telic-jobs-{os.getuid()}"
     base.mkdir(mode=0o700, exist_ok=True)
@@ -322,17 +322,17 @@ Marks = Mapping[str, tuple[int, int]]
 
 
 class Parcel(NamedTuple):
-    """A set of packed files."""
+    """Set of packed files."""
 
     content: bytes
     names: tuple[str, ...]
-    """names of packed files, and of files removed since"""
+    """names of the packed files, and of files that were removed"""
     marks: Marks
-    """state of all files present, for the next parcel"""
+    """state of all existing files, for the next parcel"""
 
 
 def marks_of(cwd: Path, parts: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Return the size and time stamps of files, or of folders' contents, in a working folder."""
+    """Return the sizes and timestamps of files, or of the files in folders, in a working folder."""
     marks: dict[str, tuple[int, int]] = {}
     for part in parts:
         start = cwd / part
@@ -376,16 +376,16 @@ def _zip(cwd: Path, names: list[str], removed: list[str]) -> bytes | None:
 
 
 class Unpacked(NamedTuple):
-    """Names of the files that unpacking changed in a folder."""
+    """Names of the files that were changed by unpacking."""
 
     written: tuple[str, ...]
     removed: tuple[str, ...]
 
 
 def unpack(content: bytes, cwd: Path) -> Unpacked:
-    """Extract packed files into a folder, and delete the files listed as removed.
+    """Extract packed files into a folder, and delete the files that are listed as removed.
 
-    Raises BadFile for a name that leads out of the folder: data from another machine is untrusted.
+    Raises BadFile for a path outside of the folder, since data of other machines is untrusted.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         written = tuple(name for name in archive.namelist() if name != _REMOVED)

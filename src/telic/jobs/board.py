@@ -1,4 +1,4 @@
-"""Table of the jobs started in a folder of runs, with their states and available actions."""
+"""List of the jobs in a folder of runs, with their states and available actions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from telic.storage.locks import taking_turns
 from telic.storage.reading import log_end, read_text
 
 INTERRUPTED = "interrupted"
-"""state of a job whose driver has ended; repeating the request resumes it"""
+"""state of a job whose driver has ended. Repeating the request resumes the job."""
 
 
 class JobRow(Record):
@@ -86,7 +86,7 @@ class JobBoard:
         return None if record.state == "done" else record
 
     def _key(self, key: str) -> Path:
-        """Return the file that stores the latest job with a key, so that lookups read one file."""
+        """Return the file with the name of the latest job with a key, so that one read finds it."""
         return self.path / "keys" / key
 
     def lines(self) -> list[JobRow]:
@@ -99,7 +99,7 @@ class JobBoard:
         return self.folder(chosen_job(name, self.lines()))
 
     def log(self, name: str) -> str:
-        """Return the end of the output of a job's latest attempt."""
+        """Return the last lines of the output of a job's latest attempt."""
         folder = self.find(name)
         attempts = read_record(folder.record, JobRecord).attempts
         path = folder.log(attempts[-1].number) if attempts else folder.log(1)

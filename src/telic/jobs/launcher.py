@@ -1,18 +1,18 @@
-"""Launchers: their interface, local processes and Slurm jobs, and locations by name.
+"""Interface of launchers, launchers for local processes and Slurm, and names of places.
 
-The same interface serves `telic ... --on PLACE` and the runs of studies. Other packages can add
-kinds (entry point group `telic.launchers`, called with a `JobPlace`).
+Launchers are used by `telic ... --on PLACE` and by the runs of studies. Other packages can add
+kinds in the entry point group `telic.launchers`, which are called with a `JobPlace`.
 
     local                      processes of this machine
     local?at_once=2            two at a time
-    ray                        the Ray cluster that this machine belongs to (extra `ray`)
-    ray://head:10001?cores=4   a Ray cluster elsewhere; four cores per job
+    ray                        the Ray cluster of this machine (extra `ray`)
+    ray://head:10001?cores=4   another Ray cluster, with four cores per job
     slurm?partition=gpu        Slurm, with directives (extra `slurm`)
-    slurm?cluster=local        the same through submitit, on this machine
+    slurm?cluster=local        the same on this machine, through submitit
 
-`at_once`, `seconds` (total of all jobs), `attempts`, `silence_s`, `cores`, `gpus` and `minutes`
-have the same meaning everywhere. Any other parameter is a Slurm directive or an option of a
-plugin's launcher.
+The parameters `at_once`, `seconds` (total of all jobs), `attempts`, `silence_s`, `cores`, `gpus`
+and `minutes` have the same meaning for all kinds. Other parameters are Slurm directives or options
+of a plugin's launcher.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class JobPlace(Config):
     address: str | None = None
     """address of a Ray cluster"""
     at_once: int | None = Field(default=None, ge=1)
-    """maximum number of concurrent jobs; defaults to the capacity of the place"""
+    """maximum number of concurrent jobs. Defaults to the capacity of the place."""
     seconds: float | None = Field(default=None, gt=0)
-    """limit on the total time of all attempts; no further ones start after it"""
+    """limit on the total time of all attempts, after which no attempt is started"""
     attempts: int = Field(default=3, ge=1)
     """maximum number of attempts per job"""
     silence_s: float = Field(default=60.0, gt=0)
@@ -60,9 +60,9 @@ class JobPlace(Config):
     gpus: float = Field(default=0.0, ge=0)
     """GPUs per job"""
     minutes: int = Field(default=0, ge=0)
-    """time limit per attempt, enforced by the scheduler; 0: none"""
+    """time limit per attempt, which the scheduler enforces. 0 means no limit."""
     cluster: Cluster = "slurm"
-    """local: submitit on this machine"""
+    """local, to use submitit on this machine"""
     asks: dict[str, Any] = Field(default={})
     """Slurm directives, or options of a plugin's launcher"""
 
@@ -73,7 +73,7 @@ class JobPlace(Config):
 
 
 def read_place(text: str) -> JobPlace:
-    """Parse a location such as "local". Raises UsageError."""
+    """Parse the name of a place, e.g. "local". Raises UsageError."""
     name, _, query = text.partition("?")
     kind, separator, address = name.partition("://")
     known_kinds = [*KINDS, *plugin_names("launchers", KINDS)]
@@ -94,16 +94,16 @@ def read_place(text: str) -> JobPlace:
 
 
 class Launcher(Protocol):
-    """Interface that starts attempts of jobs and reports their state.
+    """Interface to start attempts of jobs and query their state.
 
-    Its functions are called by one thread at a time.
+    It is called by one thread at a time.
     """
 
     room: int
-    """number of jobs worth submitting concurrently"""
+    """number of jobs to submit concurrently"""
 
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
-        """Start an attempt, and return the scheduler's handle. Raises OSError or RuntimeError."""
+        """Start an attempt and return the scheduler's handle. Raises OSError or RuntimeError."""
         ...
 
     def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptReport:
@@ -111,16 +111,16 @@ class Launcher(Protocol):
         ...
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
-        """Ask an attempt to save and end, or kill it if `now`. Ignored if it has ended."""
+        """Ask an attempt to save and end, or kill it if `now`. Does nothing if it has ended."""
         ...
 
     def close(self) -> None:
-        """Disconnect from the cluster and end all attempts that are still running."""
+        """End all running attempts and disconnect from the cluster."""
         ...
 
 
 def launcher_for(place: JobPlace) -> Launcher:
-    """Return the launcher for a location. Raises MissingExtra, UnknownName or Refused."""
+    """Return the launcher for a place. Raises MissingExtra, UnknownName or Refused."""
     match place.kind:
         case "local":
             return LocalJobs()
@@ -153,7 +153,7 @@ class LocalJobs:
         return f"process {process.pid}"
 
     def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptReport:
-        """Check the attempt's result file, then its process."""
+        """Check the attempt's result file and its process."""
         process = self._processes[spec.name]
         code = process.code
         report = finished_report(folder, attempt)
@@ -166,7 +166,7 @@ class LocalJobs:
         return AttemptReport(state="gone", detail=f"its worker ended with code {code}")
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
-        """Signal the worker. For a graceful stop, it polls the stop file."""
+        """Kill the worker. For a graceful stop, it polls the stop file."""
         if now and self._processes[spec.name].code is None:
             self._processes[spec.name].kill()
 
@@ -181,9 +181,8 @@ class LocalJobs:
 class SlurmJobs:
     """Launcher that runs attempts as Slurm jobs, through submitit.
 
-    Slurm machines share a file system, so a job runs in the folder of the request and no files are
-    copied. submitit's local executor runs the same jobs on this machine, for trials without a
-    cluster.
+    Slurm machines share a file system, so jobs run in the folder of the request and no files are
+    copied. submitit's local executor runs the same jobs on this machine, e.g. for tests.
     """
 
     room = 200
@@ -219,7 +218,7 @@ class SlurmJobs:
             self._jobs[spec.name].cancel(check=False)
 
     def close(self) -> None:
-        """Do nothing: no resources are held."""
+        """Do nothing, since no resources are held."""
 
 
 def _executor(spec: JobSpec, folder: JobFolder) -> Any:

@@ -1,15 +1,15 @@
-"""Main flow of jobs: start jobs up to capacity, poll and retry them, and record each end.
+"""Run jobs: start them up to the capacity, poll and retry them, and record their results.
 
-One thread per running job starts and watches its attempts. The submitter waits for a future. Only
-this process settles a job, and only for its current attempt, so nothing is lost or counted twice:
-an abandoned attempt may still be running, but is ignored. An attempt ends in one of three ways: the
-process exited (its exit code is the result), it was asked to stop, or it died, missed its
-heartbeats or vanished with its node. Only the last is retried, from the copied files.
+Each running job has a thread that starts and monitors its attempts. Callers wait for a future. Only
+this process records the result of a job, and only from its current attempt, so nothing is lost or
+counted twice: an abandoned attempt may still be running, but is ignored. An attempt ends if its
+process exits (the exit code is the result), if it is asked to stop, or if it dies, misses its
+heartbeats or its node is lost. Only in the last case is it retried, from the copied files.
 
     python -m telic.jobs.pool FILE CWD PROGRAM ARGUMENTS...
 
-runs one command as the job of a file (`PlacedJob`) and exits with its code, which is how runs of
-studies are executed on other machines.
+runs one command as the job described in a file (`PlacedJob`) and exits with its code. Studies use
+this to run on other machines.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Work:
 
 
 class JobPool:
-    """Pool that runs jobs at one location within its limits.
+    """Pool that runs jobs at one place within its limits.
 
     Example:
         with JobPool(read_place("ray://head:10001"), runs_dir) as pool:
@@ -89,7 +89,7 @@ class JobPool:
         self._turn = threading.Lock()  # launchers and listeners are called by one thread at a time
         self._spent_s = 0.0
         self._began: dict[str, float] = {}
-        """start of each running attempt"""
+        """start time of each running attempt"""
         self._is_closed = threading.Event()
         self._failure: Exception | None = None
 
@@ -127,7 +127,7 @@ class JobPool:
     # ------------------------------------------------------------------------ in the job's thread
 
     def _run(self, work: _Work) -> JobRecord:
-        """Run attempts until one ends by itself, and record the end of the job."""
+        """Run attempts until one ends by itself, and record the result of the job."""
         for tries in range(1, self.place.attempts + 1):
             if self._failure is not None:
                 raise self._failure
@@ -153,7 +153,7 @@ class JobPool:
         raise AssertionError("a place allows at least one attempt")
 
     def _attempt(self, work: _Work) -> AttemptEnd | str:
-        """Run one attempt, and return how it ended, or the reason why it was lost."""
+        """Run one attempt. Return how it ended, or the reason why it was lost."""
         name, began, number = work.spec.name, time.time(), len(work.record.attempts) + 1
         attempt = JobAttempt(number=number, started=began)
         work.change(state="running", attempts=(*work.record.attempts, attempt))
@@ -182,7 +182,7 @@ class JobPool:
         return end
 
     def _watch(self, work: _Work, attempt: int) -> AttemptEnd | str:
-        """Wait for an attempt. Forward stop requests, and abandon it without heartbeats."""
+        """Wait for an attempt, forward stop requests, and abandon it if heartbeats are missing."""
         beat, looked, beaten, heard, asked = work.folder.beat(attempt), 0.0, 0.0, 0.0, 0.0
         while True:
             with self._turn:
@@ -235,19 +235,19 @@ class JobPool:
 
 
 class PlacedJob(Record):
-    """Job with its location. Its command and working folder are set when it starts."""
+    """Job and its place. The command and working folder are set when it starts."""
 
     place: JobPlace
     job: JobSpec
 
 
 def placed_command(path: Path, cwd: Path, argv: Sequence[str]) -> tuple[str, ...]:
-    """Return the command that runs `argv` in `cwd` as the job described in a file."""
+    """Return the command that runs `argv` in `cwd` as a job described in a file."""
     return tuple(own_python("telic.jobs.pool", path, cwd, *argv))
 
 
 def run_placed(path: Path, cwd: str, argv: Sequence[str]) -> int:
-    """Run a command as a job and return its exit code, or EX_TEMPFAIL if its machine was lost."""
+    """Run a command as a job. Return its exit code, or EX_TEMPFAIL if its machine was lost."""
     given = read_record(path, PlacedJob)
     digest = hashlib.sha256("\0".join(argv).encode()).hexdigest()[:8]
     own = {"name": f"{given.job.name}-{digest}", "argv": tuple(argv), "cwd": cwd}

@@ -1,7 +1,7 @@
 """Start, monitor and end processes. No other module of telic starts processes.
 
-`Process` is one child process. `spawn_pool` is a pool of interpreters for Python functions.
-`ProcessId` identifies a process across restarts, to tell an orphan from a live owner.
+`Process` is one child process. `spawn_pool` creates a pool of interpreters for Python functions.
+`ProcessId` identifies a process across restarts, e.g. to find out whether an owner is alive.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GRACE_S = 30.0
 """seconds between SIGTERM and SIGKILL"""
 _SOON_S = 0.01
 _SAVE_S, _UNWIND_S = 8.0, 4.0
-"""time allowed for work to save and then to clean up after a stop request"""
+"""seconds that work has after a stop request to save and to clean up"""
 _PR_SET_PDEATHSIG = 1
 _LIBC: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -39,7 +39,7 @@ _LIBC: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else No
 def own_python(module: str | None, *words: str | Path) -> list[str]:
     """Return a command line that runs a module or other arguments with this Python.
 
-    A module in the current folder, which anyone may have written, must not shadow one of ours.
+    Modules in the current folder, which may be foreign, cannot shadow installed ones.
     """
     return [sys.executable, "-P", *(("-m", module) if module else ()), *map(str, words)]
 
@@ -52,7 +52,7 @@ def user_environment() -> dict[str, str]:
 class Process:
     """One child process.
 
-    By default it leads a process group: Ctrl-C does not reach it, and `kill` also kills all of its
+    By default it leads a process group, so that Ctrl-C does not reach it and `kill` also kills its
     descendants.
     """
 
@@ -110,7 +110,7 @@ class Process:
         return self.wait(0.0)
 
     def wait(self, timeout_s: float | None = None) -> int | None:
-        """Wait for the process and return its exit code, or None after a timeout."""
+        """Wait for the process and return its exit code, or None on timeout."""
         # A confined process may not even query it.
         with contextlib.suppress(subprocess.TimeoutExpired, PermissionError):
             return self._child.wait(timeout_s)
@@ -126,7 +126,7 @@ class Process:
                 os.kill(self.pid, number)
 
     def kill(self) -> int | None:
-        """Kill the process and its descendants, and return the exit code if it is available."""
+        """Kill the process and its descendants, and return the exit code if available."""
         self.send_signal(signal.SIGKILL)
         return self.wait()
 
@@ -140,7 +140,7 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill the process if it still runs, and close the pipes."""
+        """Kill the process if it is still running, and close the pipes."""
         if self.code is None:
             self.kill()
         for pipe in (self._stdin, self._stdout):
@@ -148,7 +148,7 @@ class Process:
                 pipe.close()
 
     def terminate(self) -> None:
-        """Send SIGTERM to the process only. It is responsible for its children."""
+        """Send SIGTERM only to the process, which must end its own children."""
         if self.code is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, signal.SIGTERM)
@@ -180,7 +180,7 @@ class Process:
 
     @classmethod
     def detach(cls, words: Sequence[str | Path], log: Path, env: Mapping[str, str]) -> Process:
-        """Start a process that outlives this one and appends its output to a file."""
+        """Start a process that outlives this one, with its output appended to a file."""
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             process = cls(words, env=env, stdout=output)
@@ -190,15 +190,15 @@ class Process:
 
 
 def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
-    """Have the kernel signal this process when its parent ends for any reason."""
+    """Let the kernel signal this process when its parent ends for any reason."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number), *[ctypes.c_ulong(0)] * 3)
 
 
 def end_after_grace(code: int) -> threading.Event:
-    """Force this process to exit after a grace period, by a second signal and then directly.
+    """Force this process to exit after a grace period, first by another signal, then directly.
 
-    This also covers work that does not poll for stop requests, or hangs during cleanup. Setting the
+    This ends work that does not poll for stop requests or hangs during cleanup. Setting the
     returned event cancels it.
     """
     off = threading.Event()
@@ -230,12 +230,12 @@ class ProcessId(Record):
 
     @property
     def is_alive(self) -> bool:
-        """True while the process runs, and always for processes on other machines."""
+        """True while the process is running, and always for processes on other machines."""
         return self.host != socket.gethostname() or is_same_process(self.pid, self.started)
 
 
 def is_same_process(pid: int, started: float) -> bool:
-    """Return whether the process with this pid and start time runs on this machine."""
+    """Return whether the process with this pid and start time is running on this machine."""
     import psutil
 
     try:

@@ -1,19 +1,18 @@
-"""Jobs, each with a file that specifies the command, and the state of each attempt.
+"""Files that specify jobs, and that record the state of their attempts.
 
-To run work elsewhere, write such a file; neither the worker (`worker.py`) nor the launcher
-(`launcher.py`) depends on the kind of work. Files hold no secrets. Those come from the worker's
-environment.
+A job can run any kind of work, since neither the worker (`worker.py`) nor the launcher
+(`launcher.py`) depends on it. Files contain no secrets, which come from the worker's environment.
 
     runs/jobs/<name>/
-        job_spec.json          what to run
-        job.json               progress: every attempt, why it ended, which files were copied back
-        attempt_<n>.log        what an attempt printed
-        attempt_<n>.beat.json  when it was last alive, and where
-        attempt_<n>.end.json   how it ended
-        brought.json           which files were copied back
+        job_spec.json          command to run
+        job.json               progress: attempts, why they ended, and which files were copied
+        attempt_<n>.log        output of an attempt
+        attempt_<n>.beat.json  latest heartbeat of an attempt
+        attempt_<n>.end.json   result of an attempt
+        brought.json           names of the files that were copied back
         parcel.zip             files to copy back
-        stop                   its existence asks the job to end
-    runs/jobs/keys/<key>       the latest job that does this work
+        stop                   requests a stop while it exists
+    runs/jobs/keys/<key>       name of the latest job for this work
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ JobOutcome = Literal["waiting", "running", "done", "failed", "stopped"]
 JOB_FILE = "job_spec.json"
 JOBS = "jobs"
 PYTHON = "python"
-"""first word of a command that stands for the worker's Python interpreter"""
+"""first word of a command that is replaced by the worker's Python interpreter"""
 
 
 class JobSpec(Record):
@@ -45,28 +44,27 @@ class JobSpec(Record):
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str] = Field(default={})
-    """variables added to the worker's environment"""
+    """variables to add to the worker's environment"""
     cluster: Cluster = "slurm"
-    """local runs it on this machine through submitit"""
+    """local, to run it on this machine through submitit"""
     asks: dict[str, Any] = Field(default={})
-    """Slurm directives; True is a directive without a value"""
+    """Slurm directives, where True stands for a directive without a value"""
     minutes: int = 0
-    """time limit enforced by the scheduler; 0: none"""
+    """time limit that the scheduler enforces. 0 means no limit."""
     cores: float = 1.0
     gpus: float = 0.0
     folder: str | None = None
-    """results folder relative to cwd; copied back without a shared file system"""
+    """results folder relative to cwd, which is copied back if no file system is shared"""
     sends: tuple[str, ...] = ()
-    """files or folders relative to cwd to copy to the machine; a job that copies no files in either
-    direction uses a file system shared by all machines"""
+    """files or folders relative to cwd to copy. Jobs that copy nothing share a file system."""
     key: str = ""
-    """identifies the work: repeating the request resumes an unfinished job with the same key"""
+    """key of the work. Repeating a request resumes the unfinished job with the same key."""
     command: str = ""
     """equivalent terminal command"""
 
     @property
     def code(self) -> str:
-        """Description of the command that the user must permit."""
+        """Description of the command, which the user must permit."""
         return f"the command {shlex.join(self.argv)} in {self.cwd} with {sorted(self.env.items())}"
 
     def words(self) -> list[str]:
@@ -76,7 +74,7 @@ class JobSpec(Record):
 
 
 class JobHeartbeat(Record):
-    """A heartbeat of an attempt."""
+    """Heartbeat of an attempt."""
 
     time: float
     node: str
@@ -84,7 +82,7 @@ class JobHeartbeat(Record):
 
 
 class AttemptEnd(Record):
-    """Result of an ended process. A killed process has a signal and no exit code."""
+    """Result of an ended process. Killed processes have a signal instead of an exit code."""
 
     code: int | None
     signal: int | None = None
@@ -93,7 +91,7 @@ class AttemptEnd(Record):
     was_stopped: bool = False
     """whether it was asked to stop"""
     error: str | None = None
-    """why it could not start, or its files could not be copied back"""
+    """reason why it could not start, or why its files could not be copied back"""
 
     @property
     def died(self) -> str | None:
@@ -111,7 +109,7 @@ class AttemptReport(Record):
 
     state: AttemptState
     detail: str = ""
-    """why the attempt is gone"""
+    """reason why the attempt is gone"""
     end: AttemptEnd | None = None
     """set once the attempt is done"""
 
@@ -126,7 +124,7 @@ class JobAttempt(Record):
     seconds: float | None = None
     node: str | None = None
     ended: str | None = None
-    """reason in words, or None while it runs"""
+    """description of how it ended, or None while it is running"""
 
 
 class JobRecord(Record):
@@ -135,29 +133,29 @@ class JobRecord(Record):
     schema_version: Literal[1] = 1
     name: str
     place: str
-    """place it was sent to"""
+    """place where it runs"""
     state: JobOutcome = "waiting"
     code: int | None = None
     reason: str | None = None
-    """why it failed or was stopped"""
+    """reason why it failed or was stopped"""
     created: float
     driver: ProcessId
-    """the process that started and drives it"""
+    """process that started and drives it"""
     attempts: tuple[JobAttempt, ...] = ()
 
     @property
     def is_over(self) -> bool:
-        """True if nothing more happens without a new request."""
+        """True if it does not continue without a new request."""
         return self.state in ("done", "failed", "stopped")
 
     @property
     def is_driven(self) -> bool:
-        """True while its driver process runs."""
+        """True while its driver process is running."""
         return not self.is_over and self.driver.is_alive
 
     @property
     def seconds(self) -> float:
-        """Total seconds of all attempts."""
+        """Total duration of all attempts in seconds."""
         return sum(attempt.seconds or 0.0 for attempt in self.attempts)
 
 
@@ -170,7 +168,7 @@ class JobFolder:
         self.stop = path / "stop"
         """file whose existence requests a stop"""
         self.parcel, self.brought = path / "parcel.zip", path / "brought.json"
-        """files to copy back, and the names of the received ones"""
+        """files to copy back, and names of received files"""
 
     def log(self, attempt: int) -> Path:
         """Return the path of an attempt's output."""

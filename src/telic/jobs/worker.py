@@ -1,10 +1,10 @@
-"""Worker that runs one attempt of a job and writes heartbeats, a log and the result.
+"""Worker that runs one attempt of a job, and writes heartbeats, a log and the result.
 
     python -m telic.jobs.worker FOLDER ATTEMPT
 
-A job that is asked to stop (by its stop file, or by a signal to the worker, which is how schedulers
-preempt) gets SIGTERM and time to save before it is killed. If the worker is killed, the kernel
-signals the job, so that nothing keeps running for a driver that has abandoned it.
+A stop is requested by the job's stop file or by a signal to the worker, which schedulers send to
+preempt it. The job then receives SIGTERM and has time to save before it is killed. If the worker is
+killed, the kernel signals the job, so that no abandoned job continues to run.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def run_attempt_in(path: str, attempt: int) -> int:
 
 
 def keep_beat(path: Path, beat: JobHeartbeat) -> None:
-    """Write a heartbeat without syncing, because it is not needed after a power failure."""
+    """Write a heartbeat. It is not synced to disk, as it is useless after a power failure."""
     fresh = path.with_name(f"{TEMPORARY_MARK}{path.name}")
     fresh.write_text(beat.model_dump_json())
     os.replace(fresh, path)
 
 
 def finished_report(folder: JobFolder, attempt: int) -> AttemptReport | None:
-    """Read how an attempt ended, or return None if it has not."""
+    """Return how an attempt ended, or None if it has not ended."""
     path = folder.end(attempt)
     if not path.exists():
         return None
@@ -63,7 +63,7 @@ def run_attempt(
     node: str | None = None,
     holds: tuple[int, ...] = (),
 ) -> AttemptEnd:
-    """Run the process of a job to its end. `beat` returns whether it must stop."""
+    """Run the process of a job until it ends. `beat` returns whether it must stop."""
     began, node = time.monotonic(), node or socket.gethostname()
     try:
         process = Process(
@@ -99,7 +99,7 @@ def run_attempt(
 
 @contextmanager
 def signals_noted() -> Generator[list[int]]:
-    """Yield a list that collects the received termination signals."""
+    """Yield a list to which received termination signals are appended."""
     signalled: list[int] = []
     try:
         before = signal.signal(signal.SIGTERM, lambda number, frame: signalled.append(number))

@@ -1,4 +1,4 @@
-"""Clients for language and vision models with budgets, retries, caching and validation."""
+"""Clients for language and vision models, with budgets, retries, caching and validation."""
 
 from telic.errors import BudgetExceeded
 from telic.llm.budget import Budget, Charge

@@ -1,7 +1,7 @@
-"""Anthropic, OpenAI, Google, OpenRouter and OpenAI-compatible servers via pydantic-ai.
+"""Clients for Anthropic, OpenAI, Google, OpenRouter and compatible servers, via pydantic-ai.
 
-`Models` implements retries, budget, caching and validation, so those of pydantic-ai are disabled.
-pydantic-ai is imported on the first call.
+Retries and validation of pydantic-ai are disabled, because `Models` implements them. pydantic-ai is
+imported on the first call.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Hosted:
         self.name = address.name
 
     async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
-        """Send the request once. Raise Outage, RequestRejected, or UsageError if no key is set."""
+        """Send the request once. Raises Outage, RequestRejected, or UsageError if no key is set."""
         key = find_key(self.address.provider)
         # Imports take seconds, so run them in a thread to keep stop requests responsive.
         await asyncio.to_thread(_load, self.address.provider)
@@ -74,7 +74,7 @@ class Hosted:
 
 
 def _load(provider: str) -> None:
-    """Import a provider's client. Missing packages are reported later by the call."""
+    """Import a provider's client. The first call reports missing packages."""
     with contextlib.suppress(ImportError):
         importlib.import_module("pydantic_ai.direct")
         family = provider if provider in CLOUD else "openai"
@@ -82,7 +82,7 @@ def _load(provider: str) -> None:
 
 
 def _connect(address: Address, key: str | None) -> tuple[Any, Model]:
-    """Return the service, an async context manager that closes its connections, and its model."""
+    """Return the service, which is an async context manager, and its model."""
     from pydantic_ai.models import infer_model
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers import infer_provider_class
@@ -114,7 +114,7 @@ def _message(request: Request[Any]) -> ModelRequest:
 
 
 def _parameters(request: Request[Any], address: Address) -> ModelRequestParameters:
-    """Return request parameters for structured output in the service's best-supported mode."""
+    """Return the request parameters of the service's best mode for structured output."""
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
     from pydantic_ai.profiles import DEFAULT_PROMPTED_OUTPUT_TEMPLATE
@@ -176,7 +176,7 @@ def _read_response(response: ModelResponse) -> RawReply:
 
 
 def translate(error: Exception, address: Address) -> TelicError:
-    """Convert a pydantic-ai exception to a temporary or permanent error with a hint."""
+    """Convert an exception of pydantic-ai to a temporary or permanent error with a hint."""
     from pydantic_ai import exceptions as theirs
 
     message = f"{address.name}: {error}"

@@ -1,8 +1,8 @@
-"""Parse answers into records, and cache replies on disk so that no call is paid for twice.
+"""Parse answers, and store replies on disk so that no call is charged twice.
 
 <folder>/
     <key>.json               a reply, written atomically on arrival
-    <key>.refused-<n>.json   a reply without a valid answer; charged but not reused
+    <key>.refused-<n>.json a reply without a valid answer, which is charged but not reused
     <key>.lost-<n>.json      a call without a reply, charged at its maximum cost
 
 The costs recorded in all files add up to the total cost of the session.
@@ -28,11 +28,11 @@ _LISTED = 20
 
 
 class InvalidAnswer(UsageError):
-    """Raised if a text does not match the record. The author of the answer sees the message."""
+    """Raised if an answer does not match the record. The message is sent to the answer's author."""
 
 
 def read_answer(text: str, record: type[Answer], finish: Finish = "complete") -> Answer:
-    """Parse a reply into a record. Raise InvalidAnswer listing the problems."""
+    """Parse a reply to a record. Raises InvalidAnswer, which lists the problems."""
     if finish == "refusal":
         raise InvalidAnswer("The answer was declined or filtered.")
     content = without_fence(text)
@@ -77,9 +77,9 @@ class StoredReply(Record):
     model: str
     prompt_hash: str | None = None
     raw: RawReply | None = None
-    """reply, or None if the call was sent but not answered"""
+    """reply, or None if the call was not answered"""
     charge: Charge
-    """cost as counted against the budget"""
+    """cost that is counted against the budget"""
     latency_s: float = 0.0
     attempts: int = 1
 
@@ -96,14 +96,14 @@ class Replies:
         return read_record(path, StoredReply) if path.exists() else None
 
     def keep(self, reply: StoredReply) -> StoredReply:
-        """Store a call and return the stored record, which contains no API keys."""
+        """Store a call with API keys redacted, and return the stored record."""
         path = self.folder / f"{reply.key}.json"
         path = path if reply.raw is not None else self._numbered(reply.key, "lost")
         save_json(path, reply)
         return read_record(path, StoredReply)
 
     def set_aside(self, key: str) -> None:
-        """Exclude an invalid reply from the cache, but keep its cost."""
+        """Mark an invalid reply as unusable, but keep its cost."""
         path = self.folder / f"{key}.json"
         if path.exists():
             path.rename(self._numbered(key, "refused"))
@@ -113,7 +113,7 @@ class Replies:
         return [read_record(path, StoredReply) for path in self._files() if "." not in path.stem]
 
     def calls(self, model: str | None = None) -> list[StoredReply]:
-        """Return all calls, including unusable ones, optionally to one model only."""
+        """Return all calls, including unusable ones, or only the calls to one model."""
         calls = [read_record(path, StoredReply) for path in self._files()]
         return [call for call in calls if model in (None, call.model)]
 

@@ -1,7 +1,7 @@
 """Prices of model calls and a budget in US dollars and calls.
 
-The maximum cost of a request is reserved before it is sent and replaced by the actual cost once
-that is known.
+The maximum cost of a request is reserved before it is sent, and replaced by the actual cost when it
+is known.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ class Charge(Record):
 
 
 class Budget:
-    """Thread-safe cost limits shared by all clients that use this object. None means unlimited.
+    """Thread-safe cost limits that several clients can share. None means unlimited.
 
-    A call with an unknown price is refused if a limit in USD is set.
+    If a limit in USD is set, calls with unknown prices are refused.
     """
 
     def __init__(self, *, usd: float | None = None, calls: int | None = None) -> None:
         self.usd, self.calls = usd, calls
         self.spent = Charge(usd=0.0, calls=0)
-        """settled cost; a lower bound if some prices are unknown"""
+        """actual cost so far, which is a lower bound if some prices are unknown"""
         self._reserved: dict[object, Charge] = {}
         self._lock = threading.Lock()
 
     @contextmanager
     def reserved(self, most: Charge) -> Generator[Callable[[Charge], Charge]]:
-        """Reserve the maximum cost of a call within the block, or raise BudgetExceeded.
+        """Reserve the maximum cost of a call during the block, or raise BudgetExceeded.
 
-        Yields a function that records and returns the actual cost. An unknown price is counted as
-        the reserved one so that limits hold. If it is not called, nothing is counted.
+        Yields a function that records and returns the actual cost. If the actual price is unknown,
+        the reserved price is counted. If the function is not called, nothing is counted.
         """
         mine = object()
 
@@ -85,7 +85,7 @@ class Budget:
                 self._reserved.pop(mine, None)
 
     def count(self, earlier: Charge) -> None:
-        """Add the cost of calls made before this process started."""
+        """Add the cost of calls from before this process started."""
         with self._lock:
             self.spent += earlier
 
@@ -99,7 +99,7 @@ class Budget:
             return
         if most.usd is None:
             raise BudgetExceeded(
-                f"The price of this model is unknown, so a budget of {self.usd:g} USD cannot be "
+                f"The price of this model is unknown, so the budget of {self.usd:g} USD cannot be "
                 "enforced.",
                 hint="Limit the number of calls instead.",
             )
@@ -108,12 +108,12 @@ class Budget:
             raise BudgetExceeded(
                 f"The next model call may cost {most.usd:.4f} USD, but only {max(0.0, left):.4f} "
                 f"of {self.usd:g} USD are left.",
-                hint="Raise the limit, shorten answers (max_tokens) or use a cheaper model.",
+                hint="Raise the limit, reduce max_tokens or use a cheaper model.",
             )
 
 
 def is_metered(model: str) -> bool:
-    """Return whether calls to this model may be billed."""
+    """Return whether calls to this model may cost money."""
     provider, _, rest = model.partition(":")
     if provider == COMPATIBLE:
         host = urlsplit(rest).hostname or ""

@@ -1,7 +1,7 @@
 """Calls to language models with caching, budget, retries, validation and repair.
 
-A call checks the cache, reserves budget, sends the request with a deadline and retries, stores the
-reply, validates it and repairs it at most once. Each step emits an event (`telic.llm.records`).
+A call checks the cache, reserves budget, sends the request with a deadline and retries, stores and
+validates the reply, and repairs it at most once. Each step emits an event (`telic.llm.records`).
 """
 
 from __future__ import annotations
@@ -69,21 +69,21 @@ class CallLimits(Config):
     attempts: int = Field(default=6, ge=1)
     """maximum number of attempts"""
     first_wait_s: float = Field(default=1.0, ge=0)
-    """maximum wait in seconds before the second attempt, doubled for each further attempt"""
+    """maximum wait in seconds before the second attempt, which doubles for each further attempt"""
     longest_wait_s: float = Field(default=60.0, ge=0)
     """maximum wait in seconds between attempts, excluding Retry-After"""
 
     def wait_s(self, failures: int, retry_after_s: float | None, rng: random.Random) -> float:
         """Return the wait in seconds before the next attempt: exponential backoff with full jitter.
 
-        The Retry-After time requested by the service is added.
+        The service's Retry-After time is added.
         """
         most = min(self.longest_wait_s, self.first_wait_s * 2 ** (failures - 1))
         return (retry_after_s or 0.0) + rng.uniform(0.0, most)
 
 
 def choose(name: str | None, folder: Path | None = None) -> Provider:
-    """Return the provider for a model name. The name "host" requires the session folder."""
+    """Return the provider for a model name. "host" requires the session folder."""
     if not name:
         raise UsageError(
             "No model was specified.",
@@ -111,7 +111,7 @@ def connect(
 ) -> Models:
     """Return a `Models` client for a model name. Work orders have a deadline of seven days.
 
-    Raises Refused for a server that the user has not named: it would receive the user's key.
+    Raises Refused for a server that the user did not approve, as it would receive the key.
     """
     require_permitted(*servers(name))
     provider, limits = choose(name, folder), CallLimits()
@@ -124,10 +124,10 @@ def connect(
 
 
 class Models:
-    """Thread-safe client that requests structured answers from a model within a budget.
+    """Thread-safe client for structured answers from a model within a budget.
 
-    Replies are cached in `<folder>/replies`. Their cost is restored when the session is resumed.
-    Only a call that is in flight when the process is killed can be charged twice.
+    Replies are cached in `<folder>/replies`, and their cost is restored when the session is
+    resumed. Only a call in progress when the process is killed can be charged twice.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Models:
             self.budget.count(call.charge)
 
     def ask(self, request: Request[Answer]) -> Reply[Answer]:
-        """Return a valid answer, from the cache if available. Raise `TelicError` on failure."""
+        """Return a valid answer, from the cache if possible. Raises `TelicError` on failure."""
         with self._lock:
             key = request.key(self.provider.name)
             same = self._asking.setdefault(key, threading.Lock())
@@ -258,11 +258,11 @@ class Models:
         raise ModelUnavailable(
             f"{name} is not available after {attempt} attempts within {limits.deadline_s:g} s. "
             f"Last error: {outage}",
-            hint="Nothing was scored. Rerun the same command later to resume.",
+            hint="Nothing was scored. Run the same command again later to resume.",
         )
 
     def _wait(self, seconds: float) -> None:
-        """Sleep. Raise Cancelled as soon as a stop is requested."""
+        """Sleep. Raises Cancelled as soon as a stop is requested."""
         until = time.monotonic() + seconds
         while True:
             if self._should_stop():
@@ -284,9 +284,9 @@ def _stopped() -> Cancelled:
 async def _within(
     work: Coroutine[Any, Any, RawReply], limit_s: float, should_stop: StopCheck
 ) -> RawReply:
-    """Return the result of `work`. Raise Outage on timeout and Cancelled after a stop request.
+    """Return the result of `work`. Raises Outage on timeout and Cancelled after a stop request.
 
-    A result that arrives during cancellation is still returned because it may have been charged.
+    A result that arrives during cancellation is returned, because it may have been charged.
     """
     task = asyncio.ensure_future(work)
     # The provider has the same timeout and raises the more specific error, so allow a grace period.

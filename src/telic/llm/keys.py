@@ -1,8 +1,7 @@
 """Read API keys and redact them from all files, events and errors.
 
-Keys are read from environment variables at the time of a call and are not stored on objects, so
-they cannot appear in a repr or file. Every file, event and error of this package passes through
-this module.
+Keys are read from environment variables for each call and never stored on objects, so they cannot
+appear in a repr or file. All files, events and errors of this package pass through this module.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _handed_out: set[str] = set()
 
 
 def find_key(provider: str) -> str | None:
-    """Return the provider's API key, or None if optional. Raise UsageError if it is required."""
+    """Return the provider's API key, or None. Raises UsageError if a required key is missing."""
     names = KEY_NAMES[provider]
     for key in map(os.environ.get, names):
         if key and key.strip():
@@ -52,7 +51,7 @@ def find_key(provider: str) -> str | None:
 
 
 def redact(text: str) -> str:
-    """Redact all known keys, plain or URL-encoded, from a text."""
+    """Redact all known keys in a text, plain or URL-encoded."""
     for key in _known():
         if key in text:
             text = text.replace(key, REMOVED)
@@ -63,7 +62,7 @@ def redact(text: str) -> str:
 
 
 def redact_value(value: Any) -> Any:
-    """Redact all known keys from plain data (dictionaries, lists, text, numbers)."""
+    """Redact all known keys in plain data (dictionaries, lists, text, numbers)."""
     if isinstance(value, str):
         return redact(value)
     if is_mapping(value):
@@ -89,9 +88,9 @@ def save_text(path: Path, text: str) -> None:
 
 
 def without_keys(error: Exception) -> TelicError:
-    """Return a `TelicError` to raise instead of `error`, with keys redacted and without causes.
+    """Return a `TelicError` that replaces `error`, with keys redacted and without a cause.
 
-    A cause or context would expose the original text in the traceback.
+    A cause or context would show the original text in the traceback.
     """
     if isinstance(error, TelicError):
         error.message = redact(error.message)

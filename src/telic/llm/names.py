@@ -1,4 +1,4 @@
-"""Parse model names: `provider:model`, server URLs, and prefixes of well-known model families."""
+"""Parse model names: `provider:model`, server URLs, and prefixes of known model families."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Address(NamedTuple):
 
 
 def parse_name(name: str) -> Address:
-    """Parse a model name into an address. Raise UnknownName or UsageError.
+    """Parse a model name to an address. Raises UnknownName or UsageError.
 
     Names:
         provider:model                           anthropic, openai, google, openrouter
@@ -63,7 +63,7 @@ def parse_name(name: str) -> Address:
         error.hint = f"{error.hint or ''} {_SEE}{tag}".strip()
         raise error
     if not model:
-        raise UsageError(f'"{name}" contains no model name.', hint=_SEE)
+        raise UsageError(f'"{name}" does not contain the name of a model.', hint=_SEE)
     if "://" in model:
         return _server(provider, model)
     if provider in SERVERS:
@@ -71,13 +71,13 @@ def parse_name(name: str) -> Address:
         return Address(provider, model, _checked(base).rstrip("/"))
     if provider == COMPATIBLE:
         raise UsageError(
-            f'"{name}" lacks an address.', hint=f"Use {COMPATIBLE}:http://127.0.0.1:8080/v1#model."
+            f'"{name}" needs an address.', hint=f"Use {COMPATIBLE}:http://127.0.0.1:8080/v1#model."
         )
     return Address(provider, model)
 
 
 def servers(*names: str | None) -> list[str]:
-    """Return the models named with an address, which receives requests and the provider's key."""
+    """Return the models with an address, which receives requests and the provider's key."""
     return [f"the model {name}" for name in names if name is not None and "://" in name]
 
 
@@ -94,18 +94,18 @@ def _server(provider: str, address: str) -> Address:
         model = parts.path.strip("/").removeprefix("v1/")
         url = f"{parts.scheme}://{parts.netloc}/v1"
     if not model or model == "v1":
-        raise UsageError(f'"{address}" names no model.', hint=f"Append it after #: {url}#model.")
+        raise UsageError(f'"{address}" has no model name.', hint=f"Append it after #: {url}#model.")
     return Address(provider, model, url.rstrip("/"))
 
 
 def _checked(url: str) -> str:
-    """Return the URL if it is valid and contains no credentials, as names are written to files."""
+    """Return a valid URL. It must not contain credentials, since names are written to files."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError("A server address must start with http:// or https:// and a host.")
     if "@" in parts.netloc or parts.query:
         raise UsageError(
-            "A server address is stored in files and must not contain a password or query.",
+            "Server addresses are stored in files and must not contain a password or query.",
             hint="Set the key as an environment variable, e.g. OPENAI_COMPATIBLE_API_KEY.",
         )
     return url

@@ -1,4 +1,4 @@
-"""Requests to a model, its replies, the provider interface, and the errors of a call."""
+"""Model requests and replies, the provider interface, and the errors of a call."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Image(Record):
 
 
 class Request(Record, Generic[Answer]):
-    """Request to a model for an answer of a given record type."""
+    """Request to a model for an answer of a specific record type."""
 
     role: str = Field(min_length=1)
-    """role of the model, e.g. "elicitor" or "reward_author"; shown in traces and work orders"""
+    """role of the model, e.g. "elicitor" or "reward_author", as shown in traces and work orders"""
     prompt: str
     """prompt text in Markdown"""
     answer: type[Answer]
-    """record type of the answer; its JSON schema is part of the request"""
+    """record type of the answer, whose JSON schema is part of the request"""
     system: str = ""
     images: tuple[Image, ...] = ()
     """images placed after the prompt"""
@@ -50,7 +50,7 @@ class Request(Record, Generic[Answer]):
     max_tokens: int = Field(default=16_000, gt=0)
     """maximum number of output tokens, including reasoning"""
     sample: int = Field(default=0, ge=0)
-    """index of this sample among independent answers to the same prompt"""
+    """index of the answer among independent answers to the same prompt"""
     prompt_hash: str | None = None
     """hash of the prompt template (`telic.llm.prompt_hash`), recorded in the trace"""
 
@@ -60,9 +60,9 @@ class Request(Record, Generic[Answer]):
         return self.answer.model_json_schema()
 
     def key(self, model: str) -> str:
-        """Return the cache key: a hash of the model name and all inputs that affect its answer.
+        """Return the cache key, a hash of the model name and all inputs that affect its answer.
 
-        The template hash is excluded because only the rendered prompt reaches the model.
+        The template hash is excluded, because only the rendered prompt is sent to the model.
         """
         parts = self.model_dump(exclude={"images", "answer", "prompt_hash"})
         images = [[image.media_type, fingerprint(image.data)] for image in self.images]
@@ -70,14 +70,14 @@ class Request(Record, Generic[Answer]):
         return fingerprint(json.dumps(parts, sort_keys=True, separators=(",", ":")))
 
     def repaired(self, rejected: str, reason: str) -> Self:
-        """Return the request with the rejected answer and the reason appended to the prompt."""
+        """Return the request with the rejected answer and the reason appended to its prompt."""
         if len(rejected) > _QUOTED_CHARACTERS:
             rejected = rejected[:_QUOTED_CHARACTERS] + "\n(cut here)"
         note = (
-            "\n\n## Your previous answer was not accepted\n\n"
-            f"You answered:\n\n{rejected or '(nothing)'}\n\n"
-            f"It was not accepted, because:\n\n{reason}\n\n"
-            "Answer again with one JSON object that fits the schema, and nothing else.\n"
+            "\n\n## Your previous answer was not accepted\n\nYou "
+            f"answered:\n\n{rejected or '(nothing)'}\n\nIt was not accepted, "
+            f"because:\n\n{reason}\n\nAnswer again with one JSON object that matches the schema, "
+            "and nothing else.\n"
         )
         return self.model_copy(update={"prompt": self.prompt + note})
 
@@ -108,7 +108,7 @@ class RawReply(Record):
     """Unvalidated reply of a provider with its cost."""
 
     text: str
-    """answer as received; JSON if the model followed its instructions"""
+    """answer as received, which is JSON if the model followed its instructions"""
     tokens: Tokens = Tokens()
     price_usd: float | None = None
     """price in USD, or None if unknown"""
@@ -125,7 +125,7 @@ class Reply(Record, Generic[Answer]):
     price_usd: float | None
     """price in USD, or None if the price of any part is unknown"""
     latency_s: float
-    """latency in seconds, including waits between retries"""
+    """duration in seconds, including waits between retries"""
     attempts: int
     """number of requests sent, including retries and the repair"""
     cached: bool
@@ -218,15 +218,15 @@ class Provider(Protocol):
     async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
         """Send the request once and return the unvalidated reply.
 
-        Implementations must not block the event loop, must stop when the task is cancelled, and
-        must neither retry nor store an API key on the object. Raise Outage for a temporary and
-        RequestRejected for a permanent failure instead of returning an empty answer.
+        Implementations must not block the event loop, and must stop when the task is cancelled.
+        They must neither retry nor store an API key on the object. Instead of returning an empty
+        answer, they raise Outage for temporary and RequestRejected for permanent failures.
         """
         ...
 
 
 class ModelUnavailable(TelicError):
-    """Raised if the model is unavailable after all retries. Never counted as a score."""
+    """Raised if the model is unavailable after all retries. It is never counted as a score."""
 
 
 class ModelAnswerError(TelicError):
@@ -234,7 +234,7 @@ class ModelAnswerError(TelicError):
 
 
 class Cancelled(TelicError):
-    """Raised after a stop request. Paid replies remain in the cache."""
+    """Raised after a stop request. Charged replies remain in the cache."""
 
 
 class RequestRejected(UsageError):
@@ -244,7 +244,7 @@ class RequestRejected(UsageError):
 class Outage(TelicError):
     """Temporary failure of one attempt, e.g. overload, rate limit or lost connection.
 
-    `may_be_paid` is True if the service may have received the request and may charge for it.
+    `may_be_paid` is True if the service may have received the request and charged for it.
     """
 
     def __init__(
@@ -266,10 +266,10 @@ def prompt_hash(template: str) -> str:
 
 
 def fill_template(template: str, **values: object) -> str:
-    """Replace every `{{name}}` of a template with its value, without expanding the value."""
+    """Replace every `{{name}}` in a template with its value. Values are not expanded."""
     names = set(_PLACEHOLDER.findall(template))
     if names != set(values) or template.count("{{") != len(_PLACEHOLDER.findall(template)):
-        wrong = ", ".join(sorted(names ^ set(values))) or "a {{ without a name"
+        wrong = ", ".join(sorted(names ^ set(values))) or "a {{ that is not followed by a name"
         raise UsageError(f"The template and its values do not match: {wrong}.")
     return _PLACEHOLDER.sub(lambda place: str(values[place[1]]), template)
 

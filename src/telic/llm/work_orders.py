@@ -1,4 +1,4 @@
-"""Work orders: model requests written to files, answered by a coding agent or a person.
+"""Work orders: model requests as files, which a coding agent or a person answers.
 
 <folder>/
     <key>.md               the order as Markdown
@@ -8,10 +8,10 @@
     <key>.rejected.txt     reason for rejecting the last answer, kept in <key>.rejected.json
     <key>.closed.txt       reason for closing an unanswered order
 
-The folder is untrusted: files are located by name, not by paths in the order. Links are refused.
+The folder is untrusted: links are refused, and files are located by name, not by the order.
 
-Answers are validated against the order's JSON schema on submission and against its record type
-on reading. `Host` is the provider that publishes orders and polls for their answers.
+Answers are validated against the order's JSON schema when they are submitted, and against its
+record type when they are read. The provider `Host` publishes orders and polls for answers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class WorkOrder(Record):
     system: str
     prompt: str
     images: tuple[str, ...]
-    """absolute paths of the images"""
+    """absolute paths of its images"""
     effort: str | None
     answer_record: str = ""
     """written by earlier versions"""
@@ -73,7 +73,7 @@ class WorkOrderLine(Record):
 
 
 def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
-    """Write the files of an order and return the order. The operation is idempotent."""
+    """Write the files of an order, unless they exist, and return the order."""
     for number, image in enumerate(request.images, 1):
         save_image(folder / f"{key}-image-{number}{image.suffix}", image.data)
     order = WorkOrder(
@@ -94,7 +94,7 @@ def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
 
 
 def order_text(order: WorkOrder) -> str:
-    """Return the order as Markdown. The request comes first so that prompt caches can hit."""
+    """Return the order as Markdown. The request comes first, so that it can be cached."""
     pictures = "".join(f"\n{number}. {name}" for number, name in enumerate(order.images, 1))
     schema = json.dumps(_without_titles(order.answer_schema), separators=(",", ":"))
     sections = [
@@ -102,15 +102,15 @@ def order_text(order: WorkOrder) -> str:
         order.prompt,
         f"## Pictures\n{pictures}" if pictures else "",
         f"## Your answer\n\nYou are the model in the role **{order.role}**. Answer with one JSON "
-        f"object of this schema:\n\n```json\n{schema}\n```\n\nHand it in once: "
-        f"`telic orders {order.key} FILE.json`, or write it to `{order.answer_file}` next to this "
-        f"order. If it is rejected, `{order.key}.rejected.txt` says why; answer again.",
+        f"object of this schema:\n\n```json\n{schema}\n```\n\nSubmit it with `telic orders "
+        f"{order.key} FILE.json`, or write it to `{order.answer_file}` next to this order. If it "
+        f"is rejected, `{order.key}.rejected.txt` states the reason. Then answer again.",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
 def _without_titles(schema: Any) -> Any:
-    """Remove the titles from a JSON schema. They repeat the property names."""
+    """Remove the titles, which repeat the property names, from a JSON schema."""
     if isinstance(schema, list):
         return [_without_titles(each) for each in cast("list[Any]", schema)]
     if not is_dict(schema):
@@ -120,7 +120,7 @@ def _without_titles(schema: Any) -> Any:
 
 
 def list_orders(folder: Path) -> list[WorkOrderLine]:
-    """Return the orders in a folder, unanswered ones first, each group from oldest to newest."""
+    """Return the orders in a folder, unanswered ones first, and in each group the oldest first."""
     lines: list[WorkOrderLine] = []
     for path in sorted(_order_files(folder), key=changed_at):
         order, state, reason = _read(path), "open", None
@@ -144,7 +144,7 @@ def list_orders(folder: Path) -> list[WorkOrderLine]:
 
 
 def read_order(folder: Path, key: str) -> WorkOrder:
-    """Return the order with this key or unique prefix. Raise UnknownName or UsageError."""
+    """Return the order with this key or unique prefix. Raises UnknownName or UsageError."""
     keys = [path.stem for path in _order_files(folder)]
     matches = [name for name in keys if key and name.startswith(key)]
     if not matches:
@@ -188,7 +188,7 @@ def _order_files(folder: Path) -> list[Path]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files of an order folder. Raise Refused if the folder contains links."""
+    """Return the files of an order folder. Raises Refused if it contains links."""
     return list(without_links(folder).iterdir()) if folder.is_dir() else []
 
 
@@ -196,7 +196,7 @@ def answer_order(folder: Path, key: str, text: str) -> Path:
     """Validate and submit an answer. Only the first answer is accepted.
 
     Raises:
-        InvalidAnswer: the answer violates the schema; the message lists all problems.
+        InvalidAnswer: the answer violates the schema. The message lists all problems.
         UsageError: the order is already answered or closed.
     """
     order = read_order(folder, key)
@@ -220,7 +220,7 @@ def answer_order(folder: Path, key: str, text: str) -> Path:
 
 
 def answer_orders(folder: Path, answers: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Submit every KEY.json of a folder. Return accepted answers and rejection reasons by key."""
+    """Submit every KEY.json in a folder. Return accepted answers and rejection reasons by key."""
     files = sorted(answers.glob("*.json"))
     if not files:
         raise UsageError(
@@ -243,10 +243,10 @@ def close_orders(folder: Path, why: str) -> None:
 
 
 def check_answer(order: WorkOrder, text: str) -> None:
-    """Raise InvalidAnswer, listing all violations, if a text does not match the order's schema.
+    """Raise InvalidAnswer if a text does not match the order's schema, listing all violations.
 
-    The schema may come from another person's folder: its references are not fetched, and its
-    regular expressions, which can take forever, are ignored. Raises UsageError if it is invalid.
+    The schema may come from another person, so its references are not fetched, and its regular
+    expressions, which could take forever, are ignored. Raises UsageError for an invalid schema.
     """
     # deferred: takes 0.1 s, not needed for listing
     from jsonschema import Draft202012Validator, SchemaError
@@ -271,10 +271,10 @@ def check_answer(order: WorkOrder, text: str) -> None:
 
 
 class Host:
-    """Provider that publishes work orders in a folder and polls for answers.
+    """Provider that publishes work orders in a folder and polls for their answers.
 
-    Orders survive the end of the process: the same request has the same key, and an answer written
-    in the meantime is used immediately.
+    Orders persist after the process ends. The same request has the same key, so an answer that was
+    written in the meantime is used immediately.
     """
 
     name = "host"
@@ -307,5 +307,5 @@ class Host:
             await asyncio.sleep(min(_POLL_S, end - now))
         raise ModelUnavailable(
             f"The work order {key} ({request.role}) was not answered within {deadline_s:g} s.",
-            hint=f"It is still open in {self.folder}; answer it and rerun the same command.",
+            hint=f"It is still open in {self.folder}. Answer it and run the same command again.",
         )

@@ -1,1 +1,1 @@
-"""Reports as documents of plain records, rendered as a page, Markdown or terminal text."""
+"""Reports as documents of plain records, which are rendered as HTML or Markdown."""

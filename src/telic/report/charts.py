@@ -1,6 +1,6 @@
 """Chart records, rendered as SVG or as text.
 
-In a page, colours are defined by its stylesheet; a standalone picture embeds them.
+The stylesheet of a page defines the colours. A standalone picture contains them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from telic.core.text import figure, sparkline
 
 Tone = Literal["", "good", "middling", "bad"]
 _SLACK = 0.03
-"""share of a tick step by which data may exceed the axis, e.g. 2,010 on an axis up to 2,000"""
+"""fraction of a tick step by which data may exceed the axis, e.g. 2,010 on an axis up to 2,000"""
 COLOURS = 6
-"""number of line colours before they repeat"""
+"""number of different line colours"""
 
 
 class Point(NamedTuple):
-    """Point of a line with its band."""
+    """Point of a line, with its band."""
 
     x: float
     y: float
@@ -33,7 +33,7 @@ class Point(NamedTuple):
 
 
 class ChartLine(NamedTuple):
-    """Named line. `marks` are dots drawn on top, with whiskers if they have a range."""
+    """Named line. `marks` are dots on the line, with whiskers if they have a range."""
 
     name: str
     points: Sequence[Point]
@@ -50,40 +50,40 @@ class LineChart:
     x_name: str
     y_name: str
     peak: Point | None = None
-    """point annotated with its value"""
+    """point that is labeled with its value"""
     from_zero: bool = False
     """whether the horizontal axis starts at zero"""
 
 
 class ForestRow(NamedTuple):
-    """Row of a forest plot: a value with its interval and measurements."""
+    """Row of a forest plot, with a value, its interval and measurements."""
 
     name: str
     middle: float | None
     interval: tuple[float, float] | None = None
     dots: Sequence[float] = ()
-    """single measurements; if given, the middle is drawn as a tick, otherwise as a dot"""
+    """single measurements. If there are any, the value is drawn as a tick, otherwise as a dot."""
     least: float | None = None
-    """smallest relevant effect; the range from zero to it is shaded"""
+    """smallest relevant effect, up to which the range from zero is shaded"""
     tone: Tone = ""
     is_chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RowChart:
-    """Forest plot: values with intervals on a common scale."""
+    """Forest plot, which shows values with intervals on a common scale."""
 
     label: str
     rows: tuple[ForestRow, ...]
     target: float | None = None
-    """drawn as a dashed line"""
+    """value of a dashed line"""
     zero: str = ""
-    """label of the line at zero; empty to omit the line"""
+    """label of the line at zero, which is omitted if the label is empty"""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnChart:
-    """Column chart of values in [0, 1], with some columns highlighted."""
+    """Column chart of values in [0, 1], some of which are highlighted."""
 
     label: str
     values: tuple[float, ...]
@@ -102,7 +102,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """Inline gauge: a value in [0, 1] with its interval and a label."""
+    """Inline gauge for a value in [0, 1], with its interval and a label."""
 
     low: float
     middle: float
@@ -123,7 +123,7 @@ def short(value: float) -> str:
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:
-    """Return ticks that span a range, with steps of 1, 2 or 5 times a power of ten."""
+    """Return ticks for a range, with steps of 1, 2 or 5 times a power of ten."""
     if not high > low:  # include zero in the range of a constant
         low, high = min(low, 0.0), max(low, 0.0)
         high = high if high > low else 1.0
@@ -155,7 +155,7 @@ def _line(line: ChartLine) -> str:
 
 def _row(row: ForestRow) -> str:
     interval = f" ({' to '.join(map(figure, row.interval))})" if row.interval else ""
-    least = f", {figure(row.least)} would count" if row.least else ""
+    least = f", smallest relevant {figure(row.least)}" if row.least else ""
     return f"{row.name}: {figure(row.middle)}{interval}{least}"
 
 
@@ -163,7 +163,7 @@ def _row(row: ForestRow) -> str:
 
 
 def _tag(name: str, /, *children: str | None, **attributes: object) -> Markup:
-    """Return an element, with text escaped. `class_` becomes class; None is omitted."""
+    """Return an element with escaped text. `class_` becomes class, and None is omitted."""
     pairs = [
         Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), value)
         for key, value in attributes.items()
@@ -219,7 +219,7 @@ def picture(chart: LineChart, title: str) -> str:
 
 
 def _picture_style() -> str:
-    """Return the standalone stylesheet with CSS variables inlined, as some viewers lack them."""
+    """Return the standalone stylesheet. CSS variables are inlined for viewers without support."""
     here = files("telic.report")
     rules = here.joinpath("picture.css").read_text()
     for line in re.findall(r"^.*cN.*$", rules, re.MULTILINE):
@@ -243,7 +243,7 @@ def _svg(width: float, height: float, label: str, /, *parts: str | None, **kind:
 
 
 def _draw_lines(chart: LineChart, frame: _Frame) -> Markup:
-    """Return axes and lines without the enclosing SVG element."""
+    """Return the axes and lines without the enclosing SVG element."""
     points = [point for line in chart.lines for point in (*line.points, *line.marks)]
     points = points or [Point(0.0, 0.0, 0.0, 1.0)]  # empty axes
     xs = [point.x for point in points] + ([0.0] if chart.from_zero else [])
@@ -353,7 +353,7 @@ def _interval_row(row: ForestRow, y: float, scale: _Scale) -> list[Markup]:
     if row.least:
         start, end = sorted((scale.x(0.0), scale.x(row.least)))
         size = {"x": _at(start), "width": _at(end - start), "height": scale.row - 6}
-        says = _tag("title", f"{short(row.least)} would count")
+        says = _tag("title", f"smallest relevant {short(row.least)}")
         parts.append(_tag("rect", says, y=_at(y - scale.row / 2 + 3), **size, class_="too-small"))
     if row.interval is not None:
         start, end = (scale.x(value) for value in row.interval)

@@ -1,7 +1,7 @@
 """Document model of a report: sections of blocks with inline elements.
 
-Producers build a `Report`; `html`, `markdown` and `terminal` render it. Strings are untrusted
-text: renderers never interpret them as markup.
+A `Report` is rendered by `html` and `markdown`. Strings are untrusted text, which renderers never
+interpret as markup.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ Words = Inline | tuple[Inline, ...]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Paragraph: plain text, a note, the subject of the report, or the reason for a failure."""
+    """Paragraph of plain text, a note, the subject of the report, or the reason for a failure."""
 
     words: Words
     kind: Literal["", "note", "where", "reason"] = ""
@@ -85,7 +85,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Callout:
-    """Main result and its reason, at the top of a report."""
+    """Main result at the top of a report, with its reason."""
 
     title: str
     words: Words
@@ -103,7 +103,7 @@ class Hero:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """List. "rated" aligns names and gauges in columns, and "checks" starts lines with ticks."""
+    """List. "rated" aligns names and gauges in columns, and "checks" adds a tick to each line."""
 
     lines: tuple[Words, ...]
     kind: Literal["", "rated", "checks", "lacks"] = ""
@@ -111,7 +111,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Multiple lines or lists in one table cell."""
+    """Several lines or lists in one table cell."""
 
     parts: tuple[Words | Items, ...]
 
@@ -132,7 +132,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class FactSheet:
-    """Name-value pairs; "glance" shows a few large values."""
+    """Pairs of names and values. "glance" shows a few large values."""
 
     rows: Sequence[tuple[Words, Words]]
     kind: Literal["facts", "glance"] = "facts"
@@ -141,7 +141,7 @@ class FactSheet:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Source code, collapsible on a page if it has a title."""
+    """Source code. On a page, it is collapsible if it has a title."""
 
     source: str
     language: str = ""
@@ -164,7 +164,7 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Image, embedded in the page unless it is large."""
+    """Image, which is embedded in the page unless it is large."""
 
     path: Path
     alt: str
@@ -173,7 +173,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Video:
-    """Video. `inline` is an optional version that is small enough to embed."""
+    """Video. `inline` is an optional version, small enough to embed."""
 
     path: Path
     alt: str
@@ -201,7 +201,7 @@ class Details:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Blocks side by side if the page is wide enough: charts, or a video with details."""
+    """Blocks that a wide page shows side by side, e.g. charts, or a video with details."""
 
     blocks: tuple[AnyBlock, ...]
     kind: Literal["charts", "footage"] = "charts"
@@ -209,7 +209,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """Item of a card grid: pictures, state and details."""
+    """Item of a card grid, with pictures, state and details."""
 
     title: str
     state: Badge
@@ -227,9 +227,9 @@ class Cards:
 
 @dataclass(frozen=True, slots=True)
 class Widget:
-    """Interactive element of a page with its markup, style, script and data.
+    """Interactive element of a page, with markup, style, script and data.
 
-    The markup must not contain untrusted text. Pass such text as data. The script must insert it
+    The markup must not contain untrusted text. Pass such text as data, and let the script insert it
     only as text content.
     """
 
@@ -269,9 +269,9 @@ class Section:
     title: str
     blocks: tuple[AnyBlock, ...]
     number: int | None = None
-    """position in a text, where numbered sections come first; a page keeps the given order"""
+    """position in Markdown, where numbered sections come first. A page keeps the list's order."""
     empty: str = ""
-    """text shown if `blocks` is empty; a page omits the section"""
+    """text shown if `blocks` is empty. A page omits such a section."""
 
     @property
     def anchor(self) -> str:
@@ -286,7 +286,7 @@ class Report:
     title: str
     sections: tuple[Section, ...]
     header: Section = field(default_factory=lambda: Section("", ()))
-    """leading section; needs no title on a page"""
+    """first section, which needs no title on a page"""
     tab: str = ""
-    """title of the browser tab if different from `title`"""
+    """title of the browser tab, if it differs from `title`"""
     footer: Words = ""

@@ -1,4 +1,4 @@
-"""HTML renderer for self-contained pages, which contain scripts only if needed.
+"""HTML renderer for self-contained pages. Scripts are included only if needed.
 
 `page.html.j2` has a macro for each part of a document, named after its class.
 """
@@ -21,7 +21,7 @@ from telic.report.charts import COLOURS, Chart, RowChart, draw
 from telic.storage.reading import read_bytes, read_text
 
 LARGEST_INLINE = 1_500_000
-"""maximum size in bytes of an embedded picture or video; larger files are linked"""
+"""maximum size in bytes of embedded pictures and videos. Larger files are linked."""
 _HERE = Path(__file__).parent
 _KINDS = {".png": "image/png", ".mp4": "video/mp4"}
 _LEAST_CONTENTS = 3
@@ -33,7 +33,7 @@ _AMOUNT = re.compile(r"[<≥≤+−–$]?\s?\d[^a-z]*[^\n]{0,14}")
 
 
 def render_page(report: doc.Report, folder: Path) -> str:
-    """Render a report as a page. Links are relative to `folder`, where the page will be stored."""
+    """Render a report as a page. Links are relative to `folder`, where the page will be saved."""
     return str(_Page(folder).show(report))
 
 
@@ -52,7 +52,7 @@ def _template() -> jinja2.Template:
 
 
 class _Page:
-    """Renders the parts of a page, and collects the styles and scripts that they require."""
+    """Renderer of the parts of a page. It collects the styles and scripts that they require."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -61,7 +61,7 @@ class _Page:
         self.programs: list[str] = []
 
     def show(self, part: Any) -> Markup:
-        """Render a part of the document with the macro for its class, or each part of a tuple."""
+        """Render a part of the document, or each part of a tuple, with the macro for its class."""
         if isinstance(part, str):
             return escape(part)
         if isinstance(part, tuple):
@@ -78,7 +78,7 @@ class _Page:
 
     @property
     def policy(self) -> str:
-        """The content security policy, which allows the page's scripts by hash."""
+        """Content security policy, which allows the page's scripts by hash."""
         hashes = (hashlib.sha256(program.encode()).digest() for program in self.programs)
         names = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in hashes]
         return _POLICY + (f"; script-src {' '.join(names)}" if names else "")
@@ -99,7 +99,7 @@ class _Page:
 
     @staticmethod
     def parts(line: doc.Words) -> tuple[doc.Inline, ...]:
-        """Return the inline elements of a line."""
+        """Return the inline elements in a line."""
         return line if isinstance(line, tuple) else (line,)
 
     @staticmethod
@@ -109,7 +109,7 @@ class _Page:
 
     @staticmethod
     def is_amount(cell: object) -> bool:
-        """Return whether a cell is a number, which is not wrapped."""
+        """Return whether a cell is a number. Numbers are not wrapped."""
         return isinstance(cell, str) and _AMOUNT.fullmatch(cell) is not None
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Markdown renderer, which renders charts as text."""
+"""Markdown renderer. Charts are rendered as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from telic.report import document as doc
 from telic.report.charts import Bar, Chart, Gauge, in_characters
 
 _SPECIAL = re.compile(r"([\\`*\[\]<>|#~$]|(?<![^\W_])_|_(?![^\W_]))")
-"""Characters to escape; an underscore inside a word has no meaning in Markdown."""
+"""Characters to escape. Underscores inside words have no meaning in Markdown."""
 
 
 def escape_markdown(value: object) -> str:
@@ -21,7 +21,7 @@ def escape_markdown(value: object) -> str:
 
 
 def render_markdown(report: doc.Report, folder: Path) -> str:
-    """Render a report as Markdown. Links are relative to `folder`, where it will be stored."""
+    """Render a report as Markdown. Links are relative to `folder`, in which it will be stored."""
     numbered = sorted(
         (section for section in (report.header, *report.sections) if section.number is not None),
         key=lambda section: section.number or 0,
@@ -173,7 +173,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[doc.Cell]]) -> str:
 
 
 def fenced(source: str, language: str) -> str:
-    """Return a fenced code block with a fence longer than any run of backticks in the source."""
+    """Return a code block whose fence is longer than any run of backticks in the source."""
     longest = max(map(len, re.findall(r"`+", source)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{source.rstrip()}\n{fence}"

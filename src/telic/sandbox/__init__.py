@@ -1,1 +1,1 @@
-"""Run untrusted code, checked against an allow-list and executed in a confined process."""
+"""Run untrusted code, which is checked against an allow-list and executed in a confined process."""

@@ -1,8 +1,8 @@
 """Allow-list for foreign code: syntax, builtins, and modules with their functions.
 
 The check before execution and the objects available during execution (both in `source`) use this
-list, so they cannot diverge. Rule for additions: numbers in, numbers out. No files, no global
-settings, no randomness, no raw memory, no calls by name.
+list, so they always agree. Only add functions that compute numbers from numbers, without files,
+global settings, randomness, raw memory or calls by name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def words(text: str) -> frozenset[str]:
 
 
 ANY = frozenset({"*"})
-"""Placeholder for all public names; the actual list is supplied by higher layers."""
+"""Placeholder for all public names, which higher layers replace with the actual list."""
 
 MATH = """
 acos acosh asin asinh atan atan2 atanh cbrt ceil comb copysign cos cosh degrees dist e erf erfc exp
@@ -167,10 +167,10 @@ PREDEFINED: Mapping[str, str] = {
     "telic": "telic",
     "torch": "torch",
 }
-"""Names available without an import; the reference system also provides `np` this way."""
+"""Names available without an import. The reference system also provides `np` in this way."""
 
 CLASSES = frozenset({"ComposedReward", "RewardFunction"})
-"""Provided classes: allowed only as a base or as the second argument of isinstance."""
+"""Classes that are allowed only as a base or as the second argument of isinstance."""
 
 Provided = Mapping[str, Any]
 
@@ -187,7 +187,7 @@ def flatten(provided: Provided, prefix: str = "") -> dict[str, dict[str, Any]]:
 
 
 def modules_with(provided: Provided) -> dict[str, Collection[str]]:
-    """Return the allowed modules and names, including those that other packages register."""
+    """Return the allowed modules and names, including those registered by other packages."""
     return {**MODULES, **{path: frozenset(names) for path, names in flatten(provided).items()}}
 
 
@@ -268,7 +268,7 @@ REFUSED_ATTRIBUTES: dict[str, str] = {
 }
 
 INSPECTION = re.compile(r"(gi|cr|ag|f|tb|co)_[a-z]+$")
-"""Attributes of frames, code, generators and tracebacks, which give access to everything."""
+"""Attributes of frames, code, generators and tracebacks, through which everything is accessible."""
 
 CHANGES_ITS_OBJECT = words("clear fill itemset pop popitem setdefault update")
 """Methods without a trailing underscore that modify their object in place."""
@@ -288,11 +288,11 @@ def why_not_member(path: str, name: str, offered: Collection[str]) -> str | None
     if _FILE_NAMES.search(name):
         return NO_FILES
     if name.startswith("set_") or name in {"seterr", "seterrcall", "setbufsize"}:
-        return "Settings belong to the trainer: remove the call."
+        return "Only the trainer changes settings: remove the call."
     if name in {"ctypeslib", "lib", "as_strided", "frombuffer", "from_dlpack"}:
         return NO_MEMORY
     near = ", ".join(f"{path}.{each}" for each in closest(name, offered))
-    return "It is not on the list of numerical functions." + (f" Closest: {near}." if near else "")
+    return "It is not in the list of numerical functions." + (f" Closest: {near}." if near else "")
 
 
 def why_not_attribute(name: str) -> str | None:
@@ -300,7 +300,7 @@ def why_not_attribute(name: str) -> str | None:
     if name.startswith("__") and name.endswith("__"):
         return "Names with double underscores are internal to Python: remove it."
     if name.startswith("_"):
-        return "Use public attributes; private ones only as self._name, defined by this code."
+        return "Use public attributes, or private ones of this code as self._name."
     if name in REFUSED_ATTRIBUTES:
         return REFUSED_ATTRIBUTES[name]
     if INSPECTION.match(name):

@@ -1,9 +1,9 @@
-"""Guard that restricts foreign code to the attributes allowed for an object's kind.
+"""Guard that restricts foreign code to the attributes allowed for each kind of object.
 
-Whether `x.parse` is harmless depends on the type of x, which is unknown before the code runs. The
-code is therefore rewritten: every `x.name` that is not a member of a module, nor of the code's
-`self`, becomes a call of `ask(x, "name")`, under a name that is not a valid Python identifier.
-`ask` allows the attributes in `_offered` and members of classes that the foreign code defines.
+It depends on the type of x whether `x.parse` is harmless, and the type is unknown before the code
+runs. Therefore every `x.name` that is not a member of a module or of the code's `self` is rewritten
+to `ask(x, "name")`, where the global `ask` has a name that is not a valid Python identifier. `ask`
+allows the attributes in `_offered` and members of classes that the foreign code defines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from telic.sandbox._offered import kind_of, names_of
 from telic.sandbox._rules import Inspection
 
 ASK = "the guard"
-"""name of `ask` in the globals of foreign code; the space makes it inaccessible to the code"""
+"""name of `ask` in the globals of foreign code, which cannot access it because of the space"""
 OWN = "the guard of self"
 """name of `require_own` in these globals"""
 MODULE_NAME = "reward"
@@ -101,15 +101,15 @@ def is_own(cls: type) -> bool:
 def require_own(owner: object) -> None:
     """Raise TypeError unless the object's class was defined by foreign code.
 
-    Every method starts with this call: `self` is exempt from `ask`, and a decorator or a
-    higher-order function could otherwise pass another object as `self`.
+    Every method starts with this call, because `self` is exempt from `ask`, and a decorator or a
+    higher-order function could pass another object as `self`.
     """
     if not is_own(type(owner)):
         raise TypeError(f"A method was called with a {type(owner).__name__} as its self.")
 
 
 def _inherited(owner: object, name: str) -> Any:
-    """Return a method of the base class. Data attributes are refused, as subclasses share them."""
+    """Return a method of the base class. Data attributes are refused: subclasses share them."""
     value = getattr(owner, name)
     if isinstance(value, types.MethodType):
         return value
@@ -117,7 +117,7 @@ def _inherited(owner: object, name: str) -> Any:
 
 
 def _of_class(owner: type, name: str) -> Any:
-    """Return a static method, class method or value of a class, but never an unbound method."""
+    """Return a static method, class method or value of a class, but not an unbound method."""
     for cls in owner.__mro__:
         if name in vars(cls):
             if not is_own(cls) or isinstance(vars(cls)[name], types.FunctionType | type):

@@ -1,8 +1,8 @@
-"""Kernel confinement: Landlock, supplementary file rules, and a system-call filter (seccomp).
+"""Kernel confinement by Landlock file rules and a system-call filter (seccomp).
 
-A Landlock rule set can only be tightened once enforced. It covers the calling thread and the
-threads it starts later; from ABI 8 on (`SYNC_ABI`) also other running threads. Operations that it
-does not cover are refused by the filter: chmod, chown, extended attributes, times.
+Once enforced, Landlock rules can only be tightened. They cover the calling thread and the threads
+that it starts later, and from ABI 8 on (`SYNC_ABI`) all running threads. The filter refuses file
+operations that Landlock does not cover: chmod, chown, extended attributes and times.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def _checked(result: int) -> int:
 
 
 def forbid_new_privileges() -> None:
-    """Disable set-user-id programs permanently, as required by Landlock and seccomp."""
+    """Disable set-user-id programs permanently, which Landlock and seccomp require."""
     prctl(PR_SET_NO_NEW_PRIVS, 1)
 
 
 def drop_capabilities() -> None:
-    """Drop all capabilities except the one that bypasses file write permissions."""
+    """Drop all capabilities except the one that bypasses write permissions of files."""
     if MACHINE not in _CAPSET:
         raise NotImplementedError(f"the number of the call is not known on {MACHINE}")
     for capability in range(_LAST_CAPABILITY + 1):
@@ -188,7 +188,7 @@ def _pointer(record: ctypes.Structure | ctypes.Array[ctypes.c_uint32]) -> ctypes
 # Refused calls fail with EPERM, so that the caller gets an ordinary error.
 
 NEWEST = {"x86_64": 450, "aarch64": 450}
-"""Calls above this number are newer than the table and return what an old kernel would."""
+"""Calls above this number are newer than the table and fail as on an older kernel."""
 
 AUDIT_ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
@@ -236,11 +236,11 @@ prctl 157 167, prlimit64 302 261, sched_setaffinity 203 122, tgkill 234 131
 
 
 _CHILDREN = ", fork 57 -, vfork 58 -, execve 59 221, wait4 61 260, waitid 247 95"
-"""for a process that starts trusted programs, as rendering starts ffmpeg"""
+"""calls for a process that starts trusted programs, e.g. ffmpeg for rendering"""
 
 
 def call_numbers(machine: str, table: str = _TABLE) -> dict[str, int]:
-    """Return the number of each call in the table, omitting calls missing on this machine."""
+    """Return the number of each call in the table, except calls that this machine lacks."""
     column = {"x86_64": 1, "aarch64": 2}[machine]
     rows = [row.split() for row in table.split(",")]
     return {row[0]: int(row[column]) for row in rows if row[column] != "-"}
@@ -273,7 +273,7 @@ Instruction = tuple[int, int, int, int]
 
 
 class ArgumentRule(NamedTuple):
-    """Rule that allows a call if (argument & mask) is (or is not) one of the values."""
+    """Rule that allows a call if (argument & mask) is, or is not, one of the values."""
 
     argument: int
     values: tuple[int, ...]
@@ -282,7 +282,7 @@ class ArgumentRule(NamedTuple):
 
 
 def argument_rules(pid: int, children: bool = False) -> dict[str, ArgumentRule]:
-    """Return the calls that are allowed only with certain arguments."""
+    """Return the calls that are allowed only with specific arguments."""
     threads = ArgumentRule(0, (_CLONE_THREAD,), mask=_CLONE_THREAD)
     no_namespaces = ArgumentRule(0, (0,), mask=_CLONE_NAMESPACES)
     read_only_truncate = ArgumentRule(1, (_TRUNCATE,), _TRUNCATE | _ACCESS_MODE, allows=False)
@@ -301,7 +301,7 @@ def argument_rules(pid: int, children: bool = False) -> dict[str, ArgumentRule]:
 
 
 def filter_program(machine: str, pid: int, children: bool = False) -> list[Instruction]:
-    """Assemble the filter for a machine and a process that may or may not have children."""
+    """Assemble the filter for a machine and a process, which may be allowed to have children."""
     refuse, unknown = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
     code: list[Instruction] = [
         (_LOAD, 0, 0, _OFFSET_ARCHITECTURE),
@@ -338,15 +338,15 @@ def _decide(condition: ArgumentRule, refuse: int) -> list[Instruction]:
 
 
 def has_filter() -> bool:
-    """Return whether this machine's architecture is supported by the filter."""
+    """Return whether the filter supports this machine's architecture."""
     return LINUX and MACHINE in AUDIT_ARCHITECTURE
 
 
 def install_filter(children: bool = False) -> None:
     """Enforce the filter permanently in all threads. Requires no-new-privileges.
 
-    With `children`, programs may be started; they inherit the filter and the file rules. Raises
-    OSError if the kernel lacks seccomp filters, or a thread could not be covered.
+    If `children` is true, programs may be started, which inherit the filter and the file rules.
+    Raises OSError if the kernel has no seccomp filters or a thread could not be covered.
     """
     code = b"".join(
         struct.pack("HBBI", *each) for each in filter_program(MACHINE, os.getpid(), children)

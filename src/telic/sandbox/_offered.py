@@ -1,10 +1,10 @@
-"""Attributes and methods that foreign code may use, per kind of object.
+"""Attributes and methods that foreign code may use, for each kind of object.
 
-Complements the list in `_allowed`. It contains the names that rewards and judges need. All others
-are refused, even if the object has them. It is used by the check before execution (a name that no
-kind offers is refused at its line), by the guard during execution (`_guard`, when the kind is
-known), and by the reference page. A class that telic passes to foreign code names its kind in
-`__offered__`; a class without a kind offers nothing.
+In addition to `_allowed`, this lists the names that rewards and judges need. Other names are
+refused, even if the object has them. The list is used by the check before execution, which refuses
+names that no kind of object offers, by the guard during execution (`_guard`), when the kind is
+known, and by the reference page. Classes that telic passes to foreign code specify their kind in
+`__offered__`. Objects without a kind offer nothing.
 """
 
 from __future__ import annotations
@@ -109,10 +109,10 @@ OFFERED: Mapping[str, frozenset[str]] = {
         slide slides spin target tip torso turns upright
     """),
 }
-"""offered names, by kind of object as named in the reference"""
+"""offered names by kind of object, as the reference page calls it"""
 
 EVERYTHING: frozenset[str] = frozenset[str]().union(*OFFERED.values())
-"""names offered by at least one kind"""
+"""names that at least one kind offers"""
 
 _BUILT_IN: Mapping[type, str] = {
     **dict.fromkeys((bool, complex, float, int), "a number"),
@@ -128,7 +128,7 @@ _BUILT_IN: Mapping[type, str] = {
 
 @functools.cache
 def _known() -> dict[type, str]:
-    """Return the kind of every third-party class. Assumes that torch and numpy are loaded."""
+    """Return the kind of every third-party class. torch and numpy must be loaded."""
     import numpy
     import torch
 
@@ -149,7 +149,7 @@ def _known() -> dict[type, str]:
 
 
 def kind_of(cls: type) -> str | None:
-    """Return the kind of a class's objects, or None if foreign code may not access attributes."""
+    """Return the kind of a class's objects, or None if their attributes are not accessible."""
     own: Any = getattr(cls, "__offered__", None)
     if isinstance(own, str):
         return own

@@ -1,4 +1,4 @@
-"""Allow-list check of foreign code: permitted syntax, names and attributes.
+"""Check foreign code against the allow-list of syntax, names and attributes.
 
 Principles:
 - Only listed node types, builtins and module members are allowed. All others are refused.
@@ -30,11 +30,11 @@ DECORATORS = frozenset({"property", "staticmethod", "classmethod"})
 CALL_ONLY = frozenset({"getattr", "hasattr", "super"})
 METHODS = frozenset({"__init__", "__call__"})
 EVERY_BUILTIN = frozenset(dir(builtins))
-"""names that no source may bind, whether offered or not, because readers rely on their meaning"""
+"""names that no source may bind, because readers rely on their meaning"""
 
 
 class RefusedConstruct(NamedTuple):
-    """Refused construct with its position, description and suggested replacement."""
+    """Refused construct, with its position, a description and a suggested replacement."""
 
     line: int
     what: str
@@ -42,7 +42,7 @@ class RefusedConstruct(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """Result of an inspection. Exempt attributes are not rewritten by the guard."""
+    """Result of an inspection. The guard does not rewrite exempt attributes."""
 
     refusals: list[RefusedConstruct]
     """ordered by line"""
@@ -60,13 +60,13 @@ class LexicalScope(NamedTuple):
 
 
 def why_not_offered(name: str) -> str:
-    """Return the message for an attribute that is not allowed for any kind of object."""
+    """Return the message for an attribute that no kind of object allows."""
     near = closest(name, EVERYTHING)
-    return f"Did you mean {' or '.join(near)}?" if near else "No object here offers it: remove it."
+    return f"Did you mean {' or '.join(near)}?" if near else "No available object has it: remove it"
 
 
 def inspect(tree: ast.Module, modules: Mapping[str, Collection[str]]) -> Inspection:
-    """Return the refused constructs in a parsed source, and attributes exempt from the guard."""
+    """Return a parsed source's refused constructs, and the attributes exempt from the guard."""
     inspector = _Inspector(gather(tree, frozenset(modules)), modules)
     for node in filter(lambda each: type(each) not in SYNTAX, ast.walk(tree)):
         what, fix = allowed.REFUSED_SYNTAX.get(type(node), (type(node).__name__, "Rewrite it."))
@@ -105,7 +105,7 @@ class _Inspector:
                 self.visit(node, scope)
 
     def excuse(self, node: ast.expr) -> None:
-        """Allow classes where they are only named, e.g. as a base class or in `A | None`."""
+        """Allow classes that are not used as values, e.g. as a base class or in `A | None`."""
         match node:
             case ast.Name() | ast.Attribute():
                 self._excused.add(id(node))
@@ -125,7 +125,7 @@ class _Inspector:
     # Names
 
     def check_binding(self, node: ast.AST, name: str, scope: LexicalScope) -> None:
-        """Refuse assignments to a name whose meaning other checks rely on."""
+        """Refuse assignments to names on whose meaning other checks rely."""
         is_method = isinstance(node, ast.FunctionDef) and scope.methods is not None
         if is_dunder(name) and not (is_method and name in METHODS):
             self.refuse(node, f'the name "{name}"', "Choose a name without double underscores.")
@@ -278,7 +278,7 @@ class _Inspector:
         self.visit_children(node, scope)
 
     def visit_AugAssign(self, node: ast.AugAssign, scope: LexicalScope) -> None:
-        """Check `obs += 1`, which modifies the array in place."""
+        """Check statements like `obs += 1`, which modify the array in place."""
         if isinstance(node.target, ast.Name) and node.target.id in INPUTS:
             name = node.target.id
             self.refuse(node, f'an in-place change of "{name}"', f"Write {name} = {name} + ...")
@@ -379,7 +379,7 @@ class _Inspector:
         return self_of(node)
 
     def visit_Lambda(self, node: ast.Lambda, scope: LexicalScope) -> None:
-        """Check a lambda, whose first parameter is never treated as `self`."""
+        """Check a lambda. Its first parameter is never treated as `self`."""
         self.visit(node.body, self.enter(node, scope))
 
     def enter(self, node: Function, scope: LexicalScope) -> LexicalScope:
@@ -398,25 +398,25 @@ class _Inspector:
 
 @dataclass(slots=True)
 class Bindings:
-    """All names that a source binds, collected before their uses are checked."""
+    """Names that a source binds. They are collected before their uses are checked."""
 
     names: set[str] = field(default_factory=set[str])
     """bound other than by an import"""
     assigned: set[str] = field(default_factory=set[str])
-    """bound other than by an import or a parameter"""
+    """names that are bound by other means than imports and parameters"""
     imported: set[str] = field(default_factory=set[str])
     modules: dict[str, str] = field(default_factory=dict[str, str])
     """names bound to a module, with its path: {"np": "numpy"}"""
     classes: set[str] = field(default_factory=set[str])
     methods: set[str] = field(default_factory=set[str])
     attributes: set[str] = field(default_factory=set[str])
-    """attributes that the source defines: self.x = ..., and names in class bodies"""
+    """attributes that the source defines, as self.x = ... or as names in class bodies"""
     owners: set[str] = field(default_factory=lambda: {"self"})
     """names of the parameter `self` in all methods"""
 
     @property
     def fixed(self) -> set[str]:
-        """Names that only class statements and methods may bind, so that their meaning is known."""
+        """Names that only class statements and methods bind, so that their meaning is known."""
         return self.owners | self.classes
 
 
@@ -433,7 +433,7 @@ def root_of(node: ast.expr) -> ast.expr:
 
 
 def names_bound_by(node: ast.AST) -> Iterator[str]:
-    """Yield the names that this node binds, except parameters and imports."""
+    """Yield the names that this node binds, except by parameters and imports."""
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
             yield name
@@ -469,7 +469,7 @@ def _is_decorated(node: ast.FunctionDef, name: str) -> bool:
 
 
 def in_class_body(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes in the scope of a class body, including those in nested blocks."""
+    """Yield the nodes in the scope of a class body, including nodes in nested blocks."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, ast.ClassDef | Function):

@@ -1,12 +1,12 @@
 """Permanently restrict the files, network, processes and memory available to this process.
 
-Call once, after all imports and file opens, and before foreign code runs. It is effective for root
-and ordinary users. Order matters: file rules and capabilities cover the calling thread and the
-threads it starts afterwards, so thread pools (torch, OpenMP, physics) must start later. Without
-Landlock and seccomp only the limits and the allow-list apply, as the report states.
+Call this once, after all imports and file opens, and before foreign code runs. It works for root
+and for ordinary users. File rules and capabilities cover the calling thread and the threads that it
+starts afterwards, so thread pools (torch, OpenMP, physics) must be started later. Without Landlock
+and seccomp, only the limits and the allow-list apply, as the report states.
 
-Not hidden: names, sizes and times of files (stat), the clock, the machine's load, and data passed
-by the caller. It is one layer of defence, not a virtual machine.
+Names, sizes and times of files (stat), the clock, the machine's load, and data from the caller are
+not hidden. This is one layer of defence, not a virtual machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FACTS = (
     *("/sys/devices/system", "/sys/fs/cgroup", "/dev/urandom", "/dev/random", "/dev/zero"),
 )
 _READ_LATER = ("gymnasium", "mujoco", "mujoco_warp", "numpy", "torch", "warp")
-"""Packages that read data files even after import, and may be installed in separate locations."""
+"""Packages that read data files after their import and may be installed in other locations."""
 
 ALLOWED = words("""
 CUDA_VISIBLE_DEVICES LANG LC_ALL LC_CTYPE LD_LIBRARY_PATH MKL_NUM_THREADS OMP_NUM_THREADS
@@ -48,19 +48,19 @@ class Confinement(Record):
     writable: tuple[Path, ...] = ()
     """folders with read and write access"""
     readable: tuple[Path, ...] = ()
-    """further readable files and folders; the interpreter and its packages always are"""
+    """further readable files and folders, in addition to the interpreter and its packages"""
     searched: tuple[Path, ...] = ()
     """further folders whose entries may be listed"""
     devices: tuple[Path, ...] = ()
-    """accessible device files, such as a GPU's"""
+    """accessible device files, e.g. of a GPU"""
     programs: tuple[Path, ...] = ()
-    """programs that may be started, equally confined; if empty, no child processes"""
+    """programs that may be started, with the same confinement. If empty, none may be started."""
     limits: Limits = Limits()
     """limits, of which the kernel enforces those on memory, files and CPU time"""
 
 
 class ConfinementPart(Record):
-    """One mechanism of the confinement."""
+    """Mechanism of the confinement."""
 
     name: str
     active: bool
@@ -69,11 +69,11 @@ class ConfinementPart(Record):
 
 
 class ConfinementReport(Record):
-    """Status of every mechanism that confines a process."""
+    """Report of all mechanisms that confine a process."""
 
     parts: tuple[ConfinementPart, ...]
     landlock_abi: int
-    """version of the kernel's Landlock ABI, 0 for none"""
+    """version of the kernel's Landlock ABI, or 0 if it has none"""
 
     @property
     def missing(self) -> tuple[ConfinementPart, ...]:
@@ -84,7 +84,7 @@ class ConfinementReport(Record):
 def confine(rules: Confinement) -> ConfinementReport:
     """Confine this process and all its threads permanently, and report the active mechanisms.
 
-    Raises Refused if the file rules cannot be enforced, or would not cover every thread.
+    Raises Refused if the file rules cannot be enforced or would not cover all threads.
     """
     version = kernel.landlock_abi()
     # A GPU's driver starts threads when the device is opened, which must happen earlier. They run
@@ -142,7 +142,7 @@ def _limit(limits: Limits) -> str:
 
 
 def _lower(which: int, value: int) -> None:
-    """Set the soft and hard limits, but never above the current limit."""
+    """Set the soft and hard limits, but not above the current limit."""
     hard = resource.getrlimit(which)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(which, (value, value))
@@ -180,8 +180,8 @@ def _filter_calls(children: bool) -> str:
         raise NotImplementedError(f"no filter is available for {sys.platform} on {kernel.MACHINE}")
     kernel.install_filter(children)
     if children:
-        return "seccomp: no sockets or signals to others; child processes are confined alike"
-    return "seccomp: no sockets, programs, child processes or signals to others"
+        return "seccomp: no sockets, no signals to others, same confinement for child processes"
+    return "seccomp: no sockets, programs, child processes or signals to other processes"
 
 
 def grants(
@@ -217,9 +217,9 @@ def code_paths() -> set[Path]:
 
 
 def _holds_installed(folder: Path) -> bool:
-    """Return whether packages were installed into a folder of `sys.path`, as added by a .pth file.
+    """Return whether packages are installed in a folder of `sys.path` from a .pth file.
 
-    False for an editable project (.egg-info): its folder may also hold keys and notes.
+    An editable project (.egg-info) does not count, since its folder may also contain keys.
     """
     if folder.name in ("site-packages", "dist-packages"):
         return True
@@ -232,7 +232,7 @@ def _holds_installed(folder: Path) -> bool:
 def clean_environment(
     folder: Path, *, python_path: tuple[Path, ...] = (), base: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the environment to start a worker with."""
+    """Return the environment of a worker."""
     base = os.environ if base is None else base
     kept = {name: value for name, value in base.items() if name in ALLOWED}
     named = map(Path, filter(None, base.get("PYTHONPATH", "").split(os.pathsep)))
@@ -250,7 +250,7 @@ def clean_environment(
 
 
 def _probe(rules: Confinement) -> Iterator[ConfinementPart]:
-    """Attempt forbidden operations, to verify that the rules are effective."""
+    """Attempt forbidden operations to verify that the rules are effective."""
     import _socket  # the part of socket that no worker needs
 
     folders = [path.resolve() for path in rules.writable]

@@ -1,7 +1,7 @@
-"""Start a worker, exchange messages with it, monitor it, and terminate it reliably.
+"""Start a worker, exchange messages with it, monitor it, and end it reliably.
 
-If a `nursery` is running, a worker is a fork of its process, which has already imported the
-modules. Otherwise it is a new interpreter.
+If a `nursery` is running, workers are forks of its process, which has already imported the modules.
+Otherwise they are new interpreters.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LAST_WORDS_S = 5.0
 _LONGEST_BEAT_S = 3600.0
 
 MessageListener = Callable[[Message], Message | None]
-"""receives messages of a worker; returns the answer to a question"""
+"""function that receives a worker's messages and returns the answers to questions"""
 Check = Callable[[], bool]
 
 
@@ -55,28 +55,28 @@ def ignore_message(message: Message) -> None:
 
 
 class WorkerOptions(TypedDict, total=False):
-    """Resources of a worker besides its writable folders."""
+    """Resources of a worker, in addition to its writable folders."""
 
     readable: Sequence[Path]
     """further readable files and folders"""
     devices: Sequence[Path]
     """accessible device files"""
     programs: Sequence[Path]
-    """programs it may start, equally confined"""
+    """programs that it may start, with the same confinement"""
     python_path: Sequence[Path]
-    """further import folders, also readable"""
+    """further import folders, which are readable"""
     searched: Sequence[Path]
-    """further import folders, of which only the entries may be listed"""
+    """further import folders, whose entries may only be listed"""
     limits: Limits | None
-    """limits on memory, disk, time etc."""
+    """limits on memory, disk and time"""
     log: Path
-    """log of its output; may be outside its writable folders"""
+    """log of its output, which may be outside of its writable folders"""
     first_beat_s: float
-    """timeout for import and preparation; two minutes by default"""
+    """timeout in seconds for imports and preparation"""
     fresh: bool
-    """whether to start a new interpreter instead of a fork"""
+    """whether to start a new interpreter instead of forking"""
     needs_walls: bool
-    """whether confinement by the system is required, as for foreign code; the default"""
+    """whether confinement by the system is required, as it is for foreign code"""
 
 
 def run_worker(
@@ -95,7 +95,7 @@ def run_worker(
 
 
 def available() -> ConfinementReport:
-    """Confine a worker that does nothing, and report which mechanisms this system supports."""
+    """Confine a worker that does nothing, and report the mechanisms that this system supports."""
     with tempfile.TemporaryDirectory() as folder:
         worker = Worker("telic.sandbox.worker:do_nothing", {}, writable=[Path(folder)], fresh=True)
         try:
@@ -114,8 +114,8 @@ def _resolved(paths: Sequence[Path]) -> tuple[Path, ...]:
 class Worker:
     """Confined process, from its start to its end.
 
-    Start and wait in the same thread: the kernel kills a new interpreter when the thread that
-    started it ends.
+    Start and wait in the same thread, because the kernel kills a new interpreter when the thread
+    that started it ends.
     """
 
     def __init__(
@@ -126,10 +126,10 @@ class Worker:
         writable: Sequence[Path],
         **options: Unpack[WorkerOptions],
     ) -> None:
-        """Configure the worker without starting it."""
+        """Configure a worker without starting it."""
         self.log = options.get("log", writable[0] / LOG_NAME).absolute()
         self.report: ConfinementReport | None = None
-        """active confinement, or None until the worker is confined"""
+        """active confinement, or None before the worker is confined"""
         self._limits = options.get("limits") or Limits()
         self._writable = _resolved(writable)
         imports = _resolved(options.get("python_path", ()))
@@ -161,7 +161,7 @@ class Worker:
         self._process: Process | None = None
 
     def kill(self) -> None:
-        """Kill the worker and all processes that it started before confinement."""
+        """Kill the worker and all processes that it started before it was confined."""
         if self._process is not None and self._process.code is None:
             self._process.kill()
 
@@ -174,9 +174,9 @@ class Worker:
         """Run the worker to its end and return its result.
 
         Raises:
-            TelicError: raised by the worker and rebuilt here.
-            WorkerDied: it crashed, sent no heartbeat in time, or violated the protocol.
-            ResourceError: it exceeded a limit.
+            TelicError: the worker raised it.
+            WorkerDied: the worker crashed, missed its heartbeat, or violated the protocol.
+            ResourceError: the worker exceeded a limit.
         """
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         conversation = _Conversation(self._launch(), self._start_message)
@@ -200,7 +200,7 @@ class Worker:
                 if conversation.is_over:
                     code = conversation.process.wait(LAST_WORDS_S)
                     if code is None:
-                        raise garbled("it closed its pipe but kept running")
+                        raise garbled("it closed its pipe but continued to run")
                     raise ended(code, self._limits.cpu_s, self.log, self._tail)
                 watch.check()
                 if is_held:
@@ -287,7 +287,7 @@ class _Conversation:
             self._selector.register(self._stdin, selectors.EVENT_WRITE)
 
     def exchange(self, timeout_s: float) -> list[Message]:
-        """Write and read for at most the timeout, and return the received messages."""
+        """Write and read until the timeout at most, and return the received messages."""
         received: list[Message] = []
         for key, _ in self._selector.select(timeout_s):
             if key.fileobj is self._stdin:

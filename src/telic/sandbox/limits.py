@@ -26,11 +26,11 @@ class Limits(Record):
     memory_bytes: int = 4 * GIBIBYTE
     """resident memory, in bytes"""
     reserved_bytes: int = 0
-    """additional memory reserved but unused, as by simulators for the worst case"""
+    """additional memory that may be reserved but unused, e.g. by simulators"""
     disk_bytes: int = 20 * GIBIBYTE
-    """growth of its writable folders, in bytes"""
+    """maximum growth of its writable folders, in bytes"""
     files: int = 100_000
-    """files and folders in its writable folders; bounds the time for scanning them, too"""
+    """maximum number of files and folders in its writable folders, which also limits scan time"""
     file_bytes: int = 4 * GIBIBYTE
     """maximum size of a file"""
     open_files: int = 512
@@ -38,13 +38,13 @@ class Limits(Record):
     threads: int = Field(default_factory=lambda: max(256, 8 * (os.cpu_count() or 1)))
     """maximum number of threads"""
     cpu_s: int | None = None
-    """CPU time in seconds, summed over threads; None for no limit"""
+    """CPU time in seconds, summed over threads, or None for no limit"""
     wall_s: float | None = None
-    """wall time in seconds; None for no limit"""
+    """wall time in seconds, or None for no limit"""
 
 
 class Watch:
-    """Monitor that measures a worker periodically and raises an error if it exceeds a limit."""
+    """Monitor that measures a worker periodically and raises an error if a limit is exceeded."""
 
     MEMORY_EVERY_S = 0.1
     DISK_EVERY_S = 1.0
@@ -58,7 +58,7 @@ class Watch:
         self._started = self._memory_at = self._disk_at = time.monotonic()
 
     def check(self) -> None:
-        """Run the measurements that are due. Raises ResourceError if the worker must be killed."""
+        """Take the measurements that are due. Raises ResourceError if the worker must be killed."""
         now = time.monotonic()
         wall_s = self._limits.wall_s
         if wall_s is not None and now - self._started > wall_s:
@@ -131,7 +131,7 @@ def running_clock(pid: int) -> float:
 def disk_usage(folders: Sequence[Path], most_files: int) -> int:
     """Return the disk usage of folders in bytes.
 
-    Raises ResourceError for too many files or too deeply nested folders.
+    Raises ResourceError if there are too many files or too deeply nested folders.
     """
     total, count = 0, 0
     waiting = [(str(folder), 0) for folder in folders]
@@ -152,7 +152,7 @@ def disk_usage(folders: Sequence[Path], most_files: int) -> int:
                 continue
             if depth >= _DEEPEST:
                 raise ResourceError(
-                    f"The worker was killed: it nested folders more than {_DEEPEST} levels deep.",
+                    f"The worker was killed: it created folders at depths over {_DEEPEST}.",
                     hint="A reward or a judge must not create folders.",
                 )
             waiting.append((entry.path, depth + 1))

@@ -1,12 +1,12 @@
 """Process that imports modules once and is then forked to start workers quickly.
 
-Imports take longer than most of a worker's tasks. While `prewarmed` is active, a nursery imports
-once, in the background, and every worker starts as a fork of it. The nursery receives no requests:
-a fork reads its first message from a pipe, as a newly started worker does, and then behaves the
-same: confined in the same way, and serving one request.
+Imports take longer than most tasks of a worker. While `prewarmed` is active, a nursery imports the
+modules once in the background, and every worker is a fork of it. The nursery itself receives no
+requests. A fork reads its first message from a pipe, is confined, and serves one request, like a
+newly started worker.
 
-The nursery ends when its socket closes, hence whenever its host ends, and the kernel then kills its
-forks. It has one thread, so that forking is safe.
+The nursery ends when its socket closes, i.e. whenever its host ends, and the kernel then kills its
+forks. It has only one thread, so that forking is safe.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from telic.sandbox.confine import clean_environment
 
 PACKAGE = Path(__file__).parents[2]
 OPTIONS = ("-u", "-X", "faulthandler")
-"""no working folder on the import path, unbuffered log, traceback on hard crashes"""
+"""import path without the working folder, unbuffered log, tracebacks on hard crashes"""
 _ORDER_BYTES = 1 << 16
 
 
@@ -41,7 +41,7 @@ _ORDER_BYTES = 1 << 16
 def loading() -> Generator[None]:
     """Disable garbage collection inside the block, because imported objects are kept anyway.
 
-    They are also exempt from later collections, so that forks keep sharing their memory.
+    They are also excluded from later collections, so that forks continue to share their memory.
     """
     gc.disable()
     try:
@@ -52,7 +52,7 @@ def loading() -> Generator[None]:
 
 
 class ForkedProcess(Process):
-    """Child of the nursery process, which reports the exit code of the child through a pipe."""
+    """Child of the nursery process, which reports the child's exit code through a pipe."""
 
     def __init__(self, pid: int, stdin: int, stdout: int, status: int) -> None:
         self._take(pid, os.fdopen(stdin, "wb", 0), os.fdopen(stdout, "rb", 0), own_group=True)
@@ -69,7 +69,7 @@ class ForkedProcess(Process):
 
 
 class Nursery:
-    """Host-side handle of the nursery process."""
+    """Handle of the nursery process in its host."""
 
     def __init__(self, modules: Sequence[str]) -> None:
         self._lock = threading.Lock()
@@ -88,7 +88,7 @@ class Nursery:
         return self._process.pid
 
     def fork(self, folder: Path | None, *, stderr: int) -> ForkedProcess | None:
-        """Start a worker that waits for its first message, or None if the nursery has ended."""
+        """Start a worker that waits for its first message. Return None if the nursery has ended."""
         stdin, to_worker = os.pipe()
         from_worker, stdout = os.pipe()
         status, told = os.pipe()
@@ -130,7 +130,7 @@ _shared = _Shared()
 def prewarmed(modules: Sequence[str]) -> Generator[None]:
     """Fork workers from a process with these modules imported, until the last block ends.
 
-    In nested blocks the modules of the first one are used; workers import others themselves.
+    Nested blocks use the modules of the outermost one, and workers import others themselves.
     """
     with _shared.lock:
         if _shared.nursery is None and kernel.LINUX:
@@ -156,7 +156,7 @@ def fork_worker(folder: Path | None, *, stderr: int) -> ForkedProcess | None:
 
 
 def serve_orders(connection: socket.socket) -> None:
-    """Fork a worker per request until the host closes the connection."""
+    """Fork a worker for each request until the host closes the connection."""
     children: dict[int, int] = {}
     waker, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -181,7 +181,7 @@ def serve_orders(connection: socket.socket) -> None:
 
 
 def _wake(number: int, frame: FrameType | None) -> None:
-    """Do nothing. Without a handler, the signal would not wake the loop."""
+    """Do nothing, but wake the loop, which a signal without a handler does not do."""
 
 
 def _reap(children: dict[int, int]) -> None:
@@ -218,7 +218,7 @@ def _become_worker(order: dict[str, Any], handles: list[int]) -> None:
 
 
 def run_nursery(arguments: Sequence[str]) -> None:
-    """Import the modules listed after the socket number, then serve requests."""
+    """Import the modules that are listed after the socket's number, and serve requests."""
     number, *modules = arguments
     connection = socket.socket(fileno=int(number))
     with loading():

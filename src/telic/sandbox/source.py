@@ -1,8 +1,8 @@
 """Check the source of foreign code before execution, and create its globals.
 
-The check bounds the source's size and applies the allow-list (`_rules`). The globals contain few
-builtins and read-only modules: foreign code gets a frozen proxy with exactly the names in
-`_allowed` instead of a real module, so it cannot patch torch or numpy.
+The check limits the source's size and applies the allow-list (`_rules`). The globals contain a few
+builtins and read-only modules. Foreign code gets a frozen proxy with only the names in `_allowed`
+instead of each real module, so it cannot patch torch or numpy.
 """
 
 from __future__ import annotations
@@ -52,27 +52,27 @@ _ONLY_TO_ASK = {("torch", "Tensor"), ("numpy", "ndarray")}
 
 _LINE_END = re.compile("\r\n|\r|\n")
 _PARSING = threading.Lock()
-"""held while parsing, because CPython 3.11 may fail if two threads parse at once"""
+"""lock for parsing, because CPython 3.11 may fail if two threads parse at the same time"""
 
 
 def source_lines(text: str) -> list[str]:
     """Split a source into lines as Python counts them.
 
-    Unlike `splitlines`, which also splits at form feeds, U+2028 and others: line numbers would be
-    wrong, or part of a comment could become code.
+    `splitlines` also splits at form feeds, U+2028 and other characters, which would result in wrong
+    line numbers or turn part of a comment into code.
     """
     return _LINE_END.split(text)
 
 
 def check_source(source: str, filename: str, *, extra_modules: Provided | None = None) -> None:
-    """Raise RefusedCode, with lines and fixes, for source outside the allow-list."""
+    """Raise RefusedCode, with lines and fixes, if a source violates the allow-list."""
     _parse(source, filename, extra_modules or {})
 
 
 def compile_source(
     source: str, filename: str, *, extra_modules: Provided | None = None
 ) -> CodeType:
-    """Check source as `check_source` does, and return its code, ready to run in `namespace()`."""
+    """Check a source as `check_source` does, and return code that can run in `namespace()`."""
     tree, inspection = _parse(source, filename, extra_modules or {})
     tree = ast.fix_missing_locations(Guard(inspection).visit(tree))
     with warnings.catch_warnings():
@@ -90,8 +90,8 @@ def compile_source(
 def _parse(source: str, filename: str, extra_modules: Provided) -> tuple[ast.Module, Inspection]:
     if len(source) > MAX_CHARACTERS:
         raise RefusedCode(
-            f"{filename} has {len(source):,} characters, more than the {MAX_CHARACTERS:,} allowed.",
-            hint="Rewards are limited to a few pages: remove data and repetition.",
+            f"{filename} has {len(source):,} characters, more than the allowed {MAX_CHARACTERS:,}.",
+            hint="Rewards are limited to a few pages. Remove data and repetition.",
         )
     try:
         # LaTeX in an ordinary docstring ("\|a\|") is an invalid escape, which only warns.
@@ -167,7 +167,7 @@ def _refused(refusals: list[RefusedConstruct], filename: str) -> RefusedCode:
 
 
 class FrozenModule:
-    """Read-only proxy for a module with only the allowed members."""
+    """Read-only proxy for a module that has only the allowed members."""
 
     def __init__(self, path: str, members: Mapping[str, Any]) -> None:
         self.__dict__.update(members)
@@ -199,7 +199,7 @@ class _AskOnly(type):
         return issubclass(subclass, cls._real)
 
     def __call__(cls, *_: object, **__: object) -> NoReturn:
-        raise TypeError(f"{cls.__name__} is only for isinstance; use torch.tensor or np.array.")
+        raise TypeError(f"{cls.__name__} is only for isinstance. Use torch.tensor or np.array.")
 
     def __setattr__(cls, name: str, value: object) -> NoReturn:
         raise TypeError(f"{cls.__name__} is read-only.")
@@ -247,7 +247,7 @@ def _offered(path: str, name: str, value: Any) -> Any:
 
 
 def _frozen(members: Mapping[str, Mapping[str, Any]]) -> dict[str, FrozenModule]:
-    """Build module proxies, innermost first, so that each contains its submodules."""
+    """Build module proxies, starting with submodules, which their parents contain."""
     built: dict[str, FrozenModule] = {}
     for path in sorted(members, key=lambda each: -each.count(".")):
         inner = {
@@ -295,8 +295,8 @@ def _importer(modules: Mapping[str, FrozenModule]) -> Callable[..., FrozenModule
 def _import_for_compiled_code(name: str) -> Any:
     """Import a module for C code of torch or numpy on first use.
 
-    Such imports also use the caller's builtins. They are recognized by their `fromlist`: C code
-    passes a list, an import statement a tuple or None. The result is returned to the C code only.
+    Such imports also use the caller's builtins. They are recognized by their `fromlist`, which is a
+    list in C code and a tuple or None in import statements. Only the C code gets the result.
     """
     if name not in sys.modules and name.partition(".")[0] not in {"numpy", "torch"}:
         raise ImportError(f'"{name}" is not available. {OFFERED}')
@@ -308,7 +308,7 @@ _ABSENT = object()
 
 
 def _getattr(owner: object, name: str, default: object = _NO_DEFAULT) -> Any:
-    """Implement getattr for foreign code, with the attribute name checked again."""
+    """Implement getattr for foreign code. The attribute name is checked again."""
     if type(name) is not str or not name.isidentifier():
         raise AttributeError("An attribute name must be a plain string.")
     try:
@@ -324,7 +324,7 @@ def _hasattr(owner: object, name: str) -> bool:
 
 
 def _printer() -> Callable[..., None]:
-    """Return a print function with bounded total output, written to the worker's log."""
+    """Return a print function that writes to the worker's log, up to a limit."""
     left = PRINT_CHARACTERS
 
     def print_some(*values: object, sep: str = " ", end: str = "\n", **_: object) -> None:

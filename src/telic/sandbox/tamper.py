@@ -1,8 +1,8 @@
-"""Detect replaced functions or settings that results depend on.
+"""Detect replaced functions or settings on which results depend.
 
-Take a seal after all imports and before foreign code runs; check it at each checkpoint. It records
-the object under each name in modules and their classes and, for Python functions, their code.
-Changes that are undone between two checks are not detected.
+A snapshot is taken after all imports and before foreign code runs, and compared at each checkpoint.
+It contains the object under each name in modules and their classes and, for Python functions, their
+code. Changes that are reverted between two checks are not detected.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from telic.errors import Refused
 
 WATCHED = ("json", "math", "numpy", "numpy.linalg", "os", "torch", "torch.nn.functional")
-"""Modules whose functions and classes are sealed, besides the builtins and all of telic."""
+"""Modules whose functions and classes are recorded, in addition to builtins and all of telic."""
 
 SETTINGS = (
     "get_default_dtype",
@@ -24,10 +24,10 @@ SETTINGS = (
     "get_float32_matmul_precision",
     "are_deterministic_algorithms_enabled",
 )
-"""Functions of torch that report settings of its arithmetic."""
+"""Functions of torch that return settings of its arithmetic."""
 
 _REPLACED_BY_TORCH = frozenset({"manual_seed"})
-"""Functions that torch replaces when it first uses its compiler."""
+"""Functions that torch replaces when its compiler is first used."""
 
 _HEAP_TYPE = 1 << 9  # a class made by a class statement: its members can be replaced
 
@@ -38,15 +38,15 @@ class _Owner(NamedTuple):
     owner: object
     label: str
     members: dict[str, tuple[object, ...]]
-    """by name: the function, class or descriptor, and its code"""
+    """function, class or descriptor, and its code, by name"""
     inherited: frozenset[str]
 
 
 class FunctionSnapshot:
-    """Recorded state of functions and settings, to detect changes."""
+    """Recorded state of functions and settings, in which changes are detected."""
 
     def __init__(self) -> None:
-        """Seal the builtins, the watched modules, and all loaded modules of telic."""
+        """Record the builtins, the watched modules, and all loaded modules of telic."""
         ours = [each for name, each in sys.modules.items() if name.partition(".")[0] == "telic"]
         watched = [sys.modules[name] for name in WATCHED if name in sys.modules]
         owners = {id(each): each for each in _with_classes([builtins, *watched, *ours])}
@@ -54,16 +54,16 @@ class FunctionSnapshot:
         self._settings = _settings()
 
     def check(self) -> None:
-        """Compare with the current state. Raises Refused with the first changes."""
+        """Compare with the current state. Raises Refused, which lists the first changes."""
         changed = [place for owner in self._owners for place in _changes(owner)]
         now = _settings()
         changed += [f"torch.{name}()" for name, old in self._settings.items() if now[name] != old]
         if changed:
             more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
             raise Refused(
-                "Functions or settings that affect results were replaced while foreign code "
-                f"ran: {', '.join(changed[:5])}{more}. Later measurements cannot be trusted.",
-                hint="Check the reward: it must compute from its inputs and modify nothing else.",
+                "Functions or settings that affect results were replaced while foreign code ran: "
+                f"{', '.join(changed[:5])}{more}. Later measurements are not reliable.",
+                hint="Check the reward. It must compute from its inputs and modify nothing else.",
             )
 
 

@@ -1,7 +1,7 @@
 """Protocol between host and worker: JSON lines, serialized errors and crash reports.
 
-The host trusts no received data: lines are bounded, only known error classes are rebuilt, and
-control characters are removed from text.
+The host does not trust received data: the length of lines is limited, only known error classes are
+rebuilt, and control characters are removed from text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from telic import errors
 from telic.errors import ResourceError, TelicError, WorkerDied
 
 LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-"""how both sides open the log: append, and never follow links"""
+"""flags with which both sides open the log, to append and not follow links"""
 LOG_TAIL = 2000
 MAX_LINE = 64 << 20
 MAX_TEXT = 20_000
@@ -27,7 +27,7 @@ Message = dict[str, Any]
 
 
 def encode(message: Message) -> bytes:
-    """Encode a message as one line."""
+    """Encode a message as a line."""
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
@@ -48,7 +48,7 @@ def decode(line: bytes) -> Message:
 
 
 class LineBuffer:
-    """Splits a byte stream into lines."""
+    """Splitter of a byte stream into lines."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -76,7 +76,7 @@ def bounded_text(text: object, limit: int = MAX_TEXT) -> str:
 def cleaned(message: Message, most_values: int) -> Message:
     """Return a message without control characters and non-finite numbers.
 
-    Raises ValueError for a message with more values.
+    Raises ValueError if a message has too many values.
     """
     left = most_values
 
@@ -111,13 +111,13 @@ def pack_error(error: TelicError) -> dict[str, Any]:
 
 
 def unpack_error(data: dict[str, Any]) -> TelicError:
-    """Rebuild an error from `pack_error`. Any other value becomes WorkerDied."""
+    """Rebuild an error from the result of `pack_error`. Other values become WorkerDied."""
     cls = getattr(errors, str(data.get("class")), None)
     fields: object = data.get("fields")
     if not (isinstance(cls, type) and issubclass(cls, TelicError) and is_record(fields)):
-        return WorkerDied("The confined process reported an unreadable error.")
+        return WorkerDied("The confined process sent an invalid error.")
     if issubclass(cls, errors.BudgetExceeded):  # it has no budget, and would end a session with it
-        return WorkerDied("The confined process reported an error that cannot occur there.")
+        return WorkerDied("The confined process sent an error that cannot occur there.")
     clean = {
         str(name): bounded_text(value) if isinstance(value, str) else value
         for name, value in fields.items()
@@ -136,7 +136,7 @@ def silent(seconds: float, doing: str) -> WorkerDied:
     during = bounded_text(doing, 200)
     return WorkerDied(
         f"The worker was killed: no heartbeat for {seconds:g} s while {during}.",
-        hint="The usual cause is an endless or very slow loop: bound every loop and use array "
+        hint="The usual cause is an endless or very slow loop. Limit every loop and use array "
         "operations.",
     )
 
@@ -145,12 +145,12 @@ def garbled(reason: object) -> WorkerDied:
     """Return the error for a worker that was killed because it violated the protocol."""
     return WorkerDied(
         f"The worker was killed: it sent an invalid message ({bounded_text(reason, 200)}).",
-        hint="Foreign code that writes to the worker's pipe causes this; check the reward.",
+        hint="This happens if foreign code writes to the worker's pipe. Check the reward.",
     )
 
 
 def crashed(message: Message, log: Path, tail: str) -> TelicError:
-    """Return the error for an unhandled exception in the worker's entry."""
+    """Return the error for an unhandled exception in the worker's entry point."""
     kind, text = bounded_text(message.get("type"), 100), bounded_text(message.get("text"), 2000)
     if kind == "MemoryError":
         return ResourceError(
@@ -159,14 +159,14 @@ def crashed(message: Message, log: Path, tail: str) -> TelicError:
         )
     if kind in {"SystemExit", "KeyboardInterrupt", "GeneratorExit"}:
         return WorkerDied(
-            f"Foreign code tried to end the worker with {kind}.",
+            f"Foreign code tried to exit with {kind}.",
             hint="Raise a ValueError to report a problem, and return otherwise.",
         )
     return WorkerDied(f"The worker failed: {kind}: {text}", hint=_see(log, tail))
 
 
 def ended(code: int, cpu_limit_s: int | None, log: Path, tail: str) -> TelicError:
-    """Return the error for a worker that ended without a final message."""
+    """Return the error for a worker that ended without a result."""
     if code >= 0:
         return WorkerDied(
             f"The worker exited with code {code} before returning a result.",

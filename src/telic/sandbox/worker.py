@@ -1,10 +1,10 @@
-"""Confined process that runs foreign code and answers through a pipe.
+"""Confined process that runs foreign code and sends results through a pipe.
 
-Started by `host` as: python -m telic.sandbox.worker PARENT_PID. A line on standard input holds the
-request. Its entry is a module, or a function of one as "module:function" instead of `run`:
+Started by `host` as: python -m telic.sandbox.worker PARENT_PID. It reads a request from standard
+input. Its entry is a module with these functions, or "module:function" to replace `run`:
 
-    prepare(payload, channel) -> state          optional, unconfined: model files, devices
-    run(state, payload, channel) -> dict        confined for good: foreign code may run here
+    prepare(payload, channel) -> state          optional, not confined: model files, devices
+    run(state, payload, channel) -> dict        permanently confined, may run foreign code
 
 `prepare` must not start threads or execute foreign code.
 """
@@ -28,7 +28,7 @@ from telic.sandbox.wire import LOG_FLAGS, LineBuffer, Message, decode, encode, i
 from telic.storage.keys import permit_all
 
 _NO_MEMORY = ("can't allocate memory", "not enough memory")
-"""messages of torch's allocators"""
+"""messages of torch's memory allocators"""
 
 
 class HostChannel:
@@ -42,7 +42,7 @@ class HostChannel:
         self._stopping = False
 
     def send(self, message: Message) -> None:
-        """Send a message, which may be any JSON object, to the host's `on_message`."""
+        """Send a message, which is any JSON object, to the host's `on_message`."""
         self.post("message", body=message)
 
     def ask(self, message: Message) -> Message:
@@ -62,11 +62,11 @@ class HostChannel:
                     raise EOFError("The host process has ended.")
 
     def heartbeat(self, seconds: float, doing: str = "") -> None:
-        """Set the time until the next message, after which the worker is killed."""
+        """Set the timeout until the next message, after which the worker is killed."""
         self.post("beat", seconds=seconds, doing=doing)
 
     def should_stop(self) -> bool:
-        """Return whether the host has requested a stop or ended, without blocking."""
+        """Return whether the host has requested a stop or ended. Does not block."""
         while not self._stopping and (self._unread or select.select([self._inbox], [], [], 0)[0]):
             self._stopping = self.next()["kind"] in ("stop", "gone")
         return self._stopping
@@ -86,7 +86,7 @@ class HostChannel:
 
 
 def do_nothing(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
-    """Do nothing. Entry point for a worker that only tests its confinement."""
+    """Do nothing. This is the entry point for a worker that only tests its confinement."""
     return {}
 
 
@@ -134,7 +134,7 @@ def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
         raise Refused(
             f"Foreign code cannot be run on this system: {report.missing[0].name}, "
             f"{report.missing[0].message}.",
-            hint="See telic doctor. To run it anyway: TELIC_UNCONFINED=allow",
+            hint="See telic doctor. To run it without confinement, set TELIC_UNCONFINED=allow.",
         )
     sys.path.extend(late)
     return getattr(entry, function or "run")(state, payload, channel)
@@ -158,13 +158,13 @@ def _log_traceback() -> None:
 
 
 def _kind(error: BaseException) -> str:
-    """Return the class name of an error, with one name for all out-of-memory errors."""
+    """Return the class name of an error, which is the same for all out-of-memory errors."""
     no_memory = isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY)
     return "MemoryError" if no_memory else type(error).__name__
 
 
 def _take_over_pipes() -> HostChannel:
-    """Take over the pipes to the host, and redirect other output to the log, which is stderr."""
+    """Open the pipes to the host, and redirect all other output to stderr, which is the log."""
     channel = HostChannel(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

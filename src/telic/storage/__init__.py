@@ -1,1 +1,1 @@
-"""Storage of files: atomic writes, folder layout, metric series and trajectories."""
+"""Storage: atomic writes, folder layout, metric series and trajectories."""

@@ -1,6 +1,6 @@
-"""Crash-safe file writing: atomic replacement of files, and append-only logs of whole lines.
+"""Write files safely: replace them atomically, or append whole lines to logs.
 
-Free disk space is checked before work starts, and running out of it raises a clear error.
+Free disk space is checked before work starts, and a full disk raises a clear error.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _NO_PLACE = {
 }
 _SHOWN = 200
 _HELD = {type(None), str, bool, int}
-"""types that JSON represents directly"""
+"""types that JSON can represent directly"""
 _FREE_HINT = (
-    "Free disk space (in old runs, videos/ and checkpoints/ use the most) or choose another "
-    "disk with --runs-dir, then rerun the same command: it resumes from the last save."
+    "Free disk space (videos/ and checkpoints/ of old runs use the most), or choose another disk "
+    "with --runs-dir. Then run the same command again to resume from the last save."
 )
 
 
@@ -72,9 +72,9 @@ def plain(value: Any) -> Any:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Generator[Path]:
-    """Yield a temporary path that replaces `path` if the block succeeds and is removed otherwise.
+    """Yield a temporary path. It replaces `path` if the block succeeds, and is removed otherwise.
 
-    The suffix is kept for writers that depend on it. Raises ResourceError if the disk is full.
+    It has the same suffix, on which some writers depend. Raises ResourceError if the disk is full.
     """
     temporary = path.with_name(f"{TEMPORARY_MARK}{os.getpid()}-{path.name}")
     try:
@@ -91,7 +91,7 @@ def replacing(path: Path) -> Generator[Path]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file atomically: readers see either the old or the new content."""
+    """Write a file atomically, so that readers see either the old or the new content."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
@@ -122,7 +122,7 @@ def read_record(path: Path, record: type[Record]) -> Record:
 
 
 def as_record(value: Any, record: type[Record], where: str) -> Record:
-    """Convert plain values from one of our files to a record. Raises BadFile with the field."""
+    """Convert plain values from a file to a record. Raises BadFile with the field."""
     from pydantic import ValidationError
 
     try:
@@ -136,8 +136,8 @@ def as_record(value: Any, record: type[Record], where: str) -> Record:
 def read_fields(path: Path, **kinds: Any) -> dict[str, Any]:
     """Read a JSON file and validate the named fields.
 
-    A field whose type admits None may be missing and then becomes None. Other fields are returned
-    unchanged. Raises BadFile with the file and the field.
+    Missing fields become None if their types permit it. Unnamed fields are returned unchanged.
+    Raises BadFile with the file and the field.
     """
     return checked_fields(read_json(path), str(path), **kinds)
 
@@ -173,7 +173,7 @@ def once(path: Path, record: type[Record], make: Callable[[], Record]) -> Record
 
 
 def remove_unfinished(folder: Path) -> list[Path]:
-    """Remove and return temporary files of killed writers. The caller must hold the run's lock."""
+    """Remove and return temporary files of killed writers. Callers must hold the run's lock."""
     left = files_below(folder, f"{TEMPORARY_MARK}*", most=sys.maxsize)
     for path in left:
         path.unlink(missing_ok=True)
@@ -194,8 +194,8 @@ def _sync(path: Path) -> None:
 class JsonLines:
     """Append-only log with one JSON object per line.
 
-    Each line is written by one system call and ends with a newline. A last line without one was
-    truncated by a crash. It is removed on opening for writing, as after a write to a full disk.
+    Each line is written by one system call and ends with a newline. A last line without a newline
+    was truncated by a crash or a full disk, and is removed when the log is opened for writing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -207,7 +207,7 @@ class JsonLines:
             _cut_torn_line(self._handle)
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Append one line, which survives a crash of this process. See `sync` for power loss."""
+        """Append one line, which is kept if this process crashes. See `sync` for power failures."""
         line = json.dumps(plain(row), separators=(",", ":"), allow_nan=False).encode() + b"\n"
         with disk_errors(self.path):
             written = 0
@@ -243,7 +243,7 @@ class JsonLines:
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a JSON-lines file, if it exists, skipping a truncated last line."""
+    """Yield the rows of a JSON-lines file, if it exists, without a truncated last line."""
     if not path.exists():
         return
     check_file(path)
@@ -258,7 +258,7 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
             except BadFile as error:
                 raise BadFile(
                     f"{error.message} The file was damaged by another program.",
-                    hint="Delete that line; the other lines are intact.",
+                    hint="Delete that line. The other lines are intact.",
                 ) from None
             yield row
 
@@ -282,7 +282,7 @@ def _cut_torn_line(handle: int) -> None:
 
 
 def _free_bytes(path: Path) -> int:
-    """Return the free bytes of the disk that holds `path`, which need not exist yet."""
+    """Return the free space in bytes on the disk of `path`, which need not exist yet."""
     path = path.absolute()
     while not path.exists():
         path = path.parent
@@ -302,7 +302,7 @@ def require_free(path: Path, needed_bytes: int, purpose: str) -> None:
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Generator[None]:
-    """Convert errors to ResourceError for a full disk, or UsageError for a read-only location."""
+    """Convert errors to ResourceError if the disk is full, or UsageError if it is read-only."""
     try:
         yield
     except OSError as error:
@@ -331,7 +331,7 @@ def _no_place(path: Path, error: OSError) -> UsageError:
 
 
 def disk_full(path: Path) -> ResourceError:
-    """Return the error for a write that failed on a full disk."""
+    """Return the error for a write that failed because the disk is full."""
     return ResourceError(
         f"The disk is full: {path} could not be written ({_megabytes(_free_bytes(path))} free). "
         "Previously saved data is intact.",

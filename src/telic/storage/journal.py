@@ -1,16 +1,16 @@
 """Journal of a loop: append-only JSONL with a hash chain and signatures, replayed on resume.
 
-Sessions, searches, tracking runs and studies record their steps here. The append is the commit
-point: a process killed before it has changed nothing, and one killed after it finds the record when
-it resumes. The format of a line is
+Sessions, searches, tracking runs and studies record their steps in journals. Appending a line
+commits a step: a process that is killed earlier has no effect, and one that is killed later finds
+the record when it resumes. The format of a line is
 
     {"entry":{"seq":…,"at":…,"kind":…,"subject":…,"actor":…,"data":{…},"prev":…},"hash":"…","sig":…}
 
 `hash` is the SHA-256 of the bytes of `entry`. `prev` is the hash of the previous line (of the
 journal's name for the first line). `sig` is the user's signature of `hash`, which covers all
-previous lines. Editing, inserting, removing or reordering lines breaks the chain; a chain rewritten
-from scratch lacks the signatures. Every line of a guarded journal must be signed, and its last line
-is noted in the user's folder, so that truncation, rewriting and replacement by an earlier copy are
+previous lines. Editing, inserting, removing or reordering lines breaks the chain, and a new chain
+would lack the signatures. In a guarded journal, every line must be signed and the last line is
+copied to the user's folder, so that truncation, rewriting and replacement by an earlier copy are
 detected.
 """
 
@@ -45,7 +45,7 @@ _Kind = TypeVar("_Kind", bound=BaseModel)
 
 
 class JournalBroken(TelicError):
-    """Raised if a journal line differs from the line that was written."""
+    """Raised if a journal's line is not the line that was written."""
 
 
 class JournalBusy(TelicError):
@@ -67,9 +67,9 @@ class JournalEntry(Record):
     """UTC, e.g. 2026-08-01T09:00:00.123Z"""
     kind: str
     subject: str | None = None
-    """what the entry is about: a step, a candidate, a run"""
+    """subject of the entry, e.g. a step, a candidate or a run"""
     actor: dict[str, Any] | None = None
-    """the person or program that caused the entry"""
+    """person or program that caused the entry"""
     data: dict[str, Any]
     prev: str
     hash: str
@@ -77,18 +77,18 @@ class JournalEntry(Record):
 
     @property
     def head(self) -> JournalHead:
-        """The head of a journal whose last entry is this one."""
+        """Head of a journal whose last entry is this one."""
         return JournalHead(seq=self.seq, hash=self.hash)
 
     @property
     def has_wrong_signature(self) -> bool:
-        """Return whether the signature is invalid. Those of earlier versions are not checked."""
+        """Return whether the signature is invalid. Earlier versions' signatures are not checked."""
         is_checked = (self.sig or "").startswith("ed25519:")
         return is_checked and signer_of(self.hash.encode(), self.sig) is None
 
 
 class JournalCheck(Record):
-    """The result of verifying every line of a journal."""
+    """Result of verifying all lines of a journal."""
 
     ok: bool
     head: JournalHead
@@ -97,9 +97,9 @@ class JournalCheck(Record):
     bad_seq: int | None = None
     why: str = ""
     torn: bool = False
-    """only the last line is truncated; the next append removes it"""
+    """true if only the last line is truncated, which the next append removes"""
     foreign: bool = False
-    """the chain is valid, but does not end with the line last written here"""
+    """true if the chain is valid but its last line was not written on this machine"""
     unsigned: int = 0
     """number of lines that are unsigned or signed with another key"""
 
@@ -109,7 +109,7 @@ class _NotedHead(Record):
 
     head: JournalHead
     coming: JournalHead | None = None
-    """the line about to be written; after a crash it may or may not be in the journal"""
+    """line to be written, which may be missing in the journal after a crash"""
     sig: str | None = None
 
     def signed(self) -> bytes:
@@ -123,7 +123,7 @@ class _BadLine(NamedTuple):
 
 
 class Journal:
-    """Append-only journal to which several processes may write in turn."""
+    """Append-only journal to which several processes can write in turn."""
 
     def __init__(
         self,
@@ -137,11 +137,10 @@ class Journal:
 
         Args:
             path: the JSONL file.
-            name: identifies the work; a journal copied from other work fails verification.
+            name: name of the work. A journal copied from other work fails verification.
             key: key that signs every line, or None if the user has no usable key.
-            guard: note the last line outside the journal: for the journal at this "path", to detect
-                truncation, replacement or a restart; or for this journal and all its "copies", to
-                detect an earlier copy in any location.
+            guard: copy the last line to the user's folder, to detect changes of the journal at
+                this "path", or earlier states of any of its "copies".
         """
         self.path, self.name = path, name
         self.start = JournalHead(seq=0, hash=hashlib.sha256(name.encode()).hexdigest())
@@ -220,7 +219,7 @@ class Journal:
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """Lock the journal for writing. Reentrant. Raises JournalBusy after `PATIENCE_S`."""
+        """Hold the reentrant lock for writing. Raises JournalBusy after `PATIENCE_S`."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with self._lock.acquire(timeout=PATIENCE_S), self._mutex:
@@ -281,7 +280,7 @@ class Journal:
         return as_record(self.append(kind, make(), subject=subject).data, record, str(self.path))
 
     def adopt(self) -> None:
-        """Accept the current content of a journal that was written elsewhere."""
+        """Accept the current content of a journal that was written on another machine."""
         with self.locked():
             self._note(self.head, None)
 
@@ -318,7 +317,7 @@ class Journal:
         return _BadLine(before.seq + 1, "it is incomplete", torn=True) if lines[-1] else None
 
     def _drop_torn_line(self) -> None:
-        """Remove a last line that was truncated by a crash and therefore never committed."""
+        """Remove a last line that was truncated by a crash and thus never committed."""
         bad = self._read_on()
         if bad is not None and bad.torn:
             noted = self._noted()
@@ -342,7 +341,7 @@ class Journal:
     def _broken(self, bad: _BadLine) -> JournalBroken:
         return JournalBroken(
             f"Line {bad.seq} of {self.path} was modified: {bad.why}.",
-            hint="Restore the file from a backup; all following lines are untrusted.",
+            hint="Restore the file from a backup. All following lines are untrusted.",
         )
 
     # ------------------------------------------------------------------------------ signatures
@@ -355,7 +354,7 @@ class Journal:
         return (entry.sig or "").startswith(f"ed25519:{self._public}:")
 
     def _noted_files(self, first: str) -> list[Path]:
-        """Return the paths of the copied head, by hash of the first line and by journal path."""
+        """Return the paths of the head's copies, named by the first line's hash and by the path."""
         paths = [str(self.path.absolute())] if self._guard == "path" else []
         names = [hashlib.sha256(each.encode()).hexdigest()[:24] for each in (*paths, first)]
         return [config_folder() / "heads" / f"{name}.json" for name in names]
@@ -370,7 +369,7 @@ class Journal:
             write_json(path, signed)
 
     def _noted(self) -> _NotedHead | str | None:
-        """Return the recorded last line, None if there is none, or why the record is invalid."""
+        """Return the recorded last line, None, or the reason why the record is invalid."""
         first = self._entries[0].hash if self._entries else ""
         found = [path for path in self._noted_files(first) if path.is_file()]
         if self._guard is None or self._key is None or not found:
@@ -382,7 +381,7 @@ class Journal:
         return "the record of its last line is not signed with your key"
 
     def _why_foreign(self) -> str | None:
-        """Return why this is not the journal written on this machine, or None if it may be."""
+        """Return why this journal was not written on this machine, or None if it may have been."""
         noted = None if self._guard is None else self._noted()
         if isinstance(noted, str):
             return noted
@@ -403,7 +402,7 @@ class Journal:
 
 
 def read_entries(path: Path) -> list[dict[str, Any]]:
-    """Return journal entries as plain data without verifying them. For display only."""
+    """Return journal entries as plain data, unverified and only for display."""
     if not path.exists():
         return []
     lines = read_bytes(path).split(b"\n")[:-1]

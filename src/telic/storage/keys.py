@@ -1,7 +1,8 @@
-"""The user's Ed25519 key, and signatures that include the public key for verification.
+"""The user's Ed25519 key, and signatures, which include the public key for verification.
 
-A signature is text: `ed25519:<public key>:<signature>`, both in hex. The private key is stored in
-the user's configuration folder, outside all folders it signs, and is readable only by its owner.
+A signature has the form `ed25519:<public key>:<signature>`, in hex. The private key is stored in
+the user's configuration folder, outside of all folders that it signs, and only its owner can read
+it.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ _SIGNATURE = re.compile(r"ed25519:([0-9a-f]{64}):([0-9a-f]{128})")
 
 
 class SigningKey:
-    """A private key, identified by its public key."""
+    """Private key, identified by its public key."""
 
     def __init__(self, secret: bytes) -> None:
         self._private = Ed25519PrivateKey.from_private_bytes(secret)
         self.public = self._private.public_key().public_bytes_raw().hex()
-        """the public key, in hex"""
+        """public key in hex"""
 
     def __repr__(self) -> str:
         return f"SigningKey({self.public[:12]})"
 
     def derive(self, purpose: str) -> str:
-        """Derive a secret for one purpose, in hex."""
+        """Derive a secret in hex for one purpose."""
         return hashlib.sha256(self._private.private_bytes_raw() + purpose.encode()).hexdigest()
 
     def sign(self, content: bytes) -> str:
@@ -48,7 +49,7 @@ class SigningKey:
 
 
 def signer_of(content: bytes, signature: str | None) -> str | None:
-    """Return the public key of a valid signature of these bytes, or None if it is invalid."""
+    """Return the public key of a signature of these bytes, or None if it is invalid."""
     found = _SIGNATURE.fullmatch(signature or "")
     if found is None:
         return None
@@ -69,9 +70,9 @@ def user_name() -> str:
 
 
 def sign_text(text: str, **claims: str) -> str:
-    """Append claims and the user's signature to a text as a comment.
+    """Append claims and the user's signature to a text, as a comment.
 
-    HTML and Markdown do not display it. Without a usable key the text is returned unchanged.
+    HTML and Markdown do not display it. Without a key, the text is unchanged.
     """
     key = usable_key()
     if key is None:
@@ -82,7 +83,7 @@ def sign_text(text: str, **claims: str) -> str:
 
 
 def signed_text(text: str) -> tuple[dict[str, str], str | None]:
-    """Return the claims of a signed text, and the public key if the signature is valid."""
+    """Return the claims in a signed text, and the public key if the signature is valid."""
     body, mark, signature = text.rpartition("<!-- ed25519:")
     claims = body.rpartition("<!-- telic ")[2].removesuffix(" -->\n")
     signer = signer_of(body.encode(), f"ed25519:{signature.removesuffix(' -->' + chr(10))}")
@@ -104,8 +105,8 @@ def key_file() -> Path:
 def user_key(root: Path | None = None) -> SigningKey:
     """Return the user's key, creating it on first use.
 
-    Raises BadFile if it lies inside `root`, the folder whose files it signs, if another user may
-    read or replace it, or if it cannot be created, since such a key proves nothing.
+    Raises BadFile if it lies in `root` (the folder that it signs), if others can read or replace
+    it, or if it cannot be created.
     """
     path = key_file()
     if root is not None and path.resolve().is_relative_to(root.resolve()):
@@ -157,14 +158,14 @@ BEGUN = "begun.json"
 
 
 def sign_folder(folder: Path) -> None:
-    """Record that this user created a work folder. The record is not valid for copies of it."""
+    """Record that this user created a work folder. The record is not valid for its copies."""
     with contextlib.suppress(TelicError, OSError):  # without a key the folder has no owner
         key = user_key(folder.parent)
         write_json(folder / BEGUN, {"schema_version": 1, "sig": key.sign(_identity(folder))})
 
 
 def is_own_folder(folder: Path) -> bool:
-    """Return whether this user created the work in a folder, even if it was moved since."""
+    """Return whether this user created the work in a folder, even if the folder was moved."""
     key = usable_key(folder.parent)
     with contextlib.suppress(TelicError, OSError):
         signature = read_fields(folder / BEGUN, sig=str)["sig"]
@@ -183,11 +184,11 @@ def _identity(folder: Path) -> bytes:
 # lines in the user's folder; no other folder can add one.
 
 _granted: set[str] = set()
-"""permissions of this process, including those that cannot be stored"""
+"""permissions of this process, including permissions that cannot be stored"""
 
 
 def permit(*code: str) -> None:
-    """Permit folders to refer to this code from now on, because the user has just named it."""
+    """Permit folders to refer to this code from now on, because the user requested it."""
     fresh = [each for each in code if not _is_permitted(each)]
     if not fresh:
         return
@@ -200,12 +201,12 @@ def permit(*code: str) -> None:
 
 
 def permit_all() -> None:
-    """Disable permission checks in this process, which is confined or was checked by its parent."""
+    """Disable permission checks in this process, which is confined or checked by its parent."""
     _granted.add("*")
 
 
 def checks_code() -> bool:
-    """Return whether this process checks permissions for code that folders refer to."""
+    """Return whether this process checks permissions for code to which folders refer."""
     return "*" not in _granted
 
 
@@ -214,9 +215,9 @@ def require_permitted(*code: str) -> None:
     for each in code:
         if not _is_permitted(each):
             raise Refused(
-                f"A folder names code or a server that you have not approved: {each[:300]}.",
-                hint="It was not used. If you trust it, name it once on the command line: "
-                "telic envs FILE.py:Class, telic train with --python or --trust, or --model.",
+                f"A folder refers to code or a server that you have not approved: {each[:300]}.",
+                hint="It was not used. If you trust it, pass it once on the command line: telic "
+                "envs FILE.py:Class, telic train with --python or --trust, or --model.",
             )
 
 

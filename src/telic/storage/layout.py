@@ -14,7 +14,7 @@ from telic.errors import UsageError
 
 LATEST = "latest"
 DAMAGED = "damaged"
-"""state shown in lists for work whose files cannot be read"""
+"""state in lists of work whose files cannot be read"""
 _LONGEST_NAME = 120
 _MEMBER = re.compile(r"(?P<config>.+)_seed_(?P<seed>-?[0-9]{1,20})")
 _NUMBER = re.compile("[0-9]{1,9}")
@@ -22,7 +22,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class _Folder(Protocol):
-    """Any object with a path."""
+    """Object with a path."""
 
     @property
     def path(self) -> Path: ...
@@ -131,11 +131,11 @@ class RunFolder(WorkFolder):
     state = FolderFile("state/state.pt")
 
     def cell_state(self, number: int) -> Path:
-        """Return the path of the resumable state of one of several processes, numbered from 1."""
+        """Return the path of a process's resumable state. Processes are numbered from 1."""
         return self.state.parent / str(number) / self.state.name
 
     def cell_result(self, number: int) -> Path:
-        """Return the result path of one of several processes, to which the process cannot write."""
+        """Return the path of a process's result, to which the process itself cannot write."""
         return self.state.parent / f"{number}.json"
 
     def member(self, config: str, seed: int) -> MemberFolder:
@@ -167,7 +167,7 @@ class IterationFolder:
 
     @property
     def run(self) -> RunFolder:
-        """Return the run folder of its training."""
+        """Return the folder of its training run."""
         return RunFolder(self.path / "train")
 
     def episode(self, member: str, index: int) -> Path:
@@ -201,7 +201,7 @@ class SessionFolder(WorkFolder):
     origin = FolderFile("origin.json")
 
     def iterations(self) -> list[int]:
-        """Return the sorted iteration numbers on disk. 0 is the starting point of a branch."""
+        """Return the iteration numbers on disk, sorted. 0 is the starting point of a branch."""
         names = (path.name.removeprefix("iter_") for path in self.path.glob("iter_*"))
         return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
 
@@ -242,7 +242,7 @@ def list_runs(runs_dir: Path) -> list[RunFolder]:
 
 
 def new_name(kind: str, letters: int = 8) -> str:
-    """Return a unique name that consists of the kind, the time and random letters."""
+    """Return a unique name of the kind, the time and random letters."""
     stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
     return f"{kind}_{stamp}_{secrets.token_hex(letters // 2)}"
 

@@ -1,4 +1,4 @@
-"""File locks that ensure that only one process at a time writes to a run."""
+"""File locks, which ensure that only one process at a time writes to a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE_S = 0.2
 
 
 class RunLock:
-    """Exclusive lock on a folder, released when the holding process ends.
+    """Exclusive lock on a folder. It is released when the process that holds it ends.
 
     Example:
         with RunLock(folder / "lock", name="run 1a2b"):
@@ -43,7 +43,7 @@ class RunLock:
                 os.close(handle)
                 raise Refused(
                     f"{self.name} is in use: process {holder or '(unknown)'} is writing to it.",
-                    hint="Wait until it has finished, or stop it, and try again.",
+                    hint="Wait until it has finished, or stop it, then try again.",
                 )
             time.sleep(0.01)
         if not _is_at(handle, self.path):  # the last holder removed the folder
@@ -65,7 +65,7 @@ class RunLock:
 
     @property
     def handle(self) -> int:
-        """The open file descriptor. A child process that inherits it also holds the lock."""
+        """Open file descriptor. A child process that inherits it also holds the lock."""
         assert self._handle is not None, "the lock is not held"
         return self._handle
 
@@ -102,9 +102,9 @@ def lock_holder(path: Path) -> int | None:
 
 
 def try_hold(path: Path) -> int | None:
-    """Lock a file, creating it if needed. Return None if another process holds the lock.
+    """Lock a file, creating it if necessary. Return None if another process holds the lock.
 
-    Close the returned descriptor to release the lock. The kernel does so when the process ends.
+    Closing the returned descriptor releases the lock, as does the end of the process.
     """
     with disk_errors(path):
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -116,7 +116,7 @@ def try_hold(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def taking_turns(path: Path) -> Generator[None]:
-    """Hold the lock on a file during the block, waiting for other processes to release it."""
+    """Wait for the lock on a file, and hold it during the block."""
     with disk_errors(path):
         make_folder(path.parent)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
@@ -136,7 +136,7 @@ def _try_lock(handle: int, kind: int) -> bool:
 
 
 def _is_at(handle: int, path: Path) -> bool:
-    """Return whether an open file is still the one at its path."""
+    """Return whether an open file is still the file at its path."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""Bounded, non-blocking reads of untrusted or damaged files, with clear errors.
+"""Read untrusted or damaged files without blocking, within limits and with clear errors.
 
-Named pipes, devices and folders are refused before opening, so that no read blocks. A file larger
-than the limit of its kind is refused before it is loaded. JSON is parsed to plain values that all
-of telic can represent: no number beyond 64 bits, no surrogates, no nesting that would overflow the
-interpreter's stack; NaN and infinities become None, as when writing.
+Named pipes, devices and folders are refused before they are opened, so that no read blocks. Files
+that exceed the limit of their kind are refused before they are loaded. JSON is parsed to values
+that all of telic can represent, without numbers beyond 64 bits, surrogates, or nesting that
+overflows the interpreter's stack. NaN and infinities become None, as when writing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 _HALVES = re.compile(rb"\\u(?:[dD][89a-fA-F]|0000)")
-"""escapes that may be surrogates; rare in practice"""
+"""escapes that may be surrogates, which are rare in practice"""
 
 
 def check_file(path: Path, limit: int = LARGEST) -> int:
@@ -82,7 +82,7 @@ def read_bytes(path: Path, limit: int = LARGEST) -> bytes:
 def bounded_entries(
     archive: ZipFile, most: int = 1000, most_bytes: int = 1024 * MEBIBYTE
 ) -> list[ZipInfo]:
-    """Return the entries of an archive. Raises ValueError if their unpacked size is too large."""
+    """Return the entries of an archive. Raises ValueError if they are too large when unpacked."""
     entries = archive.infolist()
     size = sum(entry.file_size for entry in entries)
     if len(entries) > most or size > most_bytes:
@@ -91,7 +91,7 @@ def bounded_entries(
 
 
 def log_end(path: Path, most_bytes: int = 1 << 14) -> str:
-    """Return the end of a log."""
+    """Return the last bytes of a log."""
     with path.open("rb") as log:
         log.seek(max(0, os.fstat(log.fileno()).st_size - most_bytes))
         return log.read(most_bytes).decode(errors="replace")
@@ -156,13 +156,13 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def is_plain(value: Any) -> bool:
-    """Return whether all of telic can represent a value."""
+    """Return whether telic can represent a value everywhere."""
     return not _complaint(value)
 
 
 def _check_plain(value: Any, where: str) -> None:
     if complaint := _complaint(value):
-        raise BadFile(f"{where} holds {complaint}.")
+        raise BadFile(f"{where} contains {complaint}.")
 
 
 def _complaint(value: Any) -> str:
@@ -200,10 +200,10 @@ def _unreadable(path: Path, error: OSError) -> BadFile:
 
 
 def files_below(folder: Path, pattern: str = "*", most: int | None = None) -> list[Path]:
-    """Return the files in a folder and its subfolders that match a pattern, sorted.
+    """Return the sorted files in a folder and its subfolders that match a pattern.
 
-    Links and deeply nested folders are not followed. Raises BadFile for a folder with too many
-    files, such as "/".
+    Links and deeply nested folders are not followed. Raises BadFile if there are too many files, as
+    in "/".
     """
     seen, found = 0, list[Path]()
     most = _MOST_FILES if most is None else most
@@ -226,12 +226,12 @@ def files_below(folder: Path, pattern: str = "*", most: int | None = None) -> li
 
 
 def without_links(folder: Path) -> Path:
-    """Return a folder. Raises Refused if it is or contains a link, which could lead elsewhere."""
+    """Return a folder. Raises Refused if it is or contains a link, which could lead out of it."""
     for place, folders, files in os.walk(folder):
         for path in (place, *(os.path.join(place, name) for name in (*folders, *files))):
             if os.path.islink(path):
                 raise Refused(
-                    f"{folder.name} contains a link, {path}; folders of telic have none.",
+                    f"{folder.name} contains the link {path}, which telic does not create.",
                     hint="Remove it, or replace it with a copy of its target.",
                 )
     return folder

@@ -1,8 +1,8 @@
 """Share the CPU cores and memory of this machine between sessions.
 
-A lease is a file locked by its process. The kernel releases the lock when the process dies. Only
-the process that holds `turn` may add a lease. The others queue for the turn, so that small requests
-cannot starve a large one.
+A lease is a file that its process has locked. The kernel releases the lock when the process ends.
+Only the process that holds the file `turn` may add a lease. Other processes queue for it, so that
+small requests cannot starve a large one.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from telic.storage.reading import read_bytes, read_text
 
 _POLL_S = 0.2
 _SETTLING_S = 30.0
-"""seconds until the memory use of a new training shows in the free memory"""
+"""seconds until the memory used by a new training run is no longer counted as free"""
 _GIB = 2**30
 
 _CGROUP = Path("/sys/fs/cgroup")
 
 
 class ResourceNeed(NamedTuple):
-    """Number of cores and amount of memory required by running work."""
+    """Number of cores and amount of memory that work requires."""
 
     cores: int
     memory_bytes: int | None
-    """None if unknown; memory is then not checked"""
+    """None if unknown, so that memory is not checked"""
 
 
 def usable_cores() -> list[int]:
@@ -55,7 +55,7 @@ def available_bytes() -> int | None:
 
 
 def _container_bytes() -> int | None:
-    """Return the memory left in the control group (version 2), counting reclaimable file pages."""
+    """Return the memory left in the control group (version 2), including reclaimable file pages."""
     limit, used = _CGROUP / "memory.max", _CGROUP / "memory.current"
     if not (limit.exists() and used.exists()) or limit.read_text().strip() == "max":
         return None
@@ -77,7 +77,7 @@ class CoreLease(Record):
 
 
 class Admission:
-    """Pool of CPU cores shared by sessions."""
+    """Pool of CPU cores that sessions share."""
 
     def __init__(
         self,
@@ -100,11 +100,11 @@ class Admission:
         tell: Listener = ignore,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Generator[bool]:
-        """Hold the resources during the block. Yields False if stopped before they were granted.
+        """Hold the resources during the block. Yields False if a stop was requested first.
 
-        Requests for more cores than the machine has get all of them. `tell` receives
+        A request for more cores than the machine has gets all of them. `tell` receives
         session.waiting when the reason for waiting changes, and session.admitted afterwards. Raises
-        ResourceError if the memory is not available and no other session can release it.
+        ResourceError if memory is insufficient and no other session can release it.
         """
         path = self.folder / f"lease_{os.getpid()}_{secrets.token_hex(4)}"
         handle = self._wait(path, need, holder, tell, should_stop)
@@ -135,7 +135,7 @@ class Admission:
         tell: Listener,
         should_stop: Callable[[], bool],
     ) -> int | None:
-        """Return the handle of the reservation, or None if a stop was requested."""
+        """Return the handle of the reservation, or None if a stop was requested first."""
         started, said, turn = time.monotonic(), "", None
         wanted = min(max(1, need.cores), len(self.cores))
         waiting = f"waiting for {wanted} of {len(self.cores)} cores"
@@ -164,7 +164,7 @@ class Admission:
                 os.close(turn)
 
     def _lacking_memory(self, need: ResourceNeed, leases: list[CoreLease]) -> str | None:
-        """Return why to wait for memory, or None. Raises ResourceError if waiting is pointless."""
+        """Return a reason to wait for memory, if any. Raises ResourceError if waiting is futile."""
         free = self._free_bytes()
         if need.memory_bytes is None or free is None:
             return None
@@ -196,9 +196,9 @@ def _hold(path: Path, holder: str, cores: int, memory_bytes: int | None) -> int 
 
 
 def runtime_folder() -> Path:
-    """Return the folder shared by all sessions of this user on this machine.
+    """Return the folder that all sessions of this user on this machine share.
 
-    Raises Refused if another user created it, who could block all sessions.
+    Raises Refused if another user owns it, who could block all sessions.
     """
     base = os.environ.get("XDG_RUNTIME_DIR")
     if base and os.access(base, os.W_OK):

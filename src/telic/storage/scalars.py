@@ -1,7 +1,7 @@
-"""Metric series, with one JSON line per training iteration and evaluation ("type": "eval").
+"""Metric series, with a JSON line for each training iteration and evaluation ("type": "eval").
 
-Every row has "global_step". A resumed run truncates the file to the step of its saved state, so
-that no step is recorded twice.
+Every row has "global_step". When a run is resumed, the file is truncated to the step of its saved
+state, so that no step is recorded twice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MEND = "Delete that line; the other lines are intact."
 
 
 class EvaluationRow(TypedDict):
-    """Metrics of an evaluation of a member."""
+    """Metrics from the evaluation of a member."""
 
     global_step: int
     mean_return: NotRequired[float | None]
@@ -50,7 +50,7 @@ class EvaluationRow(TypedDict):
 
 
 class ScalarLog(JsonLines):
-    """Append metric rows to a file that stays readable after a crash."""
+    """Writer of metric rows. The file remains readable after a crash."""
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Append one row with "global_step". Non-finite numbers become None."""
@@ -59,7 +59,7 @@ class ScalarLog(JsonLines):
         super().append(row)
 
     def truncate_after(self, global_step: int) -> int:
-        """Drop the rows after a step and return their number."""
+        """Remove the rows after a step and return their number."""
         rows = read_rows(self.path)
         kept = [row for row in rows if row["global_step"] <= global_step]
         if len(kept) < len(rows):
@@ -70,7 +70,7 @@ class ScalarLog(JsonLines):
 
 
 def read_rows(path: Path, kind: RowKind = "all") -> list[_MetricRow]:
-    """Return the rows of a metric file in order, skipping a truncated last line."""
+    """Return the rows of a metric file in order, without a truncated last line."""
     rows = [
         row
         for row in read_json_lines(path)
@@ -85,7 +85,7 @@ def read_rows(path: Path, kind: RowKind = "all") -> list[_MetricRow]:
 
 
 def is_evaluation(row: _MetricRow) -> bool:
-    """Return whether a row is an evaluation rather than a training iteration."""
+    """Return whether a row is from an evaluation instead of a training iteration."""
     return row.get("type") == "eval"
 
 
@@ -94,13 +94,13 @@ def read_columns(
 ) -> dict[str, Column]:
     """Return series of equal length by name, with None for missing values.
 
-    Without `names`, return every name that is numeric in at least one row.
+    By default, returns all names with a number in at least one row.
     """
     return columns_of(read_rows(path, kind), names)
 
 
 def columns_of(rows: Sequence[_MetricRow], names: Iterable[str] | None = None) -> dict[str, Column]:
-    """Return the series of rows already read, as `read_columns` does."""
+    """Return series as `read_columns` does, from rows in memory."""
     if names is None:
         names = dict.fromkeys(
             name for row in rows for name, value in row.items() if _is_number(value)
@@ -111,9 +111,9 @@ def columns_of(rows: Sequence[_MetricRow], names: Iterable[str] | None = None) -
 def downsample(
     xs: Sequence[float] | np.ndarray, ys: Sequence[float | None] | np.ndarray, points: int
 ) -> tuple[list[float], list[float]]:
-    """Downsample a series to at most `points`, preserving its shape and extremes.
+    """Downsample a series to at most `points` points. Its shape and extremes are preserved.
 
-    Missing values are dropped. Arrays have none.
+    Missing values are dropped from lists. Arrays must not have any.
     """
     import numpy as np
 

@@ -1,8 +1,9 @@
 """Recorded episodes: named columns of equal length, with metadata.
 
-A file is a plain `.npz` (readable by NumPy without pickle): one array per column, floats as
-float32, and "facts" as JSON text. Row t is the transition obs[t], action[t] -> next_obs[t]. Body
-and joint columns (qpos, xpos, …) and the environment's infos describe the state after it.
+A file is a plain `.npz`, which NumPy can read without pickle. It contains an array per column, with
+floats as float32, and "facts" as JSON text. Row t is the transition obs[t], action[t] ->
+next_obs[t]. Body and joint columns (qpos, xpos, …) and the environment's infos describe the state
+after the transition.
 
 Usual columns, with T rows:
 
@@ -12,8 +13,8 @@ Usual columns, with T rows:
     reward_terms                                  (T, terms), named by facts.reward_term_names
     qpos qvel                                     (T, nq), (T, nv)
     xpos xquat cvel cfrc_ext                      (T, bodies, 3 | 4 wxyz | 6 angular-linear | 6)
-    subtree_com                                   (T, bodies, 3), centre of mass with all below
-    reference_qpos                                (T, nq), of what the robot was to follow
+    subtree_com (T, bodies, 3), centre of mass of each subtree
+    reference_qpos (T, nq), of the reference motion
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ _DAMAGE = (
     *(ValueError, KeyError, TypeError, EOFError, OSError, NotImplementedError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error, ValidationError, SyntaxError, tokenize.TokenError),
 )
-"""limit on the total size of all columns; a humanoid episode of 1,000 steps has a few million"""
+"""limit on the total size of all columns. A humanoid episode of 1,000 steps has a few million."""
 _MOST_FACTS = 1 << 24
 _REGISTERED = re.compile(r"(?:[\w.-]+/)?[\w.-]+-v\d+")
-"""ids resolved only through a registry: neither a module nor a file"""
+"""ids that refer to registered environments, not to modules or files"""
 
 _HEADS = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -67,10 +68,10 @@ RECORDED = (
     *("x_velocity", "y_velocity", *COMMANDS),
     *GROUND,
 )
-"""infos of an environment that every recorder stores, for quantities and rewards"""
+"""infos that every recorder stores for quantities and rewards"""
 
 Environment = tuple[str, dict[str, Any]]
-"""environment id and constructor arguments, as in a job's request"""
+"""environment id and constructor arguments, as in the request of a job"""
 
 
 class TrajectoryFacts(Record):
@@ -80,14 +81,14 @@ class TrajectoryFacts(Record):
     env_id: str = Field(description="environment id, module:Class, or path of an MJCF file")
     env_kwargs: dict[str, Any] = Field(default={}, description="constructor arguments")
     model_path: str | None = Field(
-        default=None, description="MJCF file of qpos, if it is not given by env_id"
+        default=None, description="MJCF file that defines qpos, if it is not defined by env_id"
     )
     dt_s: float | None = Field(
-        gt=0, le=1e6, description="time between rows, s; None without a clock"
+        gt=0, le=1e6, description="time between rows in seconds, or None if unknown"
     )
     seed: int | None = None
     label: str | None = Field(
-        default=None, description="label within its evaluation: p10, median, p90"
+        default=None, description="label in its evaluation: p10, median or p90"
     )
     global_step: int | None = Field(
         default=None, description="environment steps of training before the recording"
@@ -102,7 +103,7 @@ class TrajectoryFacts(Record):
 
     @property
     def environment(self) -> Environment:
-        """Return the environment with its arguments, as stored in the file or set by the caller."""
+        """Return the environment and its arguments, as stored in the file or set by the caller."""
         return self.env_id, self.env_kwargs
 
 
@@ -146,8 +147,7 @@ class Trajectory:
 def write_trajectory(path: Path, trajectory: Trajectory, *, is_kept: bool = True) -> None:
     """Write an episode atomically, adding "step" and "timestamp" columns if missing.
 
-    Equal episodes give identical bytes. Episodes that are not kept (read once, then removed) are
-    not compressed.
+    Equal episodes result in identical files. Episodes that are only read once are not compressed.
     """
     columns = {name: _storable(column) for name, column in trajectory.columns.items()}
     columns.setdefault("step", np.arange(len(trajectory), dtype=np.int32))
@@ -193,7 +193,7 @@ def read_trajectory(path: Path, environment: Environment | None = None) -> Traje
 
 
 def _with_own_ground(env_args: dict[str, Any], seed: object) -> dict[str, Any]:
-    """Return the arguments with the variant of the ground that the episode was recorded on."""
+    """Return the arguments with the ground variant on which the episode was recorded."""
     is_seed = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**31
     return {**env_args, _GROUND_SEED: seed} if "terrain" in env_args and is_seed else env_args
 
@@ -207,10 +207,10 @@ def read_registered_trajectory(path: Path, environment: Environment | None) -> T
 
 
 def require_registered(facts: TrajectoryFacts, path: Path) -> None:
-    """Refuse an environment that only a file names, unless it is a registered id.
+    """Refuse an environment that comes from a file, unless it is a registered id.
 
     Raises:
-        Refused: the file names code to import or a model to open.
+        Refused: the file refers to code to import or a model to open.
     """
     named = (facts.model_path, facts.env_kwargs.get("xml_file"))
     if _REGISTERED.fullmatch(facts.env_id) and all(
@@ -220,15 +220,15 @@ def require_registered(facts: TrajectoryFacts, path: Path) -> None:
         return
     wants = next((str(name) for name in named if name is not None), facts.env_id)
     raise Refused(
-        f'{path.name} requires "{wants[:200]!a}", code or a model outside the installed '
-        "packages, which trajectory files may not name.",
-        hint="Use its run, whose config.json names the environment, pass the environment (env=…, "
-        "env_args=…), or trust the file (trust=True).",
+        f'{path.name} requires "{wants[:200]!a}", code or a model that is not part of an installed '
+        "package. Trajectory files must not refer to it.",
+        hint="Use the run folder, pass the environment (env=…, env_args=…), or trust the file "
+        "(trust=True).",
     )
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read the arrays of a .npz from another process. Raises BadFile if it is damaged."""
+    """Read the arrays of an .npz file from another process. Raises BadFile if it is damaged."""
     try:
         return _read_columns(path)
     except _DAMAGE as error:
@@ -258,7 +258,7 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
     if dtype.kind not in "fiub":
         raise ValueError(f"{entry.filename} contains {dtype}, not numbers")
     if not shape or math.prod(shape) * dtype.itemsize != len(content):
-        raise ValueError(f"the content of {entry.filename} contradicts its header")
+        raise ValueError(f"the content of {entry.filename} does not match its header")
     return np.frombuffer(content, dtype).reshape(shape, order="F" if fortran else "C").copy()
 
 
@@ -272,7 +272,7 @@ def _storable(column: Any) -> np.ndarray:
 
 
 def _without_repetition(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Keep only the last row of next_obs if all others equal the next row's obs."""
+    """Keep only the last row of next_obs if all others equal the obs of the next row."""
     stored = dict(columns)
     if "obs" in stored and "next_obs" in stored and len(stored["obs"]):
         after = stored["next_obs"]

@@ -1,13 +1,12 @@
-"""Find runs, sessions, searches, studies and policies by user-provided names.
+"""Find runs, sessions, searches, studies and policies by name.
 
-A name is `latest`, an id, a prefix of one, or a path. A folder is identified by its files, so that
-nothing has to be loaded:
+A name is `latest`, an id, a prefix of an id, or a path. Folders are identified by their files:
 
     config.json      a run            session.json   a session       search.json   a search
     ledger.jsonl     a study, in .telic of a repository
     <config>_seed_<s>/ or policy_<step>.pt           a policy, inside of a run
 
-It also finds unfinished work that a repeated request resumes, and manages the trash.
+This module also finds unfinished work that a repeated request resumes, and manages the trash.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _REQUESTED = {
     *("session.json", "events.jsonl", "lock", "clock.json", BEGUN),
     *("journal.jsonl", "journal.jsonl.lock"),
 }
-"""files of a session that was requested but not started"""
+"""files of a session that was requested but has not started"""
 _POLICY = re.compile(r"policy_[0-9]{1,18}\.pt")
 _ACTIVE = (
     "events.jsonl",
@@ -65,14 +64,14 @@ class Thing:
 
     @property
     def name(self) -> str:
-        """The id, or task/study."""
+        """Id, or task/study."""
         if self.kind == "study":
             return f"{self.path.parent.parent.name}/{self.path.name}"
         return self.path.name
 
     @property
     def is_running(self) -> bool:
-        """Return whether a process holds the lock of the folder."""
+        """Return whether a process holds the folder's lock."""
         return self.path.is_dir() and lock_holder(self.path / "lock") is not None
 
     @property
@@ -82,7 +81,7 @@ class Thing:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether the work is finished, i.e. has nothing to resume."""
+        """Return whether the work is finished, so that it cannot be resumed."""
         if self.kind == "run":
             status = self.path / "status.json"
             return status.exists() and read_fields(status, status=str)["status"] == "completed"
@@ -119,15 +118,15 @@ def _tells_more(events: Path) -> bool:
 
 
 def is_unbegun(session: Path) -> bool:
-    """Return whether a session was requested but not started."""
+    """Return whether a session was requested but has not started."""
     return {path.name for path in session.iterdir()} <= _REQUESTED
 
 
 def has_begun(session: Path) -> bool:
-    """Return whether to list a session, i.e. whether it is running or has results.
+    """Return whether a session is running or has results, so that it is listed.
 
-    A session that ended before its intent was interpreted has only its request, unless a model was
-    called: then its log has further lines.
+    If a session ended before its intent was interpreted, its log contains only its request, unless
+    a model was called.
     """
     try:
         made = {path.name for path in session.iterdir()} - _REQUESTED
@@ -140,7 +139,7 @@ def has_begun(session: Path) -> bool:
 
 
 class Workspace:
-    """A folder of runs, and the studies of a repository."""
+    """Folder of runs, and studies of a repository."""
 
     def __init__(self, runs_dir: Path | str, root: Path | str = ".") -> None:
         self.runs_dir = Path(runs_dir)
@@ -156,9 +155,9 @@ class Workspace:
         return sorted(chosen, key=lambda thing: (thing.last_active, thing.name), reverse=True)
 
     def find(self, name: str = LATEST, *kinds: ArtifactKind, prefer_running: bool = False) -> Thing:
-        """Find an artifact by id, prefix of an id, path, or "latest".
+        """Find an artifact by its id, a prefix of it, a path, or "latest".
 
-        Raises UnknownName with the closest ids, or UsageError for an ambiguous prefix.
+        Raises UnknownName with the closest ids, or UsageError if the prefix is ambiguous.
         """
         kinds = kinds or WORK
         # A name takes precedence over a path: folders in the working directory must not shadow it.
@@ -180,9 +179,9 @@ class Workspace:
         return SessionFolder(self.find(name, "session").path)
 
     def unfinished(self, kind: ArtifactKind, is_same: Callable[[Path], bool]) -> Path | None:
-        """Return the latest unfinished work with the same request that is not running, or None.
+        """Return the latest unfinished work with the same request that is not running, if any.
 
-        Only work created by this user is resumed implicitly.
+        Only work of this user is resumed implicitly.
         """
         for thing in self.things(kind):
             with contextlib.suppress(TelicError):  # a damaged folder cannot be resumed
@@ -219,7 +218,7 @@ class Workspace:
         thing = _choose(name, known, WORK, self._trash)
         place = self.runs_dir / thing.name
         if place.exists():
-            raise Refused(f"{place} exists and would be overwritten.", hint="Delete it first.")
+            raise Refused(f"{place} already exists.", hint="Delete it first.")
         os.replace(thing.path, place)
         return Thing(thing.kind, place)
 
@@ -235,9 +234,9 @@ class Workspace:
 
 
 def _without_links(thing: Thing) -> Thing:
-    """Return an artifact. Raises Refused if it contains a link, through which writes could escape.
+    """Return an artifact. Raises Refused if it contains a link, which could redirect writes.
 
-    A policy is checked together with the run and session that contain it.
+    The run and session that contain a policy are also checked.
     """
     whole = thing.path.absolute()
     if thing.kind == "policy":
@@ -249,13 +248,12 @@ def _without_links(thing: Thing) -> Thing:
 
 
 def _choose(name: str, known: list[Thing], kinds: tuple[ArtifactKind, ...], where: Path) -> Thing:
-    """Return the first artifact for "latest", else the only one whose id starts with `name`."""
+    """Return the first artifact for "latest", or else the only one whose id starts with `name`."""
     words = " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
     if not known:
         named = "" if name == LATEST else f' "{name}"'
         raise UsageError(
-            f"There is no {words}{named}: {where} contains none.",
-            hint=f"Start one with: {_START[kinds[0]]}",
+            f"No {words}{named} found in {where}.", hint=f"Start one with: {_START[kinds[0]]}"
         )
     if name == LATEST:
         return known[0]

@@ -1,6 +1,6 @@
 """Contract tests for built-in and third-party environments, judges, proposers and more.
 
-Subclass the contract of your component and implement `make`:
+Subclass the contract for your component and implement `make`:
 
     from telic.testing import ProposerContract
 
@@ -8,7 +8,7 @@ Subclass the contract of your component and implement `make`:
         def make(self, task, family, seed):
             return MyProposer(task, family, seed)
 
-pytest collects the inherited tests. Telic's built-in components are tested the same way.
+pytest collects the inherited tests. Telic's own components are tested in the same way.
 """
 
 from telic.testing.contracts import EnvironmentContract, JudgeContract, ProposerContract

@@ -35,7 +35,7 @@ class EnvironmentContract:
     """Contract tests for every environment. See `telic.envs.vector.VecEnv`."""
 
     def make(self, num_envs: int, seed: int = 0) -> VecEnv:
-        """Return environments of the kind under test."""
+        """Return environments of the tested kind."""
         raise NotImplementedError
 
     def test_shapes_and_dtypes(self) -> None:
@@ -133,7 +133,7 @@ class JudgeContract:
     """Contract tests for every judge. See `telic.judges.code.Judge`."""
 
     env: ClassVar[str] = "InvertedPendulum-v5"
-    """id of an environment that the judge supports"""
+    """id of an environment for which the judge can be used"""
 
     def make(self, spec: EnvSpec) -> Judge:
         """Return the judge under test."""
@@ -209,7 +209,7 @@ class ProposerContract:
 
 
 class _ProposerTrial:
-    """Proposer under test with its task and the policies evaluated so far."""
+    """Proposer under test, with its task and the policies that were evaluated."""
 
     def __init__(self, contract: ProposerContract, seed: int) -> None:
         request = {"env": contract.env, "method": "random", "switches": {"rollouts": 2}}

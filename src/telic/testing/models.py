@@ -17,11 +17,11 @@ Script = Sequence[Any] | Mapping[str, Any] | Callable[[Request[Any]], Any]
 
 
 class Scripted:
-    """Provider with scripted answers: a list, a dictionary by role, or a function of the request.
+    """Provider with scripted answers, as a list, a dictionary by role, or a function of the
+    request.
 
-    An answer is a record, plain data, text, a RawReply, or an exception to raise. A function may be
-    asynchronous, and a dictionary's values may be lists, used in order. `requests` holds all
-    received requests.
+    Answers are records, plain data, text, RawReplies, or exceptions to raise. The function may be
+    asynchronous, and the dictionary's values may be lists. `requests` contains all requests.
     """
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
@@ -67,10 +67,10 @@ class Replay:
         if model is None and len(models) > 1:
             raise UsageError(
                 f"{folder} contains replies of several models: {', '.join(models)}.",
-                hint="Specify the one to replay.",
+                hint="Specify which model to replay.",
             )
         self.name = model or models[0]
-        """name of the recorded model, so that request keys match"""
+        """name of the recorded model, so that the request keys match"""
 
     async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
         """Return the recorded reply at no cost, or raise UsageError if there is none."""
@@ -81,7 +81,7 @@ class Replay:
             raise UsageError(
                 f"The recording {self.folder} has no reply for the role {request.role} "
                 f"with the key {key}.",
-                hint=f"It contains {same} for this role. Changes of the prompt, answer record or "
-                "settings change the key: record again.",
+                hint=f"It contains {same} for this role. The key depends on the prompt, the "
+                "answer's record and the settings, so record again if they changed.",
             )
         return found.raw.model_copy(update={"price_usd": 0.0})

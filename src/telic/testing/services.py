@@ -98,7 +98,7 @@ class AuthorContract:
 
 
 class ContractAnswer(Record):
-    """Record requested from the provider."""
+    """Record that the provider must return."""
 
     title: str
 
@@ -109,14 +109,14 @@ QUESTION = Request(
     answer=ContractAnswer,
     system="You answer with one JSON object.",
 )
-"""request that a provider must answer with a valid `ContractAnswer`"""
+"""request to which a provider must return a valid `ContractAnswer`"""
 
 
 class ProviderContract:
     """Contract tests for every model provider. See `telic.llm.Provider`."""
 
     key: ClassVar[str | None] = None
-    """secret used by the provider in these tests, which must not be stored in the object"""
+    """secret that the provider uses in these tests, and must not store in the object"""
 
     def make(self, folder: Path) -> Provider:
         """Return the provider under test, which must answer `QUESTION` validly."""
@@ -160,7 +160,7 @@ class LauncherContract:
     """Contract tests for every launcher. See `telic.jobs.launcher.Launcher`."""
 
     cluster: ClassVar[Cluster] = "slurm"
-    """cluster kind requested by the jobs"""
+    """kind of cluster that the jobs request"""
 
     def make(self) -> Launcher:
         """Return the launcher under test."""

@@ -1,4 +1,4 @@
-"""Contract tests of simulator adapters via their process and shared memory."""
+"""Contract tests of simulator adapters, using their process and shared memory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class SimulatorContract(EnvironmentContract):
     """Contract of simulator environments. See `telic.envs.simulators.server`."""
 
     env: ClassVar[str]
-    """the environment under test, such as "mjlab:TASK" """
+    """id of the environment under test, e.g. mjlab:TASK"""
     python: ClassVar[str | None] = None
-    """Python executable of the simulator, or None to use the test's"""
+    """Python executable of the simulator, or None for that of the tests"""
     arguments: ClassVar[dict[str, Any]] = {}
 
     def make(self, num_envs: int, seed: int | Sequence[int] = 0) -> SimulatorEnv:
@@ -32,7 +32,7 @@ class SimulatorContract(EnvironmentContract):
         )
 
     def test_environments_of_a_batch_are_independent(self) -> None:
-        """Episodes must depend only on their member, although some simulators sample per batch."""
+        """Episodes must depend only on their member, even if the simulator samples per batch."""
         alone, beside = self.make(2, seed=3), self.make(4, seed=[3, 4])
         assert torch.equal(alone.reset(), beside.reset()[:2])
         assert not torch.equal(beside.exact_obs[:2], beside.exact_obs[2:]), (

@@ -179,8 +179,8 @@ class _GatesRequest(StudyRequest):
     """Request to evaluate the gates of a run."""
 
     candidate: str = argument(CANDIDATE)
-    phase: str | None = option("Phase; default: the current one.", default=None)
-    seed: int | None = option("Seed; default: the next one of the phase.", default=None)
+    phase: str | None = option("Phase. Default: the current phase.", default=None)
+    seed: int | None = option("Seed. Default: the next seed of the phase.", default=None)
 
 
 @study_verb(_GatesRequest)

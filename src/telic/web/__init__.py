@@ -1,6 +1,6 @@
 """Dashboard to monitor and control all work, served by one process on one local port.
 
-Only the verb that starts the server is here; the other modules need `fastapi`.
+This module only contains the operation that starts the server. The others need `fastapi`.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ def _require_web() -> None:
 
 
 class _ArtifactReportRequest(ArtifactRequest):
-    """A report to write."""
+    """Request to write a report."""
 
     site: Path | None = option(
-        "Export the pages of the dashboard to this folder instead, with curves and 3-D episodes "
-        "that open from disk.",
+        "Export dashboard pages that open from disk, with curves and 3-D episodes, to this folder "
+        "instead.",
         default=None,
     )
 
 
 @verb(_ArtifactReportRequest)
 def write_report(request: _ArtifactReportRequest) -> ReportPlace | SavedSite:
-    """Write the report of a session, search or study and print its path, or export its pages."""
+    """Write the report of a session, search or study and print its path, or export pages."""
     if request.site is None:
         where = {"runs_dir": request.runs_dir, "root": request.root}
         return report(request.thing, **where)

@@ -1,6 +1,6 @@
 """Lists and pages of artifacts, read directly from the records on disk.
 
-A missing file is None. An unreadable file is listed in `damage`. The rest is still returned.
+Missing files yield None. Unreadable files are listed in `damage` and do not affect other records.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ Value = TypeVar("Value")
 _WORST_CLIPS = 12
 _LAST = 1 << 62
 _SEARCHED = ("iter_*/reward_fn.py", "judge_fn.py", "*_seed_*/reward_fn.py", "orders/*/*.md")
-"""files covered by the text search"""
+"""files that the text search covers"""
 _MOST_FOUND, _LARGEST = 100, 1 << 20
 
 
 class ArtifactPage(Record):
-    """Page of a list of artifacts, most recently active first."""
+    """Page of a list of artifacts. The most recently active ones come first."""
 
     artifacts: tuple[ArtifactLine, ...]
     kinds: dict[str, int]
@@ -99,7 +99,7 @@ class SessionDetail(Record):
     robustness: RobustnessCard | None
     robustness_words: str | None
     validation: Trial | None
-    """reward and judge, tested on examples of known quality"""
+    """results of reward and judge on examples of known quality"""
     waiting: SessionWait | None
     proposal: CriteriaProposal | None
     """criteria submitted for approval"""
@@ -147,18 +147,18 @@ class StudyDetail(Record):
 
 
 class ArtifactDetail(Record):
-    """An artifact with the records of its kind."""
+    """An artifact, with the records of its kind."""
 
     line: ArtifactLine
     path: str
     command: str
-    """terminal command that displays it"""
+    """terminal command that shows it"""
     session: SessionDetail | None = None
     run: RunDetail | None = None
     search: SearchDetail | None = None
     study: StudyDetail | None = None
     damage: tuple[str, ...] = ()
-    """errors of unreadable files"""
+    """reasons why files could not be read"""
 
 
 class TermChange(Record):
@@ -171,7 +171,7 @@ class TermChange(Record):
 
 
 class RewardChange(Record):
-    """A reward and its parent."""
+    """Source of a reward and of its parent."""
 
     parent: int
     before: str
@@ -193,7 +193,7 @@ class IterationDetail(Record):
     checkpoints: tuple[Checkpoint, ...]
     """interim evaluations by the judge"""
     notes: DeliveredNotes | None
-    """feedback addressed by this iteration"""
+    """feedback that this iteration addresses"""
     damage: tuple[str, ...]
 
 
@@ -212,7 +212,7 @@ class FoundText(Record):
 
     line: ArtifactLine
     where: str
-    """intent, or the name of a file"""
+    """intent or file name"""
     text: str
     """matching line of the file"""
 
@@ -224,7 +224,7 @@ class AnswerGiven(Record):
 
 
 class _Reader:
-    """Reader that collects the errors of files that cannot be read."""
+    """Reader that collects the errors of unreadable files."""
 
     def __init__(self) -> None:
         self.damage: list[str] = []
@@ -405,7 +405,7 @@ def _gallery_card(entry: ListedArtifact) -> GalleryCard | None:
 
 
 def _found(entry: ListedArtifact, wanted: str) -> Iterator[FoundText]:
-    """Yield the first matching line in the artifact's description and in each of its files."""
+    """Yield the first matching line of the artifact's description and of each of its files."""
     line, home = entry.line, entry.thing.path
     texts = {"intent": " ".join(filter(None, (line.title, line.name, line.note)))}
     for file in (path for each in _SEARCHED for path in sorted(home.glob(each))):
@@ -527,7 +527,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/artifacts/{thing}/tracking")
     def read_tracking(thing: str) -> list[TrackingReport]:
-        """Return the tracker evaluations of a run by step, each with the worst clips."""
+        """Return the tracker evaluations of a run by step, including the worst clips."""
         members = RunFolder(place.thing(thing, "run").path).members()
         reports = sorted(
             (report for member in members for report in reports_of(member)),

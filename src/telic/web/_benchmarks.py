@@ -1,4 +1,4 @@
-"""Results of intent benchmarks per case, with pictures."""
+"""Results of intent benchmarks by case, with pictures."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class BenchmarkLine(Record):
     id: str
     config: BenchConfig | None
     tally: Tally | None
-    """None until the benchmark has ended"""
+    """None while the benchmark is running"""
     is_running: bool
     updated: float
     error: str | None = None
 
 
 class BenchmarkDetail(Record):
-    """Results of a benchmark per case."""
+    """Results of a benchmark by case."""
 
     line: BenchmarkLine
     cases: tuple[CaseResult, ...]
@@ -60,7 +60,7 @@ def _line(folder: Path) -> BenchmarkLine:
 
 
 def _files(cases: list[CaseResult]) -> dict[str, str]:
-    """Return the keys of the files that the results refer to."""
+    """Return the keys of all files to which the results refer."""
     return {name: file_key(name) for case in cases for name in (case.strip, case.video) if name}
 
 
@@ -80,12 +80,12 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/benchmarks")
     def list_benchmarks() -> list[BenchmarkLine]:
-        """List benchmarks, latest first."""
+        """List benchmarks, newest first."""
         return sorted(map(_line, folders().values()), key=lambda x: x.updated, reverse=True)
 
     @router.get("/benchmarks/{benchmark}")
     def read_benchmark(benchmark: str) -> BenchmarkDetail:
-        """Return the results of a benchmark per case."""
+        """Return the results of a benchmark by case."""
         folder = folder_of(benchmark)
         cases, home = results_in(BenchFolder(folder)), f"{API}/benchmarks/{folder.name}/files"
         files = {name: f"{home}/{key}" for name, key in _files(cases).items()}

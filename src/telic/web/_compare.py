@@ -1,7 +1,7 @@
-"""Comparison of sessions or runs by their results per training seed and their settings.
+"""Compare sessions or runs by their settings and their results per training seed.
 
-A difference is computed only between results with the same measurement: sessions with the same
-environment and criteria by score, runs in the same environment by return. Each training seed is one
+A difference is only computed between results that were measured alike: scores of sessions with the
+same environment and criteria, or returns of runs in the same environment. Each training seed is one
 sample, because episodes of the same policy are not independent.
 """
 
@@ -31,7 +31,7 @@ from telic.web._place import WebPlace
 
 _LEVEL = 0.05
 _NOT_SETTINGS = ("schema_version", "intent", "criteria", "members", "command", "start_seed")
-"""request fields that are shown elsewhere, or are random for each request"""
+"""request fields that are shown elsewhere or are different in each request"""
 _MEANING = ("quantity", "kind", "direction", "zero", "goal", "unit", "weight", "is_guard")
 """criterion fields that define the measurement"""
 
@@ -42,7 +42,7 @@ class Difference(Record):
     value: float
     low: float | None
     high: float | None
-    """None if there are too few training seeds, or they have zero variance"""
+    """None if there are too few training seeds or their variance is zero"""
     words: str
 
 
@@ -54,10 +54,10 @@ class ComparedArtifact(Record):
     """measured value by training seed"""
     mean: float | None
     difference: Difference | None
-    """difference to the first; None for the first, or if they are not comparable"""
+    """difference from the first, or None for the first or if they are not comparable"""
     criteria: tuple[Criterion, ...]
     reward: str | None
-    """code of the best reward of a session, or of a run's first policy"""
+    """code of a session's best reward, or of the reward of a run's first policy"""
 
 
 class SettingDifference(Record):
@@ -72,7 +72,7 @@ class Comparison(Record):
 
     measure: str
     obstacles: tuple[str, ...]
-    """why no difference is computed; empty if it is"""
+    """reasons why no difference is computed, or empty if it is computed"""
     rows: tuple[ComparedArtifact, ...]
     settings: tuple[SettingDifference, ...]
 
@@ -129,7 +129,7 @@ def _run(thing: Thing) -> _Measured:
 
 
 def _difference(own: np.ndarray, first: np.ndarray, tests: int, what: str) -> Difference:
-    """Return the difference between means with Welch's interval, at a joint level of 95 %."""
+    """Return the difference between means with Welch's interval at a joint confidence of 95 %."""
     value, low, high = float(own.mean() - first.mean()), None, None
     if len(own) > 1 and len(first) > 1:
         from scipy.stats import ttest_ind

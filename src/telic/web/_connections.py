@@ -1,7 +1,7 @@
-"""Connections and token of the server, with limits on its address and on slow clients.
+"""Connections and token of the server, which limits its addresses and slow clients.
 
-A client has bounded time and bounded size for its request. When there are many connections, a slow
-one is closed in favour of a new one.
+The duration and size of each request are limited. If there are too many connections, a slow one is
+closed to accept a new one.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _LEAVING_S = 3
 _LEAST_LENGTH = 16
 """minimum length of a token"""
 _PATIENCE_S: dict[object, float] = {h11.IDLE: 10.0, h11.SEND_BODY: 30.0}
-"""timeouts of a client for the lines before a request's body, and then for its body"""
+"""timeouts for a request's header lines and for its body"""
 
 
 class BoundedConnection(H11Protocol):
     """HTTP connection that is closed if a request takes too long to arrive."""
 
     most = 512
-    """maximum number of connections; each viewer of a live session keeps one open"""
+    """maximum number of connections, of which each viewer of a live session keeps one"""
     waits_since: float | None = None
-    """time at which it started to wait for a request, or None"""
+    """time since which it waits for a request, or None"""
     _waits_for: type[Any] | None = None
     _timer: Any = None
 
@@ -52,7 +52,7 @@ class BoundedConnection(H11Protocol):
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Process received data."""
+        """Process the received data."""
         super().data_received(data)
         self._watch()
 
@@ -84,11 +84,11 @@ class BoundedConnection(H11Protocol):
 
 
 def find_token(rotate: bool = False) -> str:
-    """Return the token in TELIC_WEB_TOKEN, or the one stored on this machine.
+    """Return the token in TELIC_WEB_TOKEN, or else the token stored on this machine.
 
     The stored token is a file in the user's state folder that only this user can read. It stays the
-    same until it is rotated, so that bookmarks and open tabs survive a restart. Raises UsageError
-    for a token that is too short.
+    same until it is rotated, so that bookmarks and open tabs work after a restart. Raises
+    UsageError if the token is too short.
     """
     given = os.environ.get(TOKEN_VARIABLE, "").strip()
     if given and len(given) < _LEAST_LENGTH:
@@ -135,7 +135,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def is_own_listener(port: int) -> bool:
-    """Return whether a process of this user listens on a port, or False if this is unknown."""
+    """Return whether a process of this user is known to listen on a port."""
     with contextlib.suppress(psutil.Error):
         for each in psutil.net_connections("tcp"):
             if each.laddr and each.laddr.port == port and each.status == psutil.CONN_LISTEN:
@@ -144,7 +144,7 @@ def is_own_listener(port: int) -> bool:
 
 
 def answer_until_stopped(app: Any, listening: socket.socket) -> None:
-    """Serve requests until the process is stopped, then drop requests that are still open."""
+    """Serve requests until the process is stopped, and then drop unfinished requests."""
     config = uvicorn.Config(
         app,
         http=BoundedConnection,
@@ -160,7 +160,7 @@ def answer_until_stopped(app: Any, listening: socket.socket) -> None:
 
 
 def _is_no_farewell(record: logging.LogRecord) -> bool:
-    """Return False for log records about responses that the server's shutdown interrupted."""
+    """Return False for log records about responses interrupted by the server's shutdown."""
     cut_off = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
     return not cut_off and "graceful shutdown" not in record.getMessage()
 

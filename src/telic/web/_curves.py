@@ -1,6 +1,6 @@
 """Metric curves for charts, and training progress.
 
-Ranges with more points than requested are downsampled, preserving shape and extremes.
+Ranges with more points than requested are downsampled such that shape and extremes are preserved.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class MetricCurve(Record):
     steps: tuple[float, ...]
     values: tuple[float, ...]
     points: int
-    """points in the range; more than in `steps` if downsampled"""
+    """number of points in the range before downsampling"""
 
 
 class SeriesSet(Record):
@@ -52,50 +52,50 @@ class SeriesSet(Record):
     names: tuple[str, ...]
     members: tuple[str, ...]
     is_screening: bool = False
-    """whether they belong to a short run that compares variants of a reward"""
+    """whether they belong to a screening run, which compares variants of a reward"""
 
 
 class SeriesQuery(Record):
     """Requested curves and range."""
 
     name: tuple[_Name, ...] = Field(
-        default=("episodic_return",), max_length=200, description="metric names; see `names`"
+        default=("episodic_return",), max_length=200, description="metric names in `names`"
     )
-    member: tuple[_Name, ...] = Field(default=(), max_length=200, description="default: every one")
-    iteration: int | None = Field(default=None, ge=0, le=10**9, description="for a session")
+    member: tuple[_Name, ...] = Field(default=(), max_length=200, description="default: all")
+    iteration: int | None = Field(default=None, ge=0, le=10**9, description="of a session")
     start: float | None = Field(default=None, description="first step")
     end: float | None = Field(default=None, description="last step")
     over: Literal["global_step", "elapsed_time"] = Field(
-        default="global_step", description="horizontal axis: steps or seconds of training"
+        default="global_step", description="horizontal axis: training steps or seconds"
     )
-    points: int = Field(default=1000, ge=3, le=_MOST_POINTS, description="maximum points per curve")
+    points: int = Field(default=1000, ge=3, le=_MOST_POINTS, description="maximum per curve")
 
 
 class TrainingPulse(Record):
     """Training progress derived from the latest metrics."""
 
     step: int
-    """environment steps per member so far"""
+    """environment steps that each member has trained"""
     total_steps: int
     seconds: float | None
     seconds_left: float | None
     steps_per_second: float | None
     is_screening: bool = False
-    """whether it is a short run that compares variants of a reward"""
+    """whether it is a screening run, which compares variants of a reward"""
 
 
 # ---------------------------------------------------------------------------- metric files
 
 
 class LogLine(NamedTuple):
-    """A line of a log and its end position."""
+    """A line of a log and the position of its end."""
 
     text: bytes
     end: int
 
 
 def read_lines(path: Path, start: int, most_bytes: int = _PIECE) -> list[LogLine]:
-    """Return the complete lines after a position, skipping a partial line at the start."""
+    """Return the complete lines after a position. A partial line at the start is skipped."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -142,7 +142,7 @@ def _training_row(text: bytes) -> dict[str, Any] | None:
 def _columns(path: Path, changed: int, size: int) -> dict[str, np.ndarray]:
     """Return the columns of a metric file by name. Missing values are NaN.
 
-    Modification time and size are part of the cache key.
+    The file's modification time and size are part of the cache key.
     """
     rows, position = list[dict[str, Any]](), 0
     while position < size and (lines := read_lines(path, position)):
@@ -188,7 +188,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/artifacts/{thing}/series")
     def read_series(thing: str, query: Annotated[SeriesQuery, Query()]) -> SeriesSet:
-        """Return curves of a run, or of an iteration of a session (by default the last one)."""
+        """Return curves of a run or of a session's iteration, by default the last one."""
         try:
             run = place.run(thing, query.iteration)
         except NotTrained:

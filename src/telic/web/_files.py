@@ -1,7 +1,7 @@
 """Displayable files of an artifact: videos, pictures, recordings, code and reports.
 
-Files are addressed by opaque keys, resolved in a list built from the layout. A URL is never used as
-a path.
+Files are addressed by opaque keys from a list of the folder's known files. URLs are never used as
+paths.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ArtifactFile(Record):
     step: int | None = None
     """environment steps trained before the recording"""
     label: str | None = None
-    """p10, median, p90; for a judged episode its number, from 1"""
+    """p10, median or p90, or the number of a judged episode, from 1"""
     is_judged: bool = False
     """whether the file is one of the fresh episodes of a judgement"""
 
@@ -71,7 +71,7 @@ class FoundFile(NamedTuple):
 
 
 def files_of(thing: Thing) -> dict[str, FoundFile]:
-    """Return the servable files of an artifact by key."""
+    """Return the files of an artifact that can be served, by key."""
     found: dict[str, FoundFile] = {}
     for path, facts in _listed(thing):
         if len(found) >= _MOST:
@@ -93,12 +93,12 @@ def files_of(thing: Thing) -> dict[str, FoundFile]:
 
 
 def file_key(name: str) -> str:
-    """Return the key of a file from its name relative to its folder."""
+    """Return the key of a file, derived from its name relative to its folder."""
     return hashlib.sha256(name.encode()).hexdigest()[:20]
 
 
 def find_file(place: WebPlace, thing: Thing, key: str) -> FoundFile:
-    """Return the file with this key. Raises UnknownName, or Refused for an outside link."""
+    """Return the file with this key. Raises UnknownName, or Refused for an external link."""
     found = files_of(thing).get(key)
     if found is None:
         raise UnknownName("file", key[:60], [])
@@ -168,7 +168,7 @@ def routes(place: WebPlace) -> APIRouter:
     @router.get(
         "/artifacts/{thing}/files/{key}",
         response_class=FileResponse,
-        responses={206: {"description": "A part of the file, for a Range request."}},
+        responses={206: {"description": "Part of the file, for a Range request."}},
     )
     def read_file(thing: str, key: str) -> FileResponse:
         """Return a file, or part of it for a Range request."""

@@ -1,8 +1,8 @@
-"""Access control of the dashboard: checks host, same origin and token of every request.
+"""Access control of the dashboard, which checks the host, origin and token of every request.
 
-The token is sent as a header (programs), or as a cookie that is set once from the URL that `telic
-serve` prints (browsers). Responses are also filtered: keys of model providers are removed, and
-headers prevent a page from loading external resources.
+Programs send the token as a header. Browsers send it as a cookie, which the URL printed by `telic
+serve` sets. API keys of model providers are removed from responses, and headers prevent pages from
+loading external resources.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; img-src 'self' data:; media-src 'self' data: blob:;"
     " style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'self'"
 )
-"""policy of pages made by runs: they may render, but not connect"""
+"""policy of pages written by runs, which may render but not connect"""
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -69,7 +69,7 @@ class WebGate:
     def _answer(self, scope: Scope) -> Response | None:
         headers, path, method = Headers(scope=scope), str(scope["path"]), str(scope["method"])
         if not _is_this_machine(headers.get("host", "")):
-            return _refusal(421, "This server does not serve this host.")
+            return _refusal(421, "This server does not serve the requested host.")
         if (refusal := _foreign(method, headers)) is not None:
             return _refusal(403, refusal)
         is_api = path.startswith(API)
@@ -83,7 +83,7 @@ class WebGate:
                 return _refusal(401, "A token is required.", hint)
             return HTMLResponse(_NO_TOKEN, 401)
         if "transfer-encoding" in headers:
-            return _refusal(411, "Send the length of the body (Content-Length).")
+            return _refusal(411, "Send the body's length in Content-Length.")
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length[:20]) > _BODY_BYTES:
             return _refusal(413, f"The body exceeds the limit of {_BODY_BYTES >> 20} MiB.")
@@ -130,7 +130,7 @@ def _is_this_machine(host: str) -> bool:
 
 
 def _foreign(method: str, headers: Headers) -> str | None:
-    """Return why a request is refused as cross-origin, or None if it is not."""
+    """Return the reason to refuse a request as cross-origin, or None."""
     host, origin = headers.get("host", "").lower(), headers.get("origin")
     if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
         return "Requests from other origins are rejected."
@@ -140,7 +140,7 @@ def _foreign(method: str, headers: Headers) -> str | None:
         return "Requests from other origins are rejected."
     is_page = "cookie" in headers and "authorization" not in headers
     if method not in _SAFE and is_page and origin is None and site != "same-origin":
-        return "A request that modifies data must send its origin."
+        return "A request that changes data must send its origin."
     return None
 
 
@@ -150,7 +150,7 @@ def _refusal(status: int, message: str, hint: str | None = None) -> Response:
 
 
 def _cleaned(send: Send) -> Send:
-    """Wrap `send` to add headers and remove keys from text."""
+    """Wrap `send` to add headers and to remove API keys from text."""
     held: Message | None = None
     is_text = False
 

@@ -42,7 +42,7 @@ class GpuUse(Record):
 
 
 class ProviderLine(Record):
-    """A model provider and its availability."""
+    """Model provider and whether it is available."""
 
     provider: str
     has_key: bool
@@ -50,7 +50,7 @@ class ProviderLine(Record):
 
 
 class MachineNow(Record):
-    """Current load of this machine."""
+    """State of this machine."""
 
     cores: tuple[float, ...]
     """utilization of each core in percent since the last request"""
@@ -59,7 +59,7 @@ class MachineNow(Record):
     leases: tuple[CoreLease, ...]
     memory: SpaceUse
     disk: SpaceUse
-    """disk of the folder of runs"""
+    """disk that holds the folder of runs"""
     gpus: tuple[GpuUse, ...]
     providers: tuple[ProviderLine, ...]
 
@@ -92,7 +92,7 @@ def _gpus() -> tuple[GpuUse, ...]:
 
 
 def read_machine(runs_dir: Path) -> MachineNow:
-    """Return the current load of this machine."""
+    """Return the state of this machine."""
     _start_measuring()
     memory = psutil.virtual_memory()
     disk = shutil.disk_usage(next(x for x in (runs_dir, *runs_dir.parents) if x.exists()))
@@ -115,7 +115,7 @@ def read_machine(runs_dir: Path) -> MachineNow:
 
 
 def routes(place: WebPlace) -> APIRouter:
-    """Return the routes for the machine and of jobs."""
+    """Return the routes for the machine and for jobs."""
     router = APIRouter(tags=["machine"])
 
     @router.get("/machine")
@@ -125,7 +125,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/jobs")
     def list_started() -> list[StartedJob]:
-        """List jobs started by a server, latest first."""
+        """List the jobs that a server has started, newest first."""
         return list_jobs(place.runs_dir)
 
     @router.post("/jobs/{job}/stop")
@@ -135,12 +135,12 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/jobs/{job}")
     def read_started(job: str) -> StartedJob:
-        """Return the state of a job, with its artifact once it is known."""
+        """Return the state of a job, and its artifact once it is known."""
         return read_job(place.runs_dir, job)
 
     @router.get("/jobs/{job}/log")
     def read_printed(job: str) -> PrintedLog:
-        """Return the end of a job's output."""
+        """Return the last lines of a job's output."""
         return PrintedLog(job=job, log=read_log(place.runs_dir, job))
 
     return router

@@ -1,7 +1,7 @@
-"""Workspace of a dashboard, in which runs and studies are looked up by exact id.
+"""Workspace of a dashboard, in which runs and studies are found by their exact ids.
 
-Ids are matched against existing folders and never joined to a path. Only files inside the workspace
-are served. A link that leads out is refused.
+Ids are compared with existing folders and never used to build paths. Only files in the workspace
+are served, and links that lead out of it are refused.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from telic.verbs.background import starting
 from telic.verbs.lines import ArtifactLine, artifact_id, read_line
 
 _FRESH_S = 0.25
-"""maximum age of the list; simultaneous requests share one scan"""
+"""maximum age of the list, so that simultaneous requests share one scan"""
 _SCAN_SHARE = 10
 """minimum interval between scans, as a multiple of the scan duration"""
 _STAMPED = (
     *("", "events.jsonl", "ledger.jsonl", "labels.jsonl", "vetoes.jsonl"),
     *("about.json", "lock"),
 )
-"""the folder and files whose changes do not update its modification time"""
+"""the folder, and files whose changes do not update its modification time"""
 _LISTED: tuple[ArtifactKind, ...] = ("session", "run", "search", "study")
 
 
@@ -37,7 +37,7 @@ class NotTrained(UsageError):
 
 
 def current_run(files: IterationFolder) -> RunFolder | None:
-    """Return the training run of an iteration, or its screening run, or None without either."""
+    """Return the training run of an iteration, or else its screening run, or else None."""
     for run in (files.run, RunFolder(files.path / "trial")):
         if run.config.exists():
             return run
@@ -45,7 +45,7 @@ def current_run(files: IterationFolder) -> RunFolder | None:
 
 
 class ListedArtifact(NamedTuple):
-    """Artifact with its list row, cached until its folder changes."""
+    """Artifact and its list row, cached until its folder changes."""
 
     thing: Thing
     line: ArtifactLine
@@ -53,7 +53,7 @@ class ListedArtifact(NamedTuple):
 
 
 class WebPlace:
-    """The folder of runs and the repository of the studies."""
+    """Workspace with a folder of runs and a repository with studies."""
 
     def __init__(self, runs_dir: Path, root: Path) -> None:
         self.runs_dir, self.root = runs_dir, root
@@ -77,7 +77,7 @@ class WebPlace:
         self._stale_at = float("-inf")
 
     def entry(self, name: str) -> ListedArtifact | None:
-        """Return the current artifact with exactly this id, or None."""
+        """Return the artifact with exactly this id, or None."""
         known = self._known.get(name)
         path = known.thing.path if known else dict(self._folders()).get(name)
         return None if path is None else self._read(name, path)
@@ -107,7 +107,7 @@ class WebPlace:
     def run(self, name: str, iteration: int | None = None) -> RunFolder:
         """Return a run, or the training run of a session's iteration (default: the last one).
 
-        While the variants of an iteration are screened, this is the screening run.
+        It is the screening run while the variants of an iteration are screened.
         """
         thing = self.thing(name, "run", "session")
         if thing.kind == "run":
@@ -130,7 +130,7 @@ class WebPlace:
     def inside(self, path: Path) -> Path:
         """Resolve the path of a file in the workspace. Raises Refused for any other file.
 
-        Confined workers write to some folders, and may have created links to any location.
+        Confined workers may create links to other locations in some of the folders.
         """
         real = Path(os.path.realpath(path))  # unlike resolve, accepts a loop of links
         homes = (self.runs_dir.resolve(), (self.root / ".telic").resolve())
@@ -149,7 +149,7 @@ class WebPlace:
             yield artifact_id(Thing("study", path)), path
 
     def _read(self, name: str, path: Path) -> ListedArtifact | None:
-        """Return the artifact in a folder, cached while its stamp is unchanged."""
+        """Return the artifact in a folder, which is cached until the folder changes."""
         stamp = (*(_changed(f"{path}/{each}") for each in _STAMPED), lock_holder(path / "lock"))
         known = self._known.get(name)
         if known is not None and known.stamp == stamp:

@@ -1,9 +1,9 @@
 """Recorded episodes and live policies for 3-D views.
 
-Shapes are JSON. Vertices, triangles and heights are transferred as binary data. Poses are float32,
-little-endian, (frames, bodies, 7): position in metres and quaternion w x y z. The server does not
-simulate: a recorded episode is replayed through the model's kinematics, and a live policy runs in
-the browser with MuJoCo and the exported network.
+Shapes are sent as JSON, and vertices, triangles and heights as binary data. Poses are little-endian
+float32, (frames, bodies, 7), with the position in metres and the quaternion w x y z. The server
+does not simulate. Recorded episodes are replayed through the model's kinematics, and live policies
+run in the browser with MuJoCo and the exported network.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ from telic.web._place import WebPlace
 from telic.web._replay import EpisodeCourse, replay
 
 _HIDDEN_GROUP = 3
-"""first geom group that is not drawn"""
+"""first group of geoms that is not drawn"""
 _NUMBERS = "numbers"
-"""name of the mesh data among the files of a live policy"""
+"""file name of the mesh data of a live policy"""
 _BYTES = "application/octet-stream"
 Shape = Literal["plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh"]
 _SHAPES: tuple[Shape, ...] = (
     *("plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh"),
 )
-"""shape by MuJoCo geom type"""
+"""shape of each MuJoCo geom type"""
 Number = Annotated[int | None, Query(ge=0, le=10**9, description="iteration of a session")]
 
 
@@ -91,11 +91,11 @@ class SceneField(Record):
     rows: int
     columns: int
     size: tuple[float, ...]
-    """half width in x and y, height scale, base depth"""
+    """half widths in x and y, height scale and base depth"""
 
 
 class ModelScene(Record):
-    """The shapes of a model."""
+    """Shapes of a model."""
 
     bodies: tuple[str, ...]
     geoms: tuple[SceneGeom, ...]
@@ -106,7 +106,7 @@ class ModelScene(Record):
 
 
 class PlaybackFacts(Record):
-    """Metadata of an episode without its poses. Lists have one value per frame."""
+    """Metadata of an episode, without its poses. Lists contain one value per frame."""
 
     bodies: int
     """number of bodies per pose"""
@@ -118,14 +118,14 @@ class PlaybackFacts(Record):
     rewards: tuple[float, ...]
     reward_terms: dict[str, tuple[float, ...]]
     commands: dict[str, tuple[float, ...]]
-    """commanded velocity: m/s forward, m/s left, rad/s left"""
+    """commanded velocity: forward and left in m/s, yaw to the left in rad/s"""
     has_reference: bool
     """whether the reference motion was recorded"""
     verdict: Verdict | None
 
 
 class LiveAnswer(Record):
-    """A policy to run in the browser, and the robot to draw."""
+    """Policy to run in the browser, and robot to draw."""
 
     policy: LivePolicy
     scene: ModelScene
@@ -217,7 +217,7 @@ def _floats(values: Any) -> tuple[float, ...]:
 
 
 def _environment(run: RunFolder) -> Environment:
-    """Return the environment that a run was requested with, ignoring the one in a recording."""
+    """Return the environment in a run's request, regardless of the one in a recording."""
     if (run.path / CONFIG).exists():  # a tracker
         return str(motion_robot(read_config(run).robot.name).file), {}
     return environment_of(run)
@@ -244,7 +244,7 @@ def _verdict(place: WebPlace, thing: str, file: ArtifactFile) -> Verdict | None:
 
 
 def _course(place: WebPlace, thing: str, file: ArtifactFile, path: Path) -> EpisodeCourse:
-    """Replay the judge and reward of a judged episode over time."""
+    """Evaluate the judge and the reward of a judged episode over time."""
     judge, run = read_text(place.session(thing).judge), place.run(thing, file.iteration)
     judgment = place.iteration(thing, file.iteration or 0).judgment
     if read_record(judgment, SessionIteration).judge_hash not in (None, text_hash(judge)):
@@ -278,7 +278,7 @@ def _body_poses(model: mujoco.MjModel, trajectory: Trajectory, column: str) -> n
     if column not in trajectory or trajectory[column].shape[1:] != (model.nq,):
         raise UsageError(
             "The recording does not match the model.",
-            hint="It was recorded with another version of the model; record it again.",
+            hint="It was recorded with another version of the model. Record it again.",
         )
     states = trajectory[column]
     broken = np.flatnonzero(~np.isfinite(states).all(1))
@@ -300,7 +300,7 @@ def _body_poses(model: mujoco.MjModel, trajectory: Trajectory, column: str) -> n
 
 
 def _live(place: WebPlace, thing: str, iteration: int | None, ground: TerrainKind) -> _LiveFiles:
-    """Return the best policy of a session, or the best of a run by evaluation, with its files."""
+    """Return the best policy of a session, or a run's best evaluated policy, with its files."""
     found = place.thing(thing, "run", "session")
     summary, optional = SessionFolder(found.path).summary, int | None
     member = step = None
@@ -344,7 +344,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/artifacts/{thing}/scene")
     def read_scene(thing: str, iteration: Number = None) -> ModelScene:
-        """Return the shapes of the model that an artifact was trained on."""
+        """Return the shapes of the model on which an artifact was trained."""
         return _drawn(_environment(place.run(thing, iteration))).scene
 
     @router.get("/artifacts/{thing}/scene/numbers", **binary)
@@ -373,7 +373,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/artifacts/{thing}/playback/{key}/poses", **binary)
     def read_poses(thing: str, key: str, of: Literal["robot", "reference"] = "robot") -> Response:
-        """Return poses of the robot or reference as float32 (frames, bodies, 7): x y z, w x y z."""
+        """Return poses of robot or reference: float32 (frames, bodies, 7), x y z and w x y z."""
         _, trajectory = _episode(place, thing, key)
         model = _drawn(trajectory.facts.environment).model
         column = REFERENCE if of == "reference" else "qpos"

@@ -1,8 +1,8 @@
-"""Replay a recorded episode to compute the criteria and reward terms over time.
+"""Replay a recorded episode to compute its criteria and reward terms over time.
 
-The judge scores prefixes of the episode as if each were a complete episode. The reward is evaluated
-on the recorded transitions. Both are foreign code: `replay` runs them in a confined worker with the
-entry point `run`.
+The judge scores each prefix of the episode as if it were a complete episode. The reward is
+evaluated on the recorded transitions. Both are foreign code, which `replay` runs in a confined
+worker with the entry point `run`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from telic.storage.trajectories import Environment, Trajectory, read_trajectory
 _MOMENTS = 24
 _PATIENCE_S = 60.0
 _DECIDED_ON = 32
-"""number of transitions used to choose how to evaluate a reward"""
+"""number of transitions used to select the reward's evaluation method"""
 
 
 class CriterionCourse(Record):
@@ -41,7 +41,7 @@ class CriterionCourse(Record):
     passed: bool
     """at the end"""
     credits: tuple[float | None, ...] = Field(max_length=_MOMENTS + 1)
-    """fraction earned if the episode ended here, or None if not judged"""
+    """fraction earned if the episode ended here, or None if it was not judged"""
 
 
 class CourseMark(Record):
@@ -50,7 +50,7 @@ class CourseMark(Record):
     time_s: float
     title: str
     kind: Literal["met", "lost", "missed"]
-    """missed: not met at any time; marked at the end of the episode"""
+    """missed means that it was never met, and is marked at the end of the episode"""
 
 
 class EpisodeCourse(Record):
@@ -62,11 +62,11 @@ class EpisodeCourse(Record):
     reward_terms: dict[str, tuple[float, ...]] = Field(default={}, max_length=200)
     """one value per step"""
     missing: tuple[str, ...] = Field(default=(), max_length=4)
-    """why criteria or terms are unavailable"""
+    """reasons why criteria or terms are not available"""
 
 
 def replay(path: Path, judge: str | None, reward: str | None, where: Environment) -> EpisodeCourse:
-    """Return the time course of a recorded episode, with marks where criteria change."""
+    """Return criteria and reward terms of a recorded episode over time, marking changes."""
     with tempfile.TemporaryDirectory(prefix="telic-replay-") as folder:
         payload = {"path": str(path.absolute()), "judge": judge, "reward": reward, "where": where}
         entry, readable = "telic.web._replay", [path.absolute().parent]
@@ -95,7 +95,7 @@ def _marks(course: CriterionCourse, times: tuple[float, ...]) -> list[CourseMark
 
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Compute criteria and reward terms over time. Entry point for the confined worker."""
+    """Compute criteria and reward terms over time. The confined worker runs this function."""
     use_one_thread()
     channel.heartbeat(_PATIENCE_S, "replaying an episode")
     where: Environment = (payload["where"][0], payload["where"][1])
@@ -118,7 +118,7 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
 def _criteria(
     source: str, trajectory: Trajectory, where: Environment, lengths: list[int]
 ) -> list[dict[str, Any]]:
-    """Return the scores of all criteria after prefixes of the episode, including all of it."""
+    """Return the scores of all criteria for prefixes of the episode and for the whole episode."""
     env = make(where[0], num_envs=1, **where[1])
     env.close()
     parts = [
@@ -140,7 +140,7 @@ def _criteria(
 def _terms(
     source: str, trajectory: Trajectory, where: Environment, lengths: list[int]
 ) -> dict[str, list[float]]:
-    """Return each reward term at each recorded step."""
+    """Return every reward term at every recorded step."""
     env = make(where[0], num_envs=1, **where[1])
     env.reset()
     schema = env.step(torch.as_tensor(np.array(trajectory["action"][:1]))).info.schema

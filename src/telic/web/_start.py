@@ -1,8 +1,8 @@
 """Start page with previews of intents (criteria and forecast) and pictures of robots.
 
-The composer interprets the intent, which is free and writes nothing. A selected model interprets it
-when the session starts. Pictures of known robots are shipped with telic (scripts/pictures.py);
-others are rendered once and cached in the user's cache folder.
+Previews use the composer's interpretation, which is free and writes nothing. A selected model only
+interprets the intent when the session starts. Pictures of known robots are part of telic
+(scripts/pictures.py). Others are rendered once and stored in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from telic.web._verb_routes import body_of, given_values, read_intent, require_h
 _READ = ("criteria", "doubts", "not_understood", "dropped", "covered")
 PICTURES = Path(__file__).parent / "pictures"
 _turn = threading.Lock()
-"""renders one picture at a time, each in a separate process"""
+"""renders one picture at a time in a separate process"""
 
 
 class IntentPreview(MeasurableIntent):
     """Preview of a session, with its criteria, forecast and equivalent command."""
 
     forecast: Forecast | None
-    """None if a model is used: known after it has written the reward"""
+    """None if a model is used, since it is known only after the model has written the reward"""
     config: SessionConfig
-    """request with all defaults"""
+    """request including all defaults"""
     command: str
 
 
@@ -71,7 +71,7 @@ def model_of(env: str) -> Path:
 
 
 def _portrait(env: str) -> Path:
-    """Return a picture of an environment, either shipped with telic or rendered on this machine."""
+    """Return a picture of an environment, which is part of telic or rendered on this machine."""
     if (known := {path.stem: path for path in PICTURES.glob("*.jpg")}.get(env)) is not None:
         return known
     model = model_of(env)
@@ -91,7 +91,7 @@ def routes(place: WebPlace) -> APIRouter:
     verb = catalogue.load_verb("session:run")
 
     def read_preview(asked: Any) -> IntentPreview:
-        """Return the criteria, forecast and command of a session without starting or writing it."""
+        """Return the criteria, forecast and command of a session without starting it."""
         return _preview(place, given_values(verb, asked))
 
     read_preview.__annotations__["asked"] = body_of(verb, "PreviewRunRequest", ())

@@ -1,7 +1,7 @@
-"""Export the pages of an artifact, with the API responses they need, as files to open from disk.
+"""Export the pages of an artifact and the API responses that they need to files on disk.
 
-The responses are generated in-process, without a network, and saved as one script next to the built
-pages, because browsers load only plain scripts from disk.
+The responses are generated in this process and saved as one script next to the built pages, because
+browsers load only plain scripts from disk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from telic.web.app import STATIC, make_app
 
 _FILES, _LIST = "files", "site.json"
 _EPISODES, _POSE_BYTES = 20, 24 << 20
-"""limits on recorded episodes; those of the best policy take priority, then the newest"""
+"""limits on recorded episodes, where those of the best policy come first, then the newest"""
 _COPIED_BYTES = 200 << 20
 _POINTS = 600
 _PAGE = """<!doctype html>
@@ -61,13 +61,13 @@ class SavedSite(Record):
     episodes: int
     """number of recorded episodes that can be played"""
     left_out: int
-    """number of recorded episodes omitted because of the limit"""
+    """number of recorded episodes that the limit excluded"""
 
 
 def write_site(thing: Thing, runs_dir: Path, root: Path, folder: Path) -> SavedSite:
     """Write the pages of an artifact and the gallery to a dedicated folder.
 
-    Raises UsageError if the folder holds other files, or the pages were not built.
+    Raises UsageError if the folder contains other files, or if the pages were not built.
     """
     if not (STATIC / "site" / "site.js").exists():
         raise UsageError(
@@ -108,7 +108,7 @@ def write_site(thing: Thing, runs_dir: Path, root: Path, folder: Path) -> SavedS
 
 
 class _Saved:
-    """API responses about one artifact."""
+    """Collector of the API responses and files of one artifact."""
 
     def __init__(self, place: WebPlace, thing: Thing, thread: ThreadPoolExecutor) -> None:
         self._place, self._thing, self._thread, self._app = place, thing, thread, make_app(place)
@@ -117,7 +117,7 @@ class _Saved:
         self.answers: dict[str, Any] = {}
         self.bytes: dict[str, str] = {}
         self.copies: dict[str, Path] = {}
-        """files to copy, by new name"""
+        """files to copy, by their new names"""
         self.episodes = self.left_out = 0
 
     def gather(self) -> None:
@@ -177,7 +177,7 @@ class _Saved:
         self.answers[f"{self._home}/files"] = shown
 
     def _gather_gallery(self) -> None:
-        """Keep the cards whose videos are within the limit."""
+        """Return the cards whose videos are within the limit."""
         cards = list[Any]()
         for card in self._ask(f"{API}/gallery") or []:
             thing, key = self._place.thing(card["line"]["id"]), card["video"].rpartition("/")[2]
@@ -195,7 +195,7 @@ class _Saved:
         return f"{_FILES}/{name}"
 
     def _gather_episode(self, file: dict[str, Any], room: int) -> int:
-        """Add an episode if it fits the limit, and return its size in bytes (0 if omitted)."""
+        """Add an episode if it is within the limit, and return its size in bytes (0 if omitted)."""
         address, number = f"{self._home}/playback/{file['key']}", file["iteration"]
         query = "" if number is None else f"?iteration={number}"
         facts, poses = self._ask(address), {f"{address}/poses": self._bytes(f"{address}/poses")}

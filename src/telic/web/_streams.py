@@ -1,8 +1,7 @@
-"""Events of artifacts. Past events are one response, new events of all artifacts one stream.
+"""Events of artifacts. Past events are sent as one response, and new events in one stream.
 
-A browser shares one stream among its tabs and sends the artifacts they show, each with its last
-read position in the log. The stream also reports state that is not stored on disk: the state of an
-artifact, the progress of its training, and everything running in the workspace.
+The tabs of a browser share one stream, requested with the ids of their artifacts and a position in
+each log. It also reports each artifact's state and training progress, and all running work.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _BEAT_S = 1.0
 _POLL_S = 0.4
 _MOST_FOLLOWED = 64
 _MOST_BYTES = 8 << 20
-"""maximum size of events in one response"""
+"""maximum size of the events in one response"""
 
 
 class ArtifactPulse(Record):
@@ -40,21 +39,21 @@ class ArtifactPulse(Record):
 
 
 class EventPage(Record):
-    """Events of an artifact from a log position on."""
+    """Events of an artifact after a log position."""
 
     events: tuple[dict[str, Any], ...]
     end: int
-    """position to continue from"""
+    """position from which to continue"""
 
 
 class StreamMessage(Record):
-    """Stream message about one artifact or the workspace."""
+    """Message in a stream about one artifact or the workspace."""
 
     thing: str | None = None
     page: EventPage | None = None
     pulse: ArtifactPulse | None = None
     running: tuple[ArtifactLine, ...] | None = None
-    """all running work, sent when it changes"""
+    """all running work, which is sent when it changes"""
 
 
 def events_log(thing: Thing) -> Path:
@@ -143,7 +142,7 @@ def routes(place: WebPlace) -> APIRouter:
     @router.get("/artifacts/{thing}/events")
     def read_events(
         thing: str,
-        after: Annotated[int, Query(ge=0, le=1 << 53, description="last log position")] = 0,
+        after: Annotated[int, Query(ge=0, le=1 << 53, description="last position in the log")] = 0,
     ) -> EventPage:
         """Return the events of an artifact after a position."""
         return read_page(place.thing(thing), after)
@@ -157,9 +156,10 @@ def routes(place: WebPlace) -> APIRouter:
         thing: Annotated[list[str] | None, Query(max_length=_MOST_FOLLOWED)] = None,
         after: Annotated[list[int] | None, Query(max_length=_MOST_FOLLOWED)] = None,
     ) -> StreamingResponse:
-        """Stream new events of artifacts until the client leaves. `after` has a value for each.
+        """Stream new events of artifacts until the client disconnects. `after` has a value for
+        each.
 
-        An artifact that does not exist (any more) is reported as deleted by its page.
+        The page reports artifacts that do not exist as deleted.
         """
         names, positions = thing or [], after or []
         found = {name: place.entry(name) for name in names}

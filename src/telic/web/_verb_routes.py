@@ -1,7 +1,7 @@
-"""HTTP routes for operations: GET reads, POST acts, and long work runs in the background.
+"""HTTP routes for operations. GET reads and POST acts. Long operations run in the background.
 
-Fields, help, defaults and bounds come from the verb's request. A name in a URL must be the exact id
-of an existing artifact. The paths and prefixes that verbs also accept are for terminal users only.
+Fields, help, defaults and bounds come from the operation's request. Names in URLs must be exact ids
+of existing artifacts. Paths and prefixes of ids are only accepted on the command line.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ _SESSION: tuple[ArtifactKind, ...] = ("session",)
 _OFFERED = ("argument", "option", "context")
 _REGISTERED = re.compile(r"(?:[\w.-]+/)?[\w.-]+-v\d+")
 _FILE_NAME = re.compile(r"[\w-]+(\.xml)?")
-"""a word, or a model that is part of the environment"""
+"""a word, or a model that is included in the environment"""
 _TEXTS = (integer_list, read_count)
-"""parsers of text that a page may send in command-line form: 1-3, 300k"""
+"""parsers of text that pages may send as on the command line, e.g. 1-3 or 300k"""
 
 
 class VerbRoute(NamedTuple):
-    """A verb as a route."""
+    """Route for an operation."""
 
     path: str
     verb: str
     """module:name, as in the catalogue of verbs"""
     way: Literal["read", "do", "start"]
     field: str | None = None
-    """request field that is filled in from the URL"""
+    """request field that is set from the URL"""
     kinds: tuple[ArtifactKind, ...] = ()
-    """kinds allowed for {thing}; for a study, the request's task and study are filled in"""
+    """kinds allowed for {thing}. For a study, the request's task and study are set."""
     hidden: tuple[str, ...] = ()
-    """fields that are not offered"""
+    """fields that are not available"""
     words: tuple[str, ...] = ()
-    """words of the command, for routes that start work"""
+    """words of the command, if the route starts work"""
     fixed: Mapping[str, Any] = {}
     """fixed values of request fields"""
 
@@ -204,7 +204,7 @@ def _answer_type(kind: Any) -> Any:
 
 
 def check_env(values: Mapping[str, Any]) -> None:
-    """Raise Refused for an environment that is defined only by a file or by foreign code."""
+    """Raise Refused for an environment that is defined by a file or by foreign code."""
     arguments: Mapping[str, Any] = values.get("env_args") or {}
     for key, value in arguments.items():
         if isinstance(value, str) and not _FILE_NAME.fullmatch(value):
@@ -221,7 +221,7 @@ def check_env(values: Mapping[str, Any]) -> None:
 
 
 def body_of(verb: Verb[Any, Any], name: str, hidden: tuple[str | None, ...]) -> type[BaseModel]:
-    """Return the model of a request body, without the locations and files that the server sets."""
+    """Return the model of a request body, without locations and files that the server sets."""
     fields: dict[str, Any] = {}
     for field in verb.fields:
         if field.how.scope not in _OFFERED or field.name in hidden or Path in field.alternatives:
@@ -233,7 +233,7 @@ def body_of(verb: Verb[Any, Any], name: str, hidden: tuple[str | None, ...]) -> 
 
 
 def given_values(verb: Verb[Any, Any], asked: BaseModel) -> dict[str, Any]:
-    """Return the fields that a body sets as plain data. Text is parsed as on the command line."""
+    """Return the fields that a body sets, as plain data. Text is parsed as on the command line."""
     values = asked.model_dump(mode="json", exclude_unset=True)
     for field in verb.fields:
         if field.how.read in _TEXTS and isinstance(values.get(field.name), str):
@@ -244,19 +244,19 @@ def given_values(verb: Verb[Any, Any], asked: BaseModel) -> dict[str, Any]:
 def read_intent(values: Mapping[str, Any]) -> tuple[SessionConfig, Composition | None]:
     """Return a session's configuration and composition, or None if a model interprets it.
 
-    Raises a TelicError for a request that could not be started, e.g. an uninterpretable intent.
+    Raises a TelicError if the request cannot be started, e.g. because of its intent.
     """
     check_env(values)
     fields = {name: value for name, value in values.items() if name in SessionConfig.model_fields}
     config = SessionConfig.parse(fields)
-    require_here(config.env, "They are downloaded on Start; criteria are shown then.")
+    require_here(config.env, "They are downloaded when the session starts.")
     if config.model is not None:
         return config, None
     return config, composed(config)
 
 
 def require_readable(values: Mapping[str, Any]) -> None:
-    """Refuse a session whose intent the composer cannot interpret, without downloading anything."""
+    """Raise an error if the composer cannot interpret a session's intent. Nothing is downloaded."""
     env = values.get("env", ENV)
     if env not in robot_names() or is_fetched(named_robot(env)):
         read_intent(values)

@@ -1,4 +1,4 @@
-"""Server of the dashboard, with the API under /api and the built pages."""
+"""Server of the dashboard, which provides the API under /api and the built pages."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _COMPRESSED = {
     ".html": "text/html; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""media types of files that are compressed for transfer"""
+"""media types of files to compress for transfer"""
 _WASM = "application/wasm"
 _NOT_BUILT = """This installation does not include the pages of the dashboard.
 
@@ -66,14 +66,14 @@ Build them once with: make web (needs Node 20 or newer). The API under /api work
 
 
 class ApiError(Record):
-    """An error and a hint."""
+    """Error message and hint."""
 
     message: str
     hint: str | None = None
 
 
 class ServerFacts(Record):
-    """Facts about the server."""
+    """Information about the server."""
 
     version: str
     runs_dir: str
@@ -103,12 +103,12 @@ def make_app(place: WebPlace) -> FastAPI:
 
     @app.get(f"{API}/about", tags=["about"])
     def about() -> ServerFacts:
-        """Return facts about this server."""
+        """Return information about this server."""
         return ServerFacts(version=__version__, runs_dir=str(place.runs_dir), root=str(place.root))
 
     @app.get("/{path:path}", include_in_schema=False)
     def page(path: str, request: Request) -> Response:
-        """Return a built file, or the page of the application for any other path."""
+        """Return a built file, or the application's page for any other path."""
         return _page(path, "gzip" in request.headers.get("accept-encoding", ""))
 
     return app
@@ -166,7 +166,7 @@ def _explain(request: Request, error: Exception) -> Response:
             status, message = error.status_code, str(error.detail)
         case _:
             _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-            status, message = 500, "This is a bug in telic; see the server's terminal for details."
+            status, message = 500, "This is a bug in telic. See the server's terminal for details."
     clean = [part and part.encode("utf-8", "replace").decode() for part in (message, hint)]
     return JSONResponse({"message": clean[0], "hint": clean[1]}, status)
 
@@ -192,10 +192,10 @@ def serve_until_stopped(
 
 @contextlib.contextmanager
 def _opening_page(address: str, folder: Path) -> Iterator[Path]:
-    """Write a private page that leads to an address with a token.
+    """Write a private page that redirects to an address with a token.
 
-    Every user of the machine can read a browser's command line, but not this file. The folder of
-    runs is preferred because packaged browsers may not read hidden and temporary folders.
+    Unlike a browser's command line, other users cannot read this file. The folder of runs is
+    preferred because packaged browsers may not read hidden and temporary folders.
     """
     place = folder.absolute() if os.access(folder, os.W_OK) else None
     with NamedTemporaryFile("w", suffix=".html", prefix=".open-", dir=place) as file:  # mode 0600
