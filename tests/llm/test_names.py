@@ -63,7 +63,7 @@ def test_what_names_no_model_is_refused(name):
 
 @pytest.mark.parametrize("part", ["user:sesame@host/v1#m", "host/v1?key=sesame#m"])
 def test_an_address_may_not_hold_a_password(part):
-    with pytest.raises(UsageError, match="is stored in files") as caught:
+    with pytest.raises(UsageError, match="stored in files") as caught:
         choose(f"openai-compatible:https://{part}")
     assert "sesame" not in str(caught.value)
 
