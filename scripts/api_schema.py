@@ -34,15 +34,15 @@ curl -H "Authorization: Bearer $TELIC_WEB_TOKEN" http://127.0.0.1:8764/api/artif
 - **OpenAPI**: `web/src/api/schema.json`, and `/api/openapi.json` of a server.
 - **Access**: every request needs the token, as a header or as the cookie that the printed address
   sets. Requests with another `Host` or `Origin` are refused.
-- **Names**: `{thing}` is an exact id as in `/api/artifacts`; a study is `task~study`. Files are
-  addressed by keys, never by paths.
-- **Reads** change nothing. Long work starts in its own process (`202`, a job) and continues without
-  the server.
-- **Events** have their position in the log as id; a stream continues after `after` or
-  `Last-Event-ID`. Between events a stream sends `pulse`: the state and the training progress.
-- **Errors** are `{"message", "hint"}`: 401 no token, 403 another origin, 404 unknown name, 409
-  refused or damaged, 422 invalid request.
-- **Secrets**: keys of model providers are removed from all responses.
+- **Names**: `{thing}` is an exact id from `/api/artifacts`, or `task~study` for a study. Files are
+  addressed by keys instead of paths.
+- **Work**: GET requests do not change anything. Long work runs in a separate process (`202`, a job)
+  and continues without the server.
+- **Events**: the id of an event is its position in the log. Streams start after `after` or
+  `Last-Event-ID`. Between events, they send the state and the training progress as `pulse`.
+- **Errors** have the fields `message` and `hint`. The status is 401 without a token, 403 for
+  another origin, 404 for an unknown name, 409 if refused or damaged, and 422 for invalid requests.
+- **Secrets**: API keys of model providers are removed from all responses.
 """
 
 
@@ -57,16 +57,16 @@ def api_schema() -> str:
 
 
 def api_page() -> str:
-    """Return the page: every route by what it is about."""
+    """Return the page that lists every route by its subject."""
     groups: dict[str, list[str]] = {}
     for path, ways in _described()["paths"].items():
         for method, how in ways.items():
             does = (how.get("description") or how["summary"]).partition("\n\n")[0]
-            line = f"| `{method.upper()} {path}` | {' '.join(does.split())} |"
+            line = f"- `{method.upper()} {path}`: {' '.join(does.split())}"
             groups.setdefault(how["tags"][0], []).append(line.replace("\\", ""))
     parts = [HEAD]
     for name, rows in groups.items():
-        parts.append("\n".join((f"## {name}\n", "| route | does |", "|---|---|", *rows)) + "\n")
+        parts.append("\n".join((f"## {name}\n", *rows)) + "\n")
     return "\n".join(parts)
 
 

@@ -40,13 +40,11 @@ with other exit codes list them. See also [training settings](settings.md),
 
 ## Common options
 
-| option | meaning |
-|---|---|
-| `--runs-dir PATH` | Folder of runs. Default: `TELIC_RUNS_DIR`, or `runs`. |
-| `--root PATH` | Repository, for studies. Default: the working folder. |
-| `--on PLACE` | Where to run: local, ray, ray://HOST:PORT or slurm. Results are copied back. |
-| `--version` | Print the version (`telic` alone). |
-| `--install-completion`, `--show-completion` | Shell completion (`telic` alone). |
+- `--runs-dir PATH`: Folder of runs. Default: `TELIC_RUNS_DIR`, or `runs`.
+- `--root PATH`: Repository folder, for studies. Default: the current folder.
+- `--on PLACE`: Where to run: local, ray, ray://HOST:PORT or slurm. Results are copied back.
+- `--version`: Print the version (`telic` alone).
+- `--install-completion`, `--show-completion`: Shell completion (`telic` alone).
 """
 EXAMPLES = 2
 """most examples per command; --help has all"""
@@ -59,8 +57,8 @@ def cli_page() -> str:
     root: Any = get_command(app)
     counts = Counter(row for command in _leaves(root) for row in _rows(command))
     common = [row for row, count in counts.items() if count >= COMMON_FROM]
-    options = _table(sorted(row for row in common if "`--" in row))
-    parts, title, printed = [HEAD + options.split("\n", 2)[2]], "", set[str]()
+    options = sorted(row for row in common if "`--" in row)
+    parts, title, printed = [HEAD + "\n".join(options) + "\n"], "", set[str]()
     for word, command in root.commands.items():
         command.get_params(typer.Context(command))  # which loads its help
         if PANELS.get(word, title) != title:
@@ -88,7 +86,7 @@ def _command(
     yield _plain(command.help) + "\n"
     rows = _rows(command)
     if own := [row for row in rows if row not in common]:
-        yield _table(own)
+        yield "\n".join(own) + "\n"
     if names := [row.split("`")[1].split()[0] for row in rows if row in common and "`--" in row]:
         yield f"Common options: {', '.join(f'`{name}`' for name in names)}.\n".replace(",`", "`")
     if (examples := command.epilog or "") not in printed:
@@ -98,12 +96,8 @@ def _command(
         yield from _command(subcommand, f"{line} {word}", common, min(depth + 1, 5), printed)
 
 
-def _table(rows: list[str]) -> str:
-    return "\n".join(("| option | meaning |", "|---|---|", *rows)) + "\n"
-
-
 def _rows(command: Any) -> list[str]:
-    """Return a row per argument and option of a command."""
+    """Return a line for each argument and option of a command."""
     command.get_params(typer.Context(command))  # which makes them
     shown = [x for x in command.params if not getattr(x, "hidden", False)]
     shown.sort(key=lambda x: x.param_type_name != "argument")
@@ -124,7 +118,7 @@ def _row(parameter: Any) -> str:
         text += f" {', '.join(facts)}."
     if parameter.envvar:
         text += f" Also: `{parameter.envvar}`."
-    return f"| `{_cell(name)}` | {_cell(text)} |"
+    return f"- `{name}`: {' '.join(text.split())}"
 
 
 def _argument(parameter: Any) -> str:
@@ -169,10 +163,6 @@ def _examples(epilog: str | None) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     return Text.from_markup(text).plain.strip()
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ quantities.pitch_turns.over(quantities.Recording(fields, env.spec))     # of a r
 
 World axes: x forward, y left, z up. Angles follow the right-hand rule, so a front flip is positive
 pitch and a **backflip is negative pitch** on every robot, HalfCheetah included.
-`telic envs ENVIRONMENT` lists those of one environment. Values are tensors of shape (N,) unless the
-unit states another shape.
+`telic envs ENVIRONMENT` lists the quantities of one environment. Values are tensors of shape (N,)
+unless the unit states another shape.
 
 Environments: *all*, or groups of the built-in tasks:
 

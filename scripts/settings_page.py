@@ -14,9 +14,9 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "Change them with `--set name=value` or `name=value` after the environment;",
-        "`telic presets` shows what each environment starts from. Those marked with * may differ",
-        "between the members of one run (`--vary`).",
+        "To change a setting, use `--set name=value`, or `name=value` after the environment.",
+        "`telic presets` shows the preset of each environment. Settings marked with * can differ",
+        "between the members of a run (`--vary`).",
         "",
         "| setting | default | meaning |",
         "|---|---|---|",

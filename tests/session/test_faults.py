@@ -45,7 +45,7 @@ WRITERS = ("elicitor", "reward_author", "judge_author", "reviewer")
 def test_an_outage_before_training_ends_with_a_paragraph_and_goes_on_later(asking, role):
     with pytest.raises(ModelUnavailable, match="not available after 2 attempts") as error:
         asking.run({**PASSING, role: DOWN})
-    assert "\n" not in str(error.value) and "Rerun the same command" in error.value.hint
+    assert "\n" not in str(error.value) and "Run the same command again" in error.value.hint
     assert session_state(asking.folder) == "interrupted" and not asking.folder.summary.exists()
     paid = {each["role"] for each in asking.told("model.reply")}
     session, asked = asking.run(PASSING, until="session.forecast")

@@ -249,7 +249,7 @@ def is_same_process(pid: int, started: float) -> bool:
 
 
 def spawn_pool(processes: int) -> ProcessPoolExecutor:
-    """Return a pool of new interpreters that end with this process and ignore its signals."""
+    """Return a pool of new interpreters, which end with this process and ignore its signals."""
     with safe_path():  # it starts one helper process
         resource_tracker.ensure_running()
     return ProcessPoolExecutor(

@@ -54,10 +54,10 @@ def _turned(state: Tensor, info: Fields, axis: int, *, world: bool = False) -> U
 
 
 _AXES = (
-    ("roll", 0, "the robot's own forward axis", "tipping to the right is positive"),
-    ("pitch", 1, "the robot's own left axis", "a front flip is +1 turn and a backflip is -1"),
-    ("yaw", 2, "the robot's own up axis", "turning left is positive"),
-    ("heading", 2, "the world's vertical", "turning left is positive"),
+    ("roll", 0, "the robot's own forward axis", "Tipping to the right is positive"),
+    ("pitch", 1, "the robot's own left axis", "A front flip is +1 turn and a backflip is -1"),
+    ("yaw", 2, "the robot's own up axis", "Turning left is positive"),
+    ("heading", 2, "the world's vertical", "Turning left is positive"),
 )
 
 
@@ -71,7 +71,7 @@ def _register(name: str, axis: int, about: str, sign: str, unit: str) -> None:
 
     update.__name__ = f"{name}_{'turns' if is_turns else 'rotation'}"
     what = "Full turns" if is_turns else "Rotation"
-    update.__doc__ = f"{what} about {about} since the start, unwrapped; {sign}."
+    update.__doc__ = f"{what} about {about} since the start, unwrapped. {sign}."
     rate = rf"\omega_{'xyz'[axis]}" + (r"^\text{world}" if world else "")
     latex = (r"\frac{1}{2\pi}" if is_turns else "") + rf"\int {rate}\,dt"
     need = turns_about("xyz"[axis])

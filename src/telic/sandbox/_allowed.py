@@ -288,7 +288,7 @@ def why_not_member(path: str, name: str, offered: Collection[str]) -> str | None
     if _FILE_NAMES.search(name):
         return NO_FILES
     if name.startswith("set_") or name in {"seterr", "seterrcall", "setbufsize"}:
-        return "Only the trainer changes settings: remove the call."
+        return "Settings belong to the trainer: remove the call."
     if name in {"ctypeslib", "lib", "as_strided", "frombuffer", "from_dlpack"}:
         return NO_MEMORY
     near = ", ".join(f"{path}.{each}" for each in closest(name, offered))

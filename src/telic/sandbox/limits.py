@@ -152,7 +152,7 @@ def disk_usage(folders: Sequence[Path], most_files: int) -> int:
                 continue
             if depth >= _DEEPEST:
                 raise ResourceError(
-                    f"The worker was killed: it created folders at depths over {_DEEPEST}.",
+                    f"The worker was killed: it nested folders more than {_DEEPEST} levels deep.",
                     hint="A reward or a judge must not create folders.",
                 )
             waiting.append((entry.path, depth + 1))

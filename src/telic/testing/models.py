@@ -17,8 +17,7 @@ Script = Sequence[Any] | Mapping[str, Any] | Callable[[Request[Any]], Any]
 
 
 class Scripted:
-    """Provider with scripted answers, as a list, a dictionary by role, or a function of the
-    request.
+    """Provider with scripted answers: a list, a dictionary by role, or a function of requests.
 
     Answers are records, plain data, text, RawReplies, or exceptions to raise. The function may be
     asynchronous, and the dictionary's values may be lists. `requests` contains all requests.

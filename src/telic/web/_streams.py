@@ -156,8 +156,7 @@ def routes(place: WebPlace) -> APIRouter:
         thing: Annotated[list[str] | None, Query(max_length=_MOST_FOLLOWED)] = None,
         after: Annotated[list[int] | None, Query(max_length=_MOST_FOLLOWED)] = None,
     ) -> StreamingResponse:
-        """Stream new events of artifacts until the client disconnects. `after` has a value for
-        each.
+        """Stream new events of artifacts until the client leaves. `after` has a value for each.
 
         The page reports artifacts that do not exist as deleted.
         """
