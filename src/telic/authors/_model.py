@@ -311,7 +311,7 @@ class ModelAuthor:
     def _flaw(self, past: SessionHistory, revision: Revision, is_last: bool) -> str | None:
         """Return the first problem with a revision's references, code or validation, or None.
 
-        Problems of the validation are accepted in the last revision if its reward runs.
+        In the last revision, problems found by validation are accepted if the reward runs.
         """
         if revision.based_on not in past.candidates:
             there = ", ".join(map(str, sorted(past.candidates)))

@@ -105,7 +105,7 @@ def _numbers(text: str) -> dict[str, list[float]]:
 
 
 def _kinds(criteria: Sequence[Criterion]) -> set[str]:
-    """Return the kinds of quantities that criteria measure, or name if they have only code."""
+    """Return the kinds of quantities that criteria measure or, if in code, mention."""
     names = {
         name
         for each in criteria

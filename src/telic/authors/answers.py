@@ -67,7 +67,7 @@ class WrittenReward(Record):
 class WrittenJudge(Record):
     """Judge file."""
 
-    reasoning: str = Field(description="how look-alikes are ruled out, in a few sentences")
+    reasoning: str = Field(description="explanation of how look-alikes are ruled out")
     source: str = Field(description="complete Python file")
 
 

@@ -195,7 +195,7 @@ class SessionConfig(Config):
 
     @property
     def terms(self) -> str:
-        """The configuration without cost limits as JSON."""
+        """Configuration without cost limits as JSON."""
         # Exclude defaults so that fields added by later versions do not change the result.
         return self.model_dump_json(exclude=set(LIMITS), exclude_defaults=True)
 

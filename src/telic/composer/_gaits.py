@@ -82,7 +82,7 @@ def gait_meant(frame: Frame, scene: Scene) -> Gait | None:
     if corners is None:
         landings = _landings(name, feet, scene)
     elif name == "skip":
-        raise scene.cannot(name, "skipping requires two feet, but it has four; try gallop")
+        raise scene.cannot(name, "skipping requires two feet, but it has four (try gallop)")
     else:
         by_foot = {corners[corner]: at for corner, at in zip(_CORNERS, pattern, strict=True)}
         landings = tuple((by_foot[foot],) for foot in range(4))
@@ -165,7 +165,7 @@ def step_in(
     only: Tensor | None = None,
     until: tuple[metrics.Way, float] | None = None,
 ) -> None:
-    """Reward and judge a gait, `only` while a condition holds or `until` a distance is covered."""
+    """Reward and judge a gait, which `only` limits by a condition or `until` by a distance."""
     judged = Draft()
     if gait.name in ON_GROUND:
         _judge_walk(gait.name, len(gait.landings), judged)
@@ -189,7 +189,7 @@ def step_in(
 
 
 def keep_time(gait: Gait, scene: Scene, draft: Draft, only: Tensor | None = None) -> None:
-    """Reward feet that follow an observed phase variable, `only` while a condition holds."""
+    """Reward feet that follow an observed phase variable, or do so while `only` holds."""
     words = f"foot contacts as in a {gait.name}, {gait.hertz:.2g} strides per second"
     swing = _SWING_LEGS * (scene.leg or 1.0)
     pays = Rhythm(Beat(gait.hertz), gait.landings, gait.duty, swing)

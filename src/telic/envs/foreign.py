@@ -387,7 +387,7 @@ def action_codec(space: Any, env_id: str) -> ActionCodec:
 
 
 def stack(rows: list[Any], device: torch.device) -> Tensor:
-    """Stack values of equal shape to (N, ...), as float64 or with their bool or integer type."""
+    """Stack values of equal shape to (N, ...), converting floating-point values to float64."""
     array = np.array(rows)
     if array.dtype.kind == "f":
         array = array.astype(np.float64, copy=False)

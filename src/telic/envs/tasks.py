@@ -1,4 +1,4 @@
-"""The ten Gymnasium MuJoCo v5 tasks by id, with the same arguments, dynamics and info."""
+"""Define the ten Gymnasium MuJoCo v5 tasks, with the same arguments, dynamics and info."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ _ARGUMENTS: dict[str, tuple[Any, str]] = {
 
 
 class Rules(NamedTuple):
-    """Reward and termination rules for people. Names refer to the task's arguments."""
+    """Reward and termination rules as text, in which names refer to the task's arguments."""
 
     reward: str
     ends: str = "never"

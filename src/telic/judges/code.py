@@ -189,7 +189,7 @@ def _both(file: JudgeFile, measured: Verdict, coded: Verdict) -> Verdict:
 def _measure_files(
     source: str, paths: Sequence[Path], folder: Path, environment: Environment | None
 ) -> list[Verdict]:
-    """Score criteria in confined workers. Scores are unknown if a retry also dies."""
+    """Score criteria in confined workers. Scores are unknown if a retry also fails."""
 
     def share(paths: Sequence[Path], folder: Path) -> list[Verdict]:
         reason = ""

@@ -38,7 +38,7 @@ class Criterion(Record):
     )
     kind: CriterionKind = Field(
         default="sustained",
-        description="whether it is sustained, accumulated over the episode, or reached at the end",
+        description="whether the value is sustained, accumulated, or reached at the end",
     )
     direction: _Way = Field(default="at_least", description="correct side of the goal")
     zero: float | None = Field(

@@ -227,7 +227,7 @@ def _scaled(env: VecEnv, action: Tensor) -> Tensor:
 
 
 def _fallen(env: MujocoEnv) -> dict[str, _Pose]:
-    """Return motions in which the robot falls or lies, if it can turn over."""
+    """Return motions in which the robot falls over or lies down, if it can turn over."""
     turns = env.robot.root.turns
     if env.robot.root.slide("z") is None or not ("y" in turns or "x" in turns):
         return {}

@@ -73,7 +73,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 class JudgeFile(NamedTuple):
-    """A parsed judge file."""
+    """Parsed judge file."""
 
     criteria: tuple[Criterion, ...]
     """agreed criteria, where those without a measure are measured by the judge's code"""

@@ -455,7 +455,7 @@ def _hidden_results(
 ) -> Iterator[ExampleResult]:
     """Yield the scores of untrained policies, each with the failure mode that it resembles.
 
-    A policy that is also passed by a second reading of the intent counts as satisfying the intent.
+    A policy that a second reading of the intent also passes counts as satisfying the intent.
     """
     episodes = recorded_together([episode for _, episode in hidden], spec)
     for (mode, _), episode in zip(hidden, episodes, strict=True):

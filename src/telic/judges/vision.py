@@ -44,9 +44,9 @@ class VisibleSigns(Record):
 
     visible: str = Field(min_length=1, description="visible evidence that it is satisfied")
     how: str = Field(min_length=1, description="where to look, and what to compare")
-    not_this: str = Field(min_length=1, description="what looks similar but does not count")
+    not_this: str = Field(min_length=1, description="similar appearance that does not count")
     measure: str | None = Field(
-        default=None, description="quantity from the list that would settle a doubt; else null"
+        default=None, description="quantity from the list that would settle a doubt, or null"
     )
 
 

@@ -184,7 +184,7 @@ def make_clip(
 
 
 def measures_of(robot: MotionRobot) -> Measures:
-    """Return the body measures of a robot for plans."""
+    """Return the body measures of a robot on which plans depend."""
     return _maker(robot).measures
 
 

@@ -49,7 +49,7 @@ _BYTES = 4
 
 
 class LibraryHead(Record):
-    """Robot and column names of a library."""
+    """Names of a library's robot and columns."""
 
     schema_version: int = 1
     robot: str
@@ -93,7 +93,7 @@ class ClipLine(Record):
     fps: float = Field(gt=0)
     sha256: str = ""
     split: Split = "train"
-    human_first: int = Field(default=-1, ge=-1, description="index of the first human row, or -1")
+    human_first: int = Field(default=-1, ge=-1, description="first row of the human motion, or -1")
     has_contacts: bool = False
     origin: MotionOrigin = MotionOrigin()
     report: dict[str, float] = Field(default={}, description="values measured on import")
@@ -108,7 +108,7 @@ class ClipLine(Record):
 
 
 def head_for(robot: MotionRobot, clips: Sequence[MotionClip]) -> LibraryHead:
-    """Return the head of a library for these clips."""
+    """Return the header of a library for these clips."""
     humans = {clip.human.names for clip in clips if clip.human is not None}
     if len(humans) > 1:
         raise BadFile("The human motions of these clips have different skeletons.")
@@ -163,7 +163,7 @@ class LibraryWriter:
                 hint=f"Retarget it with: telic motions import FILE --robot {self.head.robot}",
             )
         if clip.contacts is not None and clip.contacts.shape[1] != feet:
-            raise BadFile(f'The clip "{clip.name}" has contacts of {clip.contacts.shape[1]} feet.')
+            raise BadFile(f'The clip "{clip.name}" has {clip.contacts.shape[1]} feet, not {feet}.')
         points = self.head.point_names
         if clip.human is not None and points and clip.human.names != points:
             raise BadFile(

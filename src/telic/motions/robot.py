@@ -1,6 +1,6 @@
 """Robot model for motions: joints, limits, feet, state conversion and rendering.
 
-Supported are the built-in planar biped, robots of the catalogue (unitree-g1), Gymnasium tasks
+Names are those of the built-in planar biped, robots of the catalogue (unitree-g1), Gymnasium tasks
 (Humanoid-v5) and model files.
 """
 

@@ -26,4 +26,4 @@ globals().update(QUANTITIES)
 
 def __getattr__(name: str) -> Any:
     """Raise an error for unknown quantities. Type checkers accept any quantity name."""
-    raise AttributeError(f"Unknown quantity {name}: see describe_quantities.")
+    raise AttributeError(f"Unknown quantity {name}. See describe_quantities.")

@@ -247,7 +247,7 @@ def centre_of_mass_velocity(info: Fields) -> Tensor:
 
 @quantity(unit="1", latex=r"[\,\|f_i\| > 0.01\, m g\,]", need=FEET, per="foot")
 def foot_contact(info: Fields) -> Tensor:
-    """1 for each foot with a contact force above 1 % of the robot's weight, else 0."""
+    """Contact of each foot, which is 1 if its force exceeds 1 % of the robot's weight, else 0."""
     robot = robot_in(info)
     force = touch(info)
     on_feet = force.index_select(-1, places(robot.feet, force.device))

@@ -29,7 +29,7 @@ class RenderBackendError(Exception):
 
 
 class GlPainter:
-    """Painter with MuJoCo's OpenGL renderer.
+    """Render images with MuJoCo's OpenGL renderer.
 
     Shadow maps and multisampling would take a software renderer two to four times as long.
     Therefore, shadows are copies of the geoms projected onto the floor along the light direction.
@@ -131,7 +131,7 @@ def _broken_by_drivers() -> Generator[None]:
 
 
 class RayPainter:
-    """Painter that casts one ray per pixel without OpenGL."""
+    """Render images by casting one ray per pixel, without OpenGL."""
 
     def __init__(self, model: mujoco.MjModel, width: int, height: int) -> None:
         self._model = model

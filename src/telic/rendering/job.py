@@ -38,7 +38,7 @@ class RenderJob(Record):
 
     trajectory: Path = Field(description="recorded episode (.npz)")
     output: Path = Field(description="output file, .mp4 for a video or .png for a strip of stills")
-    env: str = Field(description="environment of the episode, which the recording could falsify")
+    env: str = Field(description="environment of the episode, not taken from the recording")
     env_args: dict[str, Any] = Field(default={}, description="environment arguments")
     width: int | None = Field(
         default=None,

@@ -212,7 +212,7 @@ class Stage:
         picture = painter.paint(data, Camera(np.zeros(3), 4.0, 90.0, -20.0))
         painter.close()
         if picture.std() < 1:
-            raise RenderBackendError("it renders an empty image")
+            raise RenderBackendError("an empty image was rendered")
 
     def close(self) -> None:
         """Free the painter."""

@@ -104,7 +104,7 @@ class BatchedRunner:
 
     @property
     def memory(self) -> dict[str, Tensor]:
-        """The declared memory by name, as the tensors in use rather than copies."""
+        """Declared memory by name, as the tensors in use rather than copies."""
         return self._owner.memory if self._initial else {}
 
     @memory.setter

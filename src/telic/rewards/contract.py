@@ -69,7 +69,7 @@ class RewardFunction:
         return self.terms
 
     def reset(self, mask: Tensor) -> None:
-        """Reset the memory to its initial values where an episode ended, mask (N,) bool."""
+        """Reset the memory of ended episodes, which `mask` (N,) selects, to its initial values."""
         reset_memory(self.memory, self._initial_memory, mask)
 
 
@@ -98,10 +98,10 @@ class RewardSpec(Record):
 
 
 class RewardFinding(Record):
-    """A warning about a reward that does not prevent training."""
+    """Warning about a reward, which does not prevent training."""
 
     name: str = Field(description="stable name of the kind of finding, e.g. looped")
-    message: str = Field(description="observation, with numbers, and recommended action")
+    message: str = Field(description="finding with numbers, and recommended action")
     values: dict[str, float] = Field(default_factory=dict, description="measured values")
 
 

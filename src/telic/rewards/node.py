@@ -55,7 +55,7 @@ class StepView:
 
     @property
     def spec(self) -> EnvSpec:
-        """The environment."""
+        """Specification of the environment."""
         assert self.info.spec is not None  # infos of steps have a spec
         return self.info.spec
 

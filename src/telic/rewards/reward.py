@@ -192,7 +192,7 @@ class Reward:
         return RewardStep(total.float(), {name: info[_PREFIX + name] for name in self.term_names})
 
     def reset(self, mask: Tensor) -> None:
-        """Reset the state of episodes that ended, mask (N,) bool."""
+        """Reset the state of the episodes that ended, which `mask` (N,) selects."""
         if self._runner is not None:
             self._runner.reset(mask)
 

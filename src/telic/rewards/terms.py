@@ -185,7 +185,7 @@ def Touchdown(stride: StrideState) -> Tensor:
 
 @term(r"\min(\psi / \psi^*, 1)")
 def TurnBy(heading: HeadingTurn, turns: float, at_least: bool = False) -> Tensor:
-    """Return turns as a fraction of the goal, with a cost for turning too far unless `at_least`."""
+    """Return turns as a fraction of the goal, with a cost for turning too far if not `at_least`."""
     share = (heading.turned / turns).clamp(-1.0, 1.0)
     return share if at_least else share - ((heading.turned - turns) / turns).clamp(0.0, 2.0)
 

@@ -75,8 +75,8 @@ class Drive(Config):
     joints: _Pattern = Field(description="regular expression for joint names")
     effort: float = Field(gt=0, description="maximum torque or force in N m or N")
     armature: float = Field(default=0.0, ge=0, description="reflected rotor inertia (armature)")
-    stiffness: float | None = Field(default=None, gt=0, description="N m/rad (inferred if None)")
-    damping: float | None = Field(default=None, ge=0, description="N m s/rad (inferred if None)")
+    stiffness: float | None = Field(default=None, gt=0, description="N m/rad, inferred if None")
+    damping: float | None = Field(default=None, ge=0, description="N m s/rad, inferred if None")
     scale: float | None = Field(
         default=None,
         gt=0,

@@ -148,7 +148,7 @@ class SearchConfig(Config):
     )
     faithful: bool = Field(
         default=False,
-        description="Reproduce the published accounting, thresholds, success and steps.",
+        description="Reproduce the published accounting, thresholds, success rule and step sizes.",
     )
     raw: bool = Field(
         default=False, description="Use raw instead of scaled observations, as published."

@@ -38,7 +38,7 @@ class SearchView(NamedTuple):
 
 
 class PolicyDraft(NamedTuple):
-    """A policy to evaluate."""
+    """Policy to evaluate."""
 
     params: tuple[float, ...]
     origin: str

@@ -54,7 +54,7 @@ _TOGETHER = 16  # runs per batch in one process
 
 
 class Search(NamedTuple):
-    """A finished or stopped search."""
+    """Finished or stopped search."""
 
     path: Path
     summary: SearchSummary
@@ -382,7 +382,7 @@ def _incumbent_area(iterations: Sequence[SearchIteration]) -> float:
 
 
 class Result(NamedTuple):
-    """A search with all its iterations."""
+    """Search with all its iterations."""
 
     folder: SearchFolder
     plan: SearchPlan

@@ -129,7 +129,7 @@ class StepResult(NamedTuple):
 
 
 class World(Protocol):
-    """N episodes of a task that are stepped in a batch, without autoreset."""
+    """Batch of N episodes of a task, without autoreset."""
 
     most_rows: int
     """maximum number of episodes per world"""

@@ -1,4 +1,4 @@
-"""The ten tasks and their worlds, in NumPy or as simulated robots.
+"""Define the ten search tasks, with worlds in NumPy or as simulated robots.
 
 Tasks are defined in `tasks.toml`. Worlds that also exist in Gymnasium match its results. Every
 array has one row per episode.

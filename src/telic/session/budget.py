@@ -376,7 +376,7 @@ def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[
 
 
 def _price(runs_dir: Path, config: SessionConfig, calls: int) -> float | None:
-    """Return the price of `calls` to the session's most expensive model, or None if unknown."""
+    """Return the price of a number of calls to the most expensive model, or None if unknown."""
     replies = [
         reply.raw.tokens
         for session in list_sessions(runs_dir)[:_USED]

@@ -172,17 +172,17 @@ class SessionWork:
 
     @property
     def config(self) -> SessionConfig:
-        """The session's request."""
+        """Request of the session."""
         return self.brief.config
 
     @property
     def folder(self) -> SessionFolder:
-        """The session's files."""
+        """Files of the session."""
         return self.brief.folder
 
     @property
     def emit(self) -> Listener:
-        """The event listener."""
+        """Event listener of the session."""
         return self.brief.emit
 
 

@@ -101,7 +101,7 @@ _WORTH_COMPARING = 100_000
 
 
 class Session(NamedTuple):
-    """A finished or stopped session."""
+    """Finished or stopped session."""
 
     path: Path
     summary: SessionSummary

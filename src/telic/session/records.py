@@ -91,7 +91,7 @@ def exit_code(outcome: Outcome, *, out_of_budget: bool = False) -> int:
 
 
 class SessionSummary(Record):
-    """The result of a session."""
+    """Result of a session."""
 
     schema_version: Literal[1] = 1
     session: str

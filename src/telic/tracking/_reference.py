@@ -117,18 +117,18 @@ class ReferenceTable:
         return self.first[clip] + torch.minimum(frame, self.frames[clip] - 1).clamp_min(0)
 
     def pose(self, rows: Tensor) -> MotionFrames:
-        """Return root and joint states of rows (...)."""
+        """Return the root and joint states of the given rows."""
         return MotionFrames._make(split(self._pose[rows], self._sizes, dim=-1))
 
     def bodies(self, rows: Tensor) -> BodyStates:
-        """Return the tracked body states of rows (...), one physics step earlier."""
+        """Return the tracked body states of the given rows, one physics step earlier."""
         count = len(self.parts.bodies)
         sizes = [3 * count, 4 * count, 3 * count, 3 * count]
         parts = split(self._bodies[rows], sizes, dim=-1)
         return BodyStates._make(part.view(*rows.shape, count, -1) for part in parts)
 
     def person(self, rows: Tensor) -> HumanFrames:
-        """Return the person frames of rows (...)."""
+        """Return the person frames of the given rows."""
         both = self._person[rows]
         points = both[..., :-4].reshape(*rows.shape, self.person_points, 3)
         return HumanFrames(points, both[..., -4:])

@@ -71,7 +71,7 @@ class MotionsGroup(Config):
 class CommandGroup(Config):
     """Future reference frames in the command, and noise on initial states."""
 
-    frames: int = Field(default=10, ge=1, description="future frames, with the current one")
+    frames: int = Field(default=10, ge=1, description="future frames, including the current one")
     spacing_s: float = Field(default=0.1, gt=0, description="interval between frames in s")
     human_frames: int = Field(default=10, ge=1, description="number of frames of human points")
     human_spacing_s: float = Field(default=0.02, gt=0, description="interval of human frames in s")
@@ -109,7 +109,7 @@ class ObservationsGroup(Config):
         ),
         description="privileged terms with history",
     )
-    history: int = Field(default=10, ge=1, description="control steps, with the current one")
+    history: int = Field(default=10, ge=1, description="control steps, including the current one")
     command_noise: float = Field(default=0.05, ge=0, description="noise of target poses")
 
 

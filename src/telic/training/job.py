@@ -110,7 +110,7 @@ class JobRequest(TrainOptions, VerbRequest):
 
     @property
     def rewards(self) -> list[RewardLike]:
-        """The requested rewards as a list."""
+        """Requested rewards as a list."""
         if isinstance(self.reward, Sequence) and not isinstance(self.reward, str):
             return list(self.reward)
         return [self.reward]

@@ -389,7 +389,7 @@ def by_member(x: Tensor) -> Tensor:
 
 
 class Episode(NamedTuple):
-    """A finished training episode."""
+    """Finished training episode."""
 
     total: float
     length: int

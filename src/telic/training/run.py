@@ -46,7 +46,7 @@ _ARENA_BYTES = 64 << 20
 
 
 class Run(NamedTuple):
-    """A finished or stopped run."""
+    """Finished or stopped run."""
 
     path: Path
     summary: dict[str, Any]

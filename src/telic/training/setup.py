@@ -104,7 +104,7 @@ def build_setup(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
     discrete = env.num_actions is not None
     if settings.learner != "ppo" and discrete:
         raise ConfigError(
-            f"{settings.learner} requires continuous actions; this environment's are discrete.",
+            f"{settings.learner} requires continuous actions, but this environment's are discrete.",
             hint="Use --learner ppo.",
         )
     shape = Shape(

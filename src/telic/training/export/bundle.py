@@ -1,4 +1,4 @@
-"""Export bundles with a policy, its model card and the files to run and verify it."""
+"""Export a policy as a bundle with its model card and the files to run and verify it."""
 
 from __future__ import annotations
 
