@@ -1,4 +1,4 @@
-"""Step 64 Hoppers together and read what they did."""
+"""Step 64 Hoppers in one batch and print quantities of their motion."""
 
 import torch
 
@@ -13,5 +13,5 @@ for _ in range(200):
     falls += int(step.terminated.sum())
 speed = step.info["x_velocity"]  # (64,), computed because we ask
 torso = step.info.body("torso").xpos  # (64, 3)
-print(f"{falls} falls; fastest now {speed.max():.2f} m/s; torso at {torso[0].tolist()}")
+print(f"{falls} falls, top speed {speed.max():.2f} m/s, torso at {torso[0].tolist()}")
 env.close()

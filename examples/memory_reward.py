@@ -1,4 +1,4 @@
-"""A reward with memory: pay once for every full turn."""
+"""Reward with memory, which pays once for every full turn."""
 
 import torch
 
@@ -6,7 +6,7 @@ import telic
 
 
 class Somersaults(telic.RewardFunction):
-    """Count turns about the pitch axis; the critic sees the count, the policy does not."""
+    """Count turns about the pitch axis. The critic observes the count, but the policy does not."""
 
     memory = {"angle": 0.0, "paid": 0.0}
 

@@ -1,11 +1,11 @@
-"""Track commanded velocities: the velocity reward of the field. For robots that take commands.
+"""Reward for tracking commanded velocities, for robots whose environment has commands.
 
     telic train unitree-go2 --reward examples/obey_commands.py --env-arg 'commands={}'
 
-Tracking of the commanded speeds and of the turning rate, each by a bell curve with a slope that
-leads there from afar; costs for going up and down, rolling and pitching, jerky actions and slipping
-feet. Feet step with a phase variable that the policy observes, four in a trot and two in a walk,
-and stand when the command is to stand.
+Tracking of the commanded velocity and yaw rate is rewarded by Gaussian terms with a linear slope.
+Vertical motion, roll, pitch, jerky actions and foot slip are penalized. The feet step with a phase
+variable that the policy observes, four feet in a trot and two in a walk, and stand while the
+command is to stand.
 """
 
 import math
@@ -22,7 +22,7 @@ _LIFT_M = 0.03  # how far a foot swings above the others
 
 
 class ObeyCommands(RewardFunction):
-    """Go ahead, back and aside and turn as commanded, in steps; stand when commanded to."""
+    """Track commanded forward, lateral and turning velocities by stepping, and stand on command."""
 
     weights = {
         "velocity": 3.0,
@@ -39,16 +39,16 @@ class ObeyCommands(RewardFunction):
     memory = {"last": (0.0,) * _MOST_ACTIONS}
     phase_hz = 2.2
     terms = {
-        "velocity": "speed ahead and aside as commanded",
-        "turn": "turning rate as commanded",
-        "rhythm": "feet on the ground and off it as the clock has it, while it is commanded to go",
-        "bob": "vertical velocity, squared, as a cost",
-        "rock": "rates of rolling and pitching, squared, as a cost",
-        "upright": "how upright the trunk is",
-        "jerk": "change of the action from step to step, squared, as a cost",
-        "stand": "feet in the air while it is commanded to stand, as a cost",
-        "slip": "speed of the feet on the ground, as a cost",
-        "alive": "the episode lasts",
+        "velocity": "tracking of the commanded horizontal velocity",
+        "turn": "tracking of the commanded yaw rate",
+        "rhythm": "stance and swing in time with the phase variable, while commanded to move",
+        "bob": "cost of the squared vertical velocity",
+        "rock": "cost of the squared roll and pitch rates",
+        "upright": "uprightness of the trunk",
+        "jerk": "cost of the squared change of the action",
+        "stand": "cost of feet in the air while commanded to stand",
+        "slip": "cost of the speed of feet in contact",
+        "alive": "constant reward for not terminating",
     }
     latex = (
         r"r = w_v (e^{-\|v - v^*\|^2 / 0.25} - 0.3 \|v - v^*\|)"
@@ -57,7 +57,7 @@ class ObeyCommands(RewardFunction):
         r" - w_b v_z^2 - w_r (\omega_x^2 + \omega_y^2) + w_u \cos\theta - w_j \overline{\Delta a^2}"
         r" - w_d (1 - \overline{c_i}) - w_l \overline{c_i v_i} + w_a"
     )
-    description = "Follow commanded speeds ahead and aside and a commanded turning rate, in steps."
+    description = "Track a commanded horizontal velocity and yaw rate by stepping."
 
     def compute(self, obs, action, next_obs, info):
         off = quantities.command_error(info)

@@ -1,10 +1,10 @@
-"""Train on a reward of your own, written as a class."""
+"""Train with your own reward, written as a class."""
 
 import telic
 
 
 class StandTall(telic.RewardFunction):
-    """Keep the torso high, quietly."""
+    """Reward a high torso with little effort."""
 
     weights = {"height": 1.0, "control": 0.01}
     latex = r"r = w_h z - w_c \|a\|^2"

@@ -1,4 +1,4 @@
-"""Train a robot of your own from its MJCF file."""
+"""Train your own robot from its MJCF file."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Compare two discounts over two seeds: four policies, one process."""
+"""Compare two discount factors over two seeds by training four policies in one process."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A reward written for one environment at a time runs unchanged; telic says what it costs."""
+"""Train with a reward written for a single environment, and print its cost per step."""
 
 import telic
 from telic.rewards.probe import ProbeReport

@@ -1,4 +1,4 @@
-"""Follow training from Python, stop it when it is good enough, and go on later."""
+"""Follow training from Python, stop it when it is good enough, and resume it later."""
 
 import telic
 from telic.training.results import EvalDone

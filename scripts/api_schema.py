@@ -1,10 +1,10 @@
-"""Write the API as OpenAPI, web/src/api/schema.json, and its page, docs/reference/api.md.
+"""Write the OpenAPI schema, web/src/api/schema.json, and its page, docs/reference/api.md.
 
     python scripts/api_schema.py            write both files
     python scripts/api_schema.py --print    print the description instead
 
-The pages' client is generated from the description. tests/web/test_schema.py fails when one of them
-is stale.
+The dashboard's client is generated from the schema. tests/web/test_schema.py fails if one of the
+two files is out of date.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _described() -> dict[str, Any]:
 
 
 def api_schema() -> str:
-    """Return the description as JSON."""
+    """Return the schema as JSON."""
     return json.dumps(_described(), indent=1, sort_keys=True) + "\n"
 
 

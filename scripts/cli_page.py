@@ -1,10 +1,10 @@
-"""Write docs/reference/cli.md, the page of all commands, from the verbs.
+"""Write docs/reference/cli.md, the page of all commands.
 
     python scripts/cli_page.py            write the page
     python scripts/cli_page.py --print    print it instead
 
-Every command, argument, option, default and help is read from the command line itself, so the page
-says what `--help` says. tests/cli/test_reference.py fails when it is stale.
+Every command, argument, option, default and help text is read from the command line interface, so
+the page agrees with `--help`. tests/cli/test_reference.py fails if the page is out of date.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ with other exit codes list them. See also [training settings](settings.md),
 - `--install-completion`, `--show-completion`: Shell completion (`telic` alone).
 """
 EXAMPLES = 2
-"""most examples per command; --help has all"""
+"""maximum number of examples per command (`--help` lists all)"""
 COMMON_FROM = 3
-"""number of commands with an equal row from which on it is a common option"""
+"""minimum number of commands with an equal row for it to become a common option"""
 
 
 def cli_page() -> str:
-    """Return the page."""
+    """Return the page as Markdown."""
     root: Any = get_command(app)
     counts = Counter(row for command in _leaves(root) for row in _rows(command))
     common = [row for row, count in counts.items() if count >= COMMON_FROM]
@@ -77,9 +77,9 @@ def _leaves(command: Any) -> Iterator[Any]:
 def _command(
     command: Any, line: str, common: set[str], depth: int, printed: set[str]
 ) -> Iterator[str]:
-    """Yield the parts about a command and those under it.
+    """Yield the parts about a command and its subcommands.
 
-    Rows of common options are named only; examples that were `printed` above are not repeated.
+    Rows of common options are only named, and examples in `printed` are not repeated.
     """
     subcommands: dict[str, Any] = dict(getattr(command, "commands", {}))
     yield f"{'#' * depth} {line}\n"
@@ -147,7 +147,7 @@ def _default(parameter: Any) -> str:
 
 
 def _examples(epilog: str | None) -> Iterator[str]:
-    """Yield commands as a block and sentences as text; a remark next to a command is a comment."""
+    """Yield commands as a block and sentences as text, with remarks on commands as comments."""
     commands, sentences = list[str](), list[str]()
     for paragraph in _plain(epilog or "").removeprefix("Examples").strip().split("\n\n"):
         if re.match(r"(telic|claude|ssh) ", paragraph):

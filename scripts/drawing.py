@@ -1,4 +1,4 @@
-"""Draw the house: every package in its layer, as wide as it is long, with who imports whom.
+"""Draw all packages in their layers, with widths by size and lines for imports.
 
 python scripts/drawing.py docs/images/house.svg
 """
@@ -27,11 +27,11 @@ ROOMS = (
     ("ground", ("report", "sandbox", "storage")),
     ("words", ("core", "errors")),
 )
-"""top to bottom; imports go down"""
+"""layers from top to bottom, where imports lead down"""
 
 
 class Box(NamedTuple):
-    """Where a package is drawn."""
+    """Position of a package in the drawing."""
 
     x: float
     y: float
@@ -39,12 +39,12 @@ class Box(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """The middle from left to right."""
+        """Horizontal center of the box."""
         return self.x + self.width / 2
 
 
 def main() -> None:
-    """Write the drawing."""
+    """Write the drawing to a file."""
     counted = shape.measure()
     sizes = {**counted.packages, "errors": (1, _length(shape.SOURCE / "errors.py"))}
     boxes = _boxes(sizes)
@@ -85,7 +85,7 @@ def _length(path: Path) -> int:
 
 
 def _boxes(sizes: dict[str, tuple[int, int]]) -> dict[str, Box]:
-    """Return a box per package; a room's packages share its row by their length."""
+    """Return a box for each package. The packages of a layer share its row by their size."""
     boxes: dict[str, Box] = {}
     for row, (_, names) in enumerate(ROOMS):
         known = [name for name in names if name in sizes]
@@ -104,7 +104,7 @@ def _boxes(sizes: dict[str, tuple[int, int]]) -> dict[str, Box]:
 
 
 def _lines(boxes: dict[str, Box]) -> list[str]:
-    """Return a line per pair of packages, the thicker the more modules import."""
+    """Return a line for each pair of packages, whose width grows with the number of imports."""
     pairs: Counter[tuple[str, str]] = Counter()
     known = shape.modules()
     for name, path in known.items():

@@ -1,11 +1,11 @@
-"""Count the files between a command and its work, by doing the work and looking at the stack.
+"""Count the files between a command and its work, based on the call stack.
 
     python scripts/flows.py            four small flows: train, run, search, study run
     python scripts/flows.py train      one of them, with the files by name
 
-A flow's files are those of telic on the call stack at the moment the work begins: the gradient of
-a training, the training of a session, the rollouts of a search, the process of a study's run. A
-training works in a process of its own, so its two halves are looked at one after the other.
+The files of a flow are those of telic on the call stack at the moment when the work begins: the
+gradient of a training, the training of a session, the rollouts of a search, or the process of a
+study's run. Training uses a separate process, so its two halves are measured one after the other.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ WANTED = {"train": 8, "run": 15, "search": 10, "study run": 15}
 
 
 class Arrived(BaseException):
-    """The work has begun; what was on the stack is known."""
+    """Raised when the work has begun, with the files on the stack."""
 
 
 def is_importing(frame: FrameType | None) -> bool:
-    """Say whether a stack is only loading modules, which is not yet the work."""
+    """Return whether a stack is only importing modules, which is not yet the work."""
     while frame is not None:
         if "importlib._bootstrap" in frame.f_code.co_filename:
             return True
@@ -40,7 +40,7 @@ def is_importing(frame: FrameType | None) -> bool:
 
 
 def telic_files(frame: FrameType | None) -> list[str]:
-    """Return the files of telic on a stack, the outermost first, each once."""
+    """Return the files of telic on a stack without duplicates, outermost first."""
     names: list[str] = []
     while frame is not None:
         path = Path(frame.f_code.co_filename)
@@ -51,7 +51,7 @@ def telic_files(frame: FrameType | None) -> list[str]:
 
 
 def files_until(file: str, work: Callable[[], Any]) -> list[str]:
-    """Do some work until a function of `file` is called, and return the files on the way."""
+    """Run some work until a function in `file` is called, and return the files on the way."""
     way: list[str] = []
     target = str(SOURCE / file)
 
@@ -76,7 +76,7 @@ def files_until(file: str, work: Callable[[], Any]) -> list[str]:
 
 
 def files_until_process(work: Callable[[], Any]) -> list[str]:
-    """Do some work until it starts a Python process, and return the files on the way."""
+    """Run some work until it starts a Python process, and return the files on the way."""
     way: list[str] = []
 
     def look(event: str, details: tuple[Any, ...]) -> None:
@@ -95,7 +95,7 @@ def files_until_process(work: Callable[[], Any]) -> list[str]:
 
 
 def command(*words: str) -> None:
-    """Do a command of telic in this process."""
+    """Run a command of telic in this process."""
     from telic.__main__ import main
 
     sys.argv = ["telic", *words]
@@ -103,7 +103,7 @@ def command(*words: str) -> None:
 
 
 def train(folder: Path) -> list[str]:
-    """From `telic train` to the gradient."""
+    """Return the files from `telic train` to the gradient."""
     import telic
 
     words = ("InvertedPendulum-v5", "--steps", "2048", "--runs-dir", str(folder))
@@ -118,19 +118,19 @@ def train(folder: Path) -> list[str]:
 
 
 def run(folder: Path) -> list[str]:
-    """From `telic run` to the start of its training."""
+    """Return the files from `telic run` to the start of its training."""
     words = ("keep the pole upright", "--env", "InvertedPendulum-v5", "--runs-dir", str(folder))
     return files_until("training/run.py", lambda: command("run", *words))
 
 
 def search(folder: Path) -> list[str]:
-    """From `telic search` to the rollouts."""
+    """Return the files from `telic search` to the rollouts."""
     words = ("--env", "CartPole-v1", "--method", "cma", "--runs", "1", "--runs-dir", str(folder))
     return files_until("search/task.py", lambda: command("search", *words))
 
 
 def study_run(folder: Path) -> list[str]:
-    """From `telic study run` to the process it starts, in the toy study of the tests."""
+    """Return the files from `telic study run` to the process that it starts, in a toy study."""
     sys.path.insert(0, str(ROOT))
     os.environ["TELIC_CONFIG_DIR"] = str(folder / "config")
     from tests.studies.toy.doors import CommandLine

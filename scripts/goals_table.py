@@ -1,9 +1,9 @@
-"""Write the table of goals in docs/reference/composer.md: what words mean on each robot.
+"""Write the table of goals in docs/reference/composer.md: the numbers behind words, by robot.
 
     python scripts/goals_table.py            write the table
     python scripts/goals_table.py --print    print it instead
 
-tests/composer/test_sizes.py fails when the table is stale.
+tests/composer/test_sizes.py fails if the table is out of date.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ JUMPING = ("jump", "jump high", "jump as high as possible")
 
 
 def table() -> str:
-    """Return the table."""
+    """Return the table as Markdown."""
     scenes = [Scene.of(describe(f"{name}-v5")) for name in ROBOTS]
     rows = [f"| prompt | {' | '.join(ROBOTS)} |", f"|---|{'--:|' * len(ROBOTS)}"]
     legs = [f"{scene.leg:.2f}" if scene.leg else "–" for scene in scenes]
@@ -70,7 +70,7 @@ def _shown(value: float, best: float | None) -> str:
 
 
 def page(text: str) -> str:
-    """Return the page with the table of now."""
+    """Return the page with the current table."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"

@@ -1,12 +1,12 @@
-"""Check that text reads like the field's: words to avoid, docstring openings, long sentences.
+"""Check the wording of text: words to avoid, openings of docstrings, and long sentences.
 
     python scripts/language.py            count by kind and package
     python scripts/language.py --list     also print every finding
     python scripts/language.py --check    print what exceeds a limit, and exit with 1 if any does
 
-Checked are docstrings, comments and string literals of src/telic, the documentation, the changelog,
-the skills of the plugin and the texts of the dashboard; American spelling only outside of Python.
-Words that people type into prompts (lexicon tables) are not checked. A line with
+Docstrings, comments and string literals of src/telic, the documentation, the changelog, the skills
+of the plugin and the texts of the dashboard are checked, with American spelling only outside of
+Python. Words that people type into prompts (lexicon tables) are not checked. A line with
 `language: quoted` is skipped.
 """
 
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "telic"
 QUOTED = "language: quoted"
 LIMITS = {"word": 0, "opening": 0, "sentence": 0}
-"""findings allowed by kind"""
+"""number of allowed findings by kind"""
 
 WORDS = {
     r"anew|afresh": "again, from scratch",
@@ -68,14 +68,14 @@ SPELLING = {
     r"(?:optim|normal|random|initial|serial|summar)is(?:e|es|ed|er|ers|ing|ation)": "-ize",
     r"labell(?:ed|ing)|modell(?:ed|ing)|travell(?:ed|ing)|judgement": "labeled, modeled, judgment",
 }
-"""spelling of prose; names in Python and in stored files keep theirs"""
+"""spelling in prose, because names in Python and in stored files are not changed"""
 OPENINGS = re.compile(r"(?:What|Who|Whether|How|Where|Why|That|Which|When|If)\b")
 LONGEST_SENTENCE = 35
 TEXT = (tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", None))
 
 
 def any_of(words: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern of whole words."""
+    """Return a pattern that matches whole words."""
     return re.compile(rf"\b(?:{'|'.join(f'(?:{word})' for word in words)})\b", re.IGNORECASE)
 
 
@@ -84,7 +84,7 @@ DENIED_IN_PROSE = any_of((*WORDS, *SPELLING))
 
 
 class Finding(NamedTuple):
-    """A piece of text to rewrite."""
+    """Piece of text that should be rewritten."""
 
     kind: str
     path: Path
@@ -101,7 +101,7 @@ class Finding(NamedTuple):
 def denied_words(
     path: Path, line: int, text: str, denied: re.Pattern[str] = DENIED
 ) -> Iterator[Finding]:
-    """Yield the words to avoid."""
+    """Yield the words to avoid in a text."""
     for number, row in enumerate(text.splitlines(), line):
         if QUOTED not in row:
             for match in denied.finditer(row):
@@ -145,7 +145,7 @@ def in_python(path: Path) -> Iterator[Finding]:
 
 
 def in_markdown(path: Path) -> Iterator[Finding]:
-    """Yield the findings in prose, outside of code; sentences also outside of tables."""
+    """Yield the findings in prose outside of code, and long sentences also outside of tables."""
     text = re.sub(r"(?ms)^```.*?^```", lambda block: "\n" * block[0].count("\n"), path.read_text())
     text = re.sub(r"`[^`\n]*`|\{[{%].*?[}%]\}", "`code`", text)
     yield from denied_words(path, 1, text, DENIED_IN_PROSE)
@@ -154,7 +154,7 @@ def in_markdown(path: Path) -> Iterator[Finding]:
 
 
 def findings() -> Iterator[Finding]:
-    """Yield everything to rewrite, in the order of the files."""
+    """Yield all findings in the order of the files."""
     for path in sorted(SOURCE.rglob("*.py")):
         yield from in_python(path)
     top = ("README.md", "AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "llms.txt")
@@ -167,7 +167,7 @@ def findings() -> Iterator[Finding]:
 
 
 def main() -> None:
-    """Print the counts."""
+    """Print the number of findings."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--list", action="store_true", help="print every finding")
     parser.add_argument("--check", action="store_true", help="print only what exceeds a limit")

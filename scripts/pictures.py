@@ -1,9 +1,9 @@
-"""Draw the pictures of environments and robots that come with the dashboard.
+"""Render the pictures of environments and robots that are included in the dashboard.
 
     python scripts/pictures.py [NAME ...]
 
-Robots are fetched first. Whose licence forbids changed copies gets no picture here; the dashboard
-draws it on the machine of whoever fetched it.
+Robots are downloaded first. Robots whose license forbids modified copies have no picture here, and
+the dashboard renders them on the user's machine after the download.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_CHANGED_COPIES = "ND"
 
 
 def main(asked: list[str]) -> None:
-    """Draw what was asked for, or everything."""
+    """Render the given pictures, or all of them."""
     robots = [name for name in robot_names() if NO_CHANGED_COPIES not in named_robot(name).licence]
     names = asked or [*(env.id for env in catalogue() if env.fast), *robots]
     PICTURES.mkdir(exist_ok=True)

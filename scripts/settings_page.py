@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "settings.md"
 
 
 def settings_page() -> str:
-    """Return the page."""
+    """Return the page as Markdown."""
     lines = [
         "# Settings",
         "",

@@ -1,12 +1,12 @@
-"""Count what makes the tree easy or hard to find one's way in, and keep it from growing back.
+"""Measure the size and complexity of the source tree, and limit them.
 
-    python scripts/shape.py            the table by package, and the totals
-    python scripts/shape.py --list     also what is behind every total
+    python scripts/shape.py            print the table by package and the totals
+    python scripts/shape.py --list     also list the items behind every total
     python scripts/shape.py --check    print only what exceeds a limit, and exit with 1 if any does
 
-A limit is the goal, or today's count where the goal is not reached yet. A limit is only ever
+A limit is the goal, or the current count if the goal is not reached yet. Limits may only be
 lowered. Everything is read from the source text and from docs/reference/cli.md, the generated page
-of commands; nothing of the package is imported.
+of commands, without importing the package.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ LAYERS = {
     "testing": 9,
 }
 TOP = 10
-"""the package's own front door, which may name everything"""
+"""top-level module of the package, which may import all others"""
 LONGEST = 600
-"""lines that a module may have"""
+"""maximum number of lines of a module"""
 
 
 class Limit(NamedTuple):
-    """What a count should be, and what it may be today."""
+    """Goal for a count, and its current limit."""
 
     goal: float
     today: float
@@ -85,7 +85,7 @@ LINES: dict[tuple[str, ...], Limit] = {
     ("verbs", "cli", "mcp", "web", "connections", "gym"): Limit(10_000, 10_518),
     ("report",): Limit(1_500, 1_046),
 }
-"""lines of groups of packages"""
+"""limits on the lines of groups of packages"""
 TOTALS = {
     "lines": Limit(80_000, 96_500),
     "modules": Limit(380, 400),
@@ -100,13 +100,13 @@ TOTALS = {
 
 
 class Import(NamedTuple):
-    """A module of telic that another one names in an import."""
+    """Import of one module of telic by another."""
 
     importer: str
     line: int
     module: str
     is_deferred: bool = False
-    """inside a function"""
+    """whether the import is inside a function"""
 
 
 def modules() -> dict[str, Path]:
@@ -119,7 +119,7 @@ def modules() -> dict[str, Path]:
 
 
 def statements(tree: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield every statement at any depth, and whether it stands inside a function."""
+    """Yield every statement at any depth, and whether it is inside a function."""
     to_visit = [(tree, False)]
     while to_visit:
         node, is_inside = to_visit.pop()
@@ -132,7 +132,7 @@ def statements(tree: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
 
 
 def imports(name: str, tree: ast.AST, known: dict[str, Path]) -> Iterator[Import]:
-    """Yield what a module imports of telic, inside functions and type blocks too."""
+    """Yield the modules of telic that a module imports, also inside functions and type blocks."""
     for node, is_inside in statements(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -146,13 +146,13 @@ def imports(name: str, tree: ast.AST, known: dict[str, Path]) -> Iterator[Import
 
 
 def layer(module: str) -> float:
-    """Return how high in the house a module is."""
+    """Return the index of a module's layer."""
     parts = module.split(".")
     return LAYERS.get(parts[1], TOP) if len(parts) > 1 else TOP
 
 
 def is_against_the_layers(found: Import) -> bool:
-    """Say whether an import goes up, or sideways between two packages of one layer."""
+    """Return whether an import leads up, or sideways between two packages of one layer."""
     here, there = layer(found.importer), layer(found.module)
     if found.importer in ("telic", "telic.__main__") or found.module == "telic":
         return False
@@ -175,7 +175,7 @@ def public_names(tree: ast.Module) -> Iterator[str]:
 
 
 def _is_alias(value: ast.expr) -> bool:
-    """Say whether an assigned value is a type: Literal[...], Callable[...], A | B of names."""
+    """Return whether an assigned value is a type: Literal[...], Callable[...], A | B of names."""
     if isinstance(value, ast.Subscript):
         return ast.unparse(value.value).split(".")[-1] in (
             *("Literal", "Callable", "Union", "Annotated"),
@@ -189,10 +189,10 @@ def _is_alias(value: ast.expr) -> bool:
 
 
 class Shape(NamedTuple):
-    """What was counted."""
+    """Counts of the source tree."""
 
     packages: dict[str, tuple[int, int]]
-    """modules and lines by package"""
+    """number of modules and lines by package"""
     names_twice: dict[str, list[str]]
     circles: list[tuple[str, ...]]
     deferred: list[str]
@@ -202,12 +202,12 @@ class Shape(NamedTuple):
     against_layers: list[str]
     too_long: dict[str, int]
     reachable: int
-    """modules that `telic run` may load"""
+    """number of modules that `telic run` may load"""
     commands: int
     options: int
 
     def lines(self, group: tuple[str, ...] | None = None) -> int:
-        """Return the lines of some packages, or of all."""
+        """Return the number of lines of some packages, or of all packages."""
         return sum(
             lines for name, (_, lines) in self.packages.items() if group is None or name in group
         )
@@ -227,7 +227,7 @@ class Shape(NamedTuple):
         }
 
     def faults(self) -> list[str]:
-        """Return a line for everything that exceeds its limit."""
+        """Return a message for every count that exceeds its limit."""
         counted = [(" + ".join(group), self.lines(group), LINES[group]) for group in LINES]
         counted += [(name, count, TOTALS[name]) for name, count in self.totals().items()]
         return [
@@ -273,7 +273,7 @@ def circles_of(graph: dict[str, set[str]]) -> list[tuple[str, ...]]:
 
 
 def reachable_from(start: str, graph: dict[str, set[str]]) -> set[str]:
-    """Return the modules that importing one may load."""
+    """Return the modules that importing one of them may load."""
     seen, to_visit = {start}, [start]
     while to_visit:
         new = graph[to_visit.pop()] - seen
@@ -283,7 +283,7 @@ def reachable_from(start: str, graph: dict[str, set[str]]) -> set[str]:
 
 
 def count_commands() -> tuple[int, int]:
-    """Return the commands and options of the command line, from its generated page."""
+    """Return the numbers of commands and options, from the generated page."""
     text = "".join(COMMANDS.read_text().split("\n## ")[2:])  # not the table of common options
     commands = len(re.findall(r"(?m)^#{3,4} `?telic ", text))
     options = len(re.findall(r"(?m)^\| `(?:-\w`, `)?--", text))
@@ -292,7 +292,7 @@ def count_commands() -> tuple[int, int]:
 
 
 def measure() -> Shape:
-    """Read the tree once and count."""
+    """Read the source tree once, and count."""
     known = modules()
     packages: dict[str, tuple[int, int]] = {}
     names: dict[str, list[str]] = defaultdict(list)
@@ -344,9 +344,9 @@ def measure() -> Shape:
 
 
 def main() -> None:
-    """Print the counts."""
+    """Print the counts and the limits."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--list", action="store_true", help="name what was counted")
+    parser.add_argument("--list", action="store_true", help="list the counted items")
     parser.add_argument("--check", action="store_true", help="print only what exceeds a limit")
     options = parser.parse_args()
     shape = measure()

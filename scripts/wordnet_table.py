@@ -1,10 +1,10 @@
-"""Distill verbs of motion of WordNet 3.0 into rows of the composer's lexicon.
+"""Extract verbs of motion from WordNet 3.0 as rows of the composer's lexicon.
 
     apt-get download wordnet-base && dpkg -x wordnet-base_*.deb wordnet
     python scripts/wordnet_table.py wordnet/usr/share/wordnet
 
-A verb is taken if its first sense is a kind of motion below a verb that the composer knows; the
-definition says how fast. What has no such verb above it (dance, explode) is left out.
+A verb is included if its first sense is a kind of motion below a verb that the composer knows. The
+definition determines the speed. Verbs without such a hypernym (dance, explode) are omitted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parts of this package keep the contracts of telic."""
+"""Test that the plugins of this package satisfy telic's contracts."""
 
 from telic_bounce.author import Gentle
 from telic_bounce.environment import make

@@ -1,1 +1,1 @@
-"""One part of every kind that telic takes from other packages, as small as each can be."""
+"""Minimal examples of every kind of plugin that telic supports."""

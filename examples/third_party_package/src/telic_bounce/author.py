@@ -1,4 +1,4 @@
-"""gentle: the composer, asked for the same thing smoothly."""
+"""Author plugin "gentle": the composer with a request for smooth motion."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ from telic.authors.composer import ComposerAuthor
 
 
 class Gentle(ComposerAuthor):
-    """Writes as the composer does for gentler words; everything else is the composer's."""
+    """Compose an intent with additional words for smooth motion."""
 
     def __init__(self, brief):
         config = brief.config.replace(intent=f"{brief.config.intent} smoothly")

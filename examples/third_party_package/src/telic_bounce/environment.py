@@ -1,4 +1,4 @@
-"""Bounce-v0: a ball on a paddle that is pushed up or down; keep it in the air."""
+"""Environment Bounce-v0: keep a ball in the air with a paddle that is pushed up or down."""
 
 import gymnasium
 import numpy as np
@@ -9,7 +9,7 @@ _DT, _GRAVITY = 0.05, 9.8
 
 
 class Bounce(gymnasium.Env):
-    """A ball above a paddle: height, velocity, and where the paddle is."""
+    """Ball above a paddle. Observes the height and velocity of the ball and the paddle position."""
 
     observation_space = gymnasium.spaces.Box(-10.0, 10.0, (3,), np.float32)
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
@@ -37,5 +37,5 @@ class Bounce(gymnasium.Env):
 
 
 def make(**more):
-    """Return N of them; telic steps any Gymnasium class in batches."""
+    """Return N environments, because telic steps any Gymnasium class in batches."""
     return telic.make("telic_bounce.environment:Bounce", **{"max_episode_steps": 100, **more})

@@ -1,4 +1,4 @@
-"""patient: an episode is good when it lasts."""
+"""Judge plugin "patient": an episode is good if it does not end early."""
 
 from telic import score
 from telic.judges.criteria import total_score
@@ -6,13 +6,13 @@ from telic.judges.verdict import judged, unknown
 
 
 class Patient:
-    """Scores the length of an episode, whatever was asked for."""
+    """Score the length of an episode, regardless of the intent."""
 
     def __init__(self, intent, spec):
         self._enough_s = 100 * (spec.dt_s or 1.0)
 
     def __call__(self, trajectory, spec):
-        """Return a verdict; nothing to judge is unknown, not bad."""
+        """Return a verdict, which is unknown for an episode without steps."""
         if len(trajectory) == 0:
             return unknown("code", "the episode has no steps")
         lasted = len(trajectory) * (spec.dt_s or 1.0)

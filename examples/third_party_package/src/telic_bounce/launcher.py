@@ -1,10 +1,10 @@
-"""polite: jobs give way to everything else on the machine."""
+"""Launcher plugin "polite": jobs have lower priority than other processes of the machine."""
 
 from telic.jobs.launcher import LocalJobs
 
 
 class Polite(LocalJobs):
-    """As processes of this machine, with the worker started by `nice`."""
+    """Launch jobs as local processes, with the worker started by `nice`."""
 
     def __init__(self, place):
         super().__init__()

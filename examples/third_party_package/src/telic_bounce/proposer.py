@@ -1,4 +1,4 @@
-"""halving: policies around the best one so far, ever closer to it."""
+"""Proposer plugin "halving": sample policies ever closer to the best one so far."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from telic.search.proposers import PolicyProposal, Proposer, drafts
 
 
 class Halving(Proposer):
-    """Draws around the incumbent within a range that halves every few iterations."""
+    """Sample around the incumbent within a range that halves every few iterations."""
 
     name = "halving"
     at_once = 4
@@ -15,7 +15,7 @@ class Halving(Proposer):
         self._family, self._seed = family, seed
 
     def propose(self, view):
-        """Return four policies; a pure function of seed and iteration, so that runs resume."""
+        """Return four policies as a function of seed and iteration, so that runs can be resumed."""
         rng = np.random.default_rng([self._seed, view.iteration])
         space, best = self._family.space, view.history.incumbent
         if best is None or space.is_table:

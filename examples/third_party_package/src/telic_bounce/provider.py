@@ -1,4 +1,4 @@
-"""dice:SIDES answers every question by throwing dice: numbers within the bounds of the schema."""
+"""Provider plugin "dice:SIDES": answer every question with random numbers within the schema."""
 
 import json
 import random
@@ -7,18 +7,18 @@ from telic.llm import RawReply
 
 
 class Dice:
-    """A provider that needs no network."""
+    """Provider that needs no network connection."""
 
     def __init__(self, model):
         self._sides = int(model or 6)
 
     @property
     def name(self):
-        """Return the full name, which is a part of every key."""
+        """Return the full name, which is part of every cache key."""
         return f"dice:{self._sides}"
 
     async def complete(self, request, deadline_s):
-        """Return an object that fits the schema; the same question gets the same answer."""
+        """Return an object that fits the schema. The same question always has the same answer."""
         throw = random.Random(request.key(self.name))
         fields = request.answer_schema["properties"]
         answer = {name: self._value(field, throw) for name, field in fields.items()}
