@@ -118,7 +118,7 @@ def test_a_second_robot_is_noted(tmp_path):
         walker() + walker(prefix="other_", at="0 2"),
         '<motor joint="FL" ctrlrange="-1 1"/><motor joint="other_FL" ctrlrange="-1 1"/>',
     )
-    assert "actions also drive other_trunk" in notes(tmp_path, two)
+    assert "Actions also drive other_trunk" in notes(tmp_path, two)
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_simulations_the_engine_gives_up_on_are_named_and_keep_their_state():
     assert sim.failed.tolist() == [False, True, False]
     step = model.opt.timestep
     assert sim.field("time").tolist() == pytest.approx([2 * step, step, 2 * step])
-    with pytest.raises(TelicError, match="number 1"):
+    with pytest.raises(TelicError, match="Simulation 1"):
         sim.reset(everyone, qpos, qvel)
     kinds[1] = sound
     sim.reset(everyone, qpos, qvel)
