@@ -69,8 +69,8 @@ def test_files_that_a_request_names_go_along(tmp_path, monkeypatch):
     values = {"env": "Ant-v5", "rewards": ["reward.py", "../other.py"], "seeds": [1]}
     job = verb_job(("train",), "train:train", values, Path("runs"))
     assert job.spec.cwd == str(tmp_path) and job.spec.folder == "runs"
-    assert job.spec.sends == (job.spec.argv[-1], "reward.py")
-    assert json.loads(Path(job.spec.argv[-1]).read_text())["values"] == values
+    assert job.spec.sends == (job.spec.argv[-2], "reward.py")
+    assert json.loads(Path(job.spec.argv[-2]).read_text())["values"] == values
     again = verb_job(("train",), "train:train", values, Path("runs"))
     assert again.spec.key == job.spec.key and again.spec.name != job.spec.name
 
@@ -214,7 +214,7 @@ def test_a_job_without_files_works_on_a_shared_file_system(tmp_path, threads):
 def test_nobody_listens_to_an_attempt_that_was_given_up(tmp_path, threads):
     launcher = ray_cluster.RayJobs()
     folder = SimpleNamespace(log=lambda n: tmp_path / f"{n}.log", beat=lambda n: tmp_path / f"{n}")
-    task = ray_cluster._Task(None, 2, folder, tmp_path)
+    task = ray_cluster._Task(None, 2, folder, None)
     launcher._tasks["job"] = task
     beat = json.dumps({"time": 1.0, "node": "n", "pid": 1})
     for attempt in (1, 2):

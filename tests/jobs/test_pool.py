@@ -10,7 +10,7 @@ from telic.errors import Refused, UnknownName, UsageError
 from telic.jobs.board import JobBoard
 from telic.jobs.launcher import LocalJobs, read_place
 from telic.jobs.pool import JobPool
-from telic.jobs.spec import AttemptEnd, AttemptReport, JobRecord, JobSpec
+from telic.jobs.spec import AttemptEnd, JobRecord, JobSpec
 from telic.storage.files import read_record, write_json
 from telic.testing import LauncherContract
 from telic.verbs.jobs import jobs
@@ -36,8 +36,8 @@ class Scripted:
     def look(self, spec, folder, attempt):
         report = self.live[spec.name]
         if report == "asked":
-            report = done(was_stopped=True) if spec.name in self.stopped else RUNNING
-        if report.state != "running":
+            report = done(was_stopped=True) if spec.name in self.stopped else None
+        if report is not None:
             del self.live[spec.name]
         return report
 
@@ -48,15 +48,8 @@ class Scripted:
         self.stopped.append("closed")
 
 
-RUNNING = AttemptReport(state="running")
-
-
 def done(code=0, **more):
-    return AttemptReport(state="done", end=AttemptEnd(code=code, seconds=0.5, node="there", **more))
-
-
-def gone(why):
-    return AttemptReport(state="gone", detail=why)
+    return AttemptEnd(code=code, seconds=0.5, node="there", **more)
 
 
 def spec(name="job", **more):
@@ -70,7 +63,7 @@ def settled(tmp_path, launcher, *specs, place="local", **more):
 
 def test_a_lost_node_is_a_reason_to_try_again(tmp_path):
     told = []
-    launcher = Scripted(gone("NodeDiedError: it is gone"), done(code=None, signal=9), done(1))
+    launcher = Scripted("NodeDiedError: it is gone", done(code=None, signal=9), done(1))
     (record,) = settled(tmp_path, launcher, spec(), on_event=told.append)
     assert record.state == "done" and record.code == 1  # its own code is a result, not a death
     why = [attempt.ended for attempt in record.attempts]
@@ -81,9 +74,7 @@ def test_a_lost_node_is_a_reason_to_try_again(tmp_path):
 
 
 def test_the_last_attempt_ends_it(tmp_path):
-    (record,) = settled(
-        tmp_path, Scripted("refused", gone("gone")), spec(), place="local?attempts=2"
-    )
+    (record,) = settled(tmp_path, Scripted("refused", "gone"), spec(), place="local?attempts=2")
     assert record.state == "failed" and record.reason == "gone (attempt 2 of 2)"
     assert record.attempts[0].ended == "failed to start: no such queue"
 
@@ -112,16 +103,14 @@ def test_a_silent_attempt_is_given_up(tmp_path):
             folder.beat(attempt).write_text("{}")
             return super().start(spec, folder, attempt)
 
-    launcher = Silent(RUNNING)
+    launcher = Silent(None)
     (record,) = settled(tmp_path, launcher, spec(), place="local?silence_s=0.6")
     assert record.state == "done" and launcher.stopped[0] == "job"
     assert record.attempts[0].ended == "no heartbeat for 0.6 s"
 
 
 def test_the_same_work_goes_on_under_its_name(tmp_path):
-    failed = settled(
-        tmp_path, Scripted(gone("x")), spec("first", key="k"), place="local?attempts=1"
-    )
+    failed = settled(tmp_path, Scripted("x"), spec("first", key="k"), place="local?attempts=1")
     assert failed[0].state == "failed"
     (record,) = settled(tmp_path, Scripted(), spec("second", key="k"), place="local?attempts=1")
     assert record.name == "first" and [each.number for each in record.attempts] == [1, 2]
@@ -130,7 +119,7 @@ def test_the_same_work_goes_on_under_its_name(tmp_path):
 
 
 def test_what_another_process_does_is_not_done_twice(tmp_path):
-    settled(tmp_path, Scripted(gone("x")), spec(key="k"), place="local?attempts=1")
+    settled(tmp_path, Scripted("x"), spec(key="k"), place="local?attempts=1")
     path = tmp_path / "jobs" / "job" / "job.json"
     record = read_record(path, JobRecord)
     parent = record.driver.model_copy(update={"pid": os.getppid(), "started": _began(os.getppid())})

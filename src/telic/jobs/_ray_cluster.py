@@ -7,6 +7,7 @@ since it knows the cause of a failure. Heartbeats pass through one small actor o
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import json
@@ -18,16 +19,16 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from telic.errors import BadFile, MissingExtra, Refused
-from telic.jobs.spec import AttemptEnd, AttemptReport, JobFolder, JobHeartbeat, JobSpec
-from telic.jobs.worker import keep_beat, run_attempt
-from telic.storage.files import TEMPORARY_MARK, read_json, write_bytes, write_json
+from telic.jobs.spec import JOBS, AttemptEnd, JobFolder, JobHeartbeat, JobSpec
+from telic.jobs.worker import run_attempt
+from telic.storage.files import TEMPORARY_MARK, open_append, read_json, write_bytes, write_json
 from telic.storage.keys import BEGUN, sign_folder
 from telic.storage.locks import RunLock
+from telic.storage.reading import bounded_entries
 
 _MAIL_S = 0.25
 _ROUND_S = 0.02
@@ -35,6 +36,8 @@ _PATIENCE_S = 60.0
 """timeout in seconds for an earlier attempt to release the job's folder"""
 _HEAD = {"node:__internal_head__": 0.001}
 _TRIES = 5
+_MOST_FILES, _LARGEST = 100_000, 1 << 30
+"""limits of a parcel: files, and unpacked bytes unless it is large itself"""
 _REMOVED = ".removed.json"
 _STEADY_DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -78,7 +81,7 @@ class _Task(NamedTuple):
     ref: Any
     attempt: int
     folder: JobFolder
-    cwd: Path
+    spec: JobSpec
 
 
 class RayJobs:
@@ -101,34 +104,33 @@ class RayJobs:
         """Send the job's files and submit the task."""
         cwd = Path(spec.cwd)
         if folder.parcel.exists():  # a driver died while unpacking
-            _take_in(folder, folder.parcel.read_bytes(), cwd)
-        brought = list(read_json(folder.brought)) if folder.brought.exists() else []
-        parcel = pack(cwd, [*spec.sends, *(name for name in brought if (cwd / name).exists())])
+            _take_in(folder, folder.parcel.read_bytes(), spec)
+        brought = [name for name in _brought(folder, spec) if (cwd / name).exists()]
+        parcel = pack(cwd, [*spec.sends, *brought])
         if parcel is None:
             raise RuntimeError("its input files are changing continually")
         task = self._run.options(
             num_cpus=spec.cores, num_gpus=spec.gpus, max_retries=0, name=spec.name
         )
         ref = task.remote(spec.model_dump_json(), parcel.content, attempt, self._mailbox)
-        self._tasks[spec.name] = _Task(ref, attempt, folder, cwd)
+        self._tasks[spec.name] = _Task(ref, attempt, folder, spec)
         return f"{spec.name} of Ray"
 
-    def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptReport:
-        """Unpack received files, and check whether the task has ended."""
+    def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptEnd | str | None:
+        """Unpack received files, then check whether the task has ended."""
         self._read_mail()
         task = self._tasks[spec.name]
         if task.ref not in self._over():
-            is_running = folder.beat(attempt).exists()
-            return AttemptReport(state="running" if is_running else "waiting")
+            return None
         del self._tasks[spec.name]
         try:
             end, letter = self._ray.get(task.ref)
             self._deliver(letter, task)
         except self._ray.exceptions.RayError as error:
-            return AttemptReport(state="gone", detail=_first_line(error))
+            return _first_line(error)
         except BadFile as error:
-            return AttemptReport(state="gone", detail=str(error))
-        return AttemptReport(state="done", end=AttemptEnd.model_validate_json(end))
+            return str(error)
+        return AttemptEnd.model_validate_json(end)
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
         """Request a stop through the mailbox, or cancel the task."""
@@ -179,34 +181,64 @@ class RayJobs:
     def _deliver(self, letter: AttemptMessage, task: _Task) -> None:
         beat = JobHeartbeat.model_validate_json(letter.beat)
         if letter.log:
-            with task.folder.log(letter.attempt).open("ab") as log:
+            with open_append(task.folder.log(letter.attempt)) as log:
                 log.write(letter.log)
         if letter.parcel is not None:
             # Save the parcel first: a crash while unpacking must leave no partial state.
             write_bytes(task.folder.parcel, letter.parcel)
-            _take_in(task.folder, letter.parcel, task.cwd)
-        keep_beat(task.folder.beat(letter.attempt), beat)
+            _take_in(task.folder, letter.parcel, task.spec)
+        write_json(task.folder.beat(letter.attempt), beat)
 
 
-def _take_in(folder: JobFolder, content: bytes, cwd: Path) -> Unpacked:
-    """Unpack received files and record their names."""
-    unpacked = unpack(content, cwd)
-    before = set(read_json(folder.brought)) if folder.brought.exists() else set[str]()
-    after = (before | set(unpacked.written)) - set(unpacked.removed)
-    if after != before:
-        write_json(folder.brought, sorted(after))
+def _take_in(folder: JobFolder, content: bytes, spec: JobSpec) -> None:
+    """Unpack received files. Their names are recorded first, because a crash may interrupt it.
+
+    Raises BadFile for a file of anything that existed before the job: a node is not trusted.
+    """
+    before, (written, removed) = _brought(folder, spec), names_in(content, Path(spec.cwd))
+    known = {_result_of(name, spec) for name in before}
+    for name in (*written, *removed):
+        result = _result_of(name, spec)
+        if result is None or (result not in known and os.path.lexists(Path(spec.cwd, result))):
+            raise BadFile(f'A job returned a file named "{name[:100]}", which it did not create.')
+    if not before.issuperset(written):
+        write_json(folder.brought, sorted(before.union(written)))
+    unpack(content, Path(spec.cwd))
     folder.parcel.unlink(missing_ok=True)
-    return unpacked
+
+
+def _brought(folder: JobFolder, spec: JobSpec) -> set[str]:
+    """Return the names of the files that a job has returned."""
+    names = read_json(folder.brought) if folder.brought.exists() else []
+    return {name for name in names if _result_of(name, spec)}
+
+
+def _result_of(name: str, spec: JobSpec) -> str | None:
+    """Return the file or folder in the results folder that a file is part of.
+
+    Return None for a file that no job may return. The only one of the jobs' own is its state.
+    """
+    results, path = PurePosixPath(spec.folder or "/"), PurePosixPath(name)
+    if not path.is_relative_to(results) or path == results:
+        return None
+    first, *rest = path.relative_to(results).parts
+    if first == JOBS:
+        return (
+            name if name == str(PurePosixPath(spec.sends[0]).with_suffix(".state.json")) else None
+        )
+    is_hidden = any(part.startswith(".") for part in (first, *rest))
+    return None if is_hidden else str(results / first)
 
 
 def _connect(ray: Any, address: str | None) -> None:
     try:
-        ray.init(
-            address=address or "auto",
-            namespace="telic",
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
+        with contextlib.chdir("/"):  # Ray's workers import from the folder where this is called
+            ray.init(
+                address=address or "auto",
+                namespace="telic",
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise Refused(
             f"No Ray cluster found at {address or 'this machine'}: {_first_line(error)}",
@@ -286,7 +318,7 @@ class _UnsentOutput:
         )
 
 
-@contextmanager
+@contextlib.contextmanager
 def _own_folder(name: str) -> Generator[tuple[Path, int]]:
     """Yield an empty folder for a job, with the same path on every node, and its lock.
 
@@ -325,8 +357,6 @@ class Parcel(NamedTuple):
     """Set of packed files."""
 
     content: bytes
-    names: tuple[str, ...]
-    """names of the packed files, and of files that were removed"""
     marks: Marks
     """state of all existing files, for the next parcel"""
 
@@ -358,7 +388,7 @@ def pack(cwd: Path, parts: Iterable[str], known: Marks | None = None) -> Parcel 
         removed = [name for name in known if name not in marks]
         content = _zip(cwd, names, removed)
         if content is not None and marks_of(cwd, parts) == marks:
-            return Parcel(content, (*names, *removed), marks)
+            return Parcel(content, marks)
     return None
 
 
@@ -375,30 +405,41 @@ def _zip(cwd: Path, names: list[str], removed: list[str]) -> bytes | None:
     return out.getvalue()
 
 
-class Unpacked(NamedTuple):
-    """Names of the files that were changed by unpacking."""
+class ParcelNames(NamedTuple):
+    """Names of the files in a parcel, and of those removed since the previous one."""
 
     written: tuple[str, ...]
     removed: tuple[str, ...]
 
 
-def unpack(content: bytes, cwd: Path) -> Unpacked:
-    """Extract packed files into a folder, and delete the files that are listed as removed.
+def names_in(content: bytes, cwd: Path) -> ParcelNames:
+    """Return the names in a parcel for a folder.
 
-    Raises BadFile for a path outside of the folder, since data of other machines is untrusted.
+    Raises BadFile for a name that leads out of the folder, or for a parcel that is too large.
     """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            entries = bounded_entries(archive, _MOST_FILES, max(_LARGEST, 50 * len(content)))
+            removed = tuple(str(name) for name in json.loads(archive.read(_REMOVED)))
+    except (ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise BadFile(f"A job returned files that cannot be read: {error}.") from None
+    written = tuple(entry.filename for entry in entries if entry.filename != _REMOVED)
+    for name in (*written, *removed):
+        _check(name, cwd)
+    return ParcelNames(written, removed)
+
+
+def unpack(content: bytes, cwd: Path) -> ParcelNames:
+    """Extract packed files into a folder, and delete the files listed as removed."""
+    names = names_in(content, cwd)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        written = tuple(name for name in archive.namelist() if name != _REMOVED)
-        removed = tuple(str(name) for name in json.loads(archive.read(_REMOVED)))
-        for name in (*written, *removed):
-            _check(name, cwd)
-        for name in written:
+        for name in names.written:
             write_bytes(cwd / name, archive.read(name))
             if PurePosixPath(name).name == BEGUN:  # work created by this user's job elsewhere
                 sign_folder((cwd / name).parent)
-    for name in removed:
+    for name in names.removed:
         (cwd / name).unlink(missing_ok=True)
-    return Unpacked(written, removed)
+    return names
 
 
 def _check(name: str, cwd: Path) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from telic.core.config import Record
-from telic.errors import Refused, UnknownName
+from telic.errors import BadFile, Refused, TelicError, UnknownName
 from telic.jobs.process import ProcessId
 from telic.jobs.spec import JOBS, JobFolder, JobHeartbeat, JobRecord, JobSpec
 from telic.storage.files import read_record, write_json, write_text
+from telic.storage.keys import is_own_folder, sign_folder
+from telic.storage.layout import DAMAGED, changed_at, check_name
 from telic.storage.locks import taking_turns
 from telic.storage.reading import log_end, read_text
 
@@ -22,14 +25,14 @@ class JobRow(Record):
     """One row of the job list."""
 
     job: str
-    place: str
+    place: str = ""
     state: str
-    attempts: int
-    node: str | None
-    seconds: float
-    code: int | None
+    attempts: int = 0
+    node: str | None = None
+    seconds: float = 0.0
+    code: int | None = None
     reason: str | None
-    command: str
+    command: str = ""
     created: float
 
 
@@ -40,54 +43,59 @@ class JobBoard:
         self.path = (runs_dir / JOBS).absolute()  # a scheduler may start workers in any folder
 
     def folder(self, name: str) -> JobFolder:
-        """Return the folder of a job."""
-        return JobFolder(self.path / name)
+        """Return the folder of a job. Raises UsageError for a name that could lead elsewhere."""
+        return JobFolder(self.path / check_name(name, "Job"))
 
     def take(self, spec: JobSpec, place: str) -> tuple[JobSpec, JobRecord]:
-        """Register a job, or resume an unfinished job with the same key.
+        """Register a job, or resume this user's unfinished job with the same key.
 
-        Raises Refused if it is already running.
+        Raises Refused if it is already running, or if another user started it.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
         with taking_turns(self.path / "door"):
-            known = self._known(spec)
-            if known is not None:
-                if known.is_driven and known.driver != ProcessId.own():
+            folder = self._folder_of(spec)
+            name = folder.path.name
+            record = JobRecord(name=name, place=place, created=time.time(), driver=ProcessId.own())
+            if folder.path.exists():
+                known = self.read_own(folder)
+                if known.is_driven and known.driver != record.driver:
                     raise Refused(
-                        f"{known.name} is already running in process {known.driver.pid}.",
-                        hint=f"Wait for it, or stop it: telic jobs {known.name} --stop",
+                        f"{name} is already running in process {known.driver.pid}.",
+                        hint=f"Wait for it, or stop it: telic jobs {name} --stop",
                     )
-                spec = spec.model_copy(update={"name": known.name})
-            folder = self.folder(spec.name)
-            folder.path.mkdir(parents=True, exist_ok=True)
+                kept = {"created": known.created, "attempts": known.attempts}
+                record = record.model_copy(update=kept)
+            else:
+                folder.path.mkdir()
+                sign_folder(folder.path)
             folder.stop.unlink(missing_ok=True)
-            record = JobRecord(
-                name=spec.name,
-                place=place,
-                created=time.time() if known is None else known.created,
-                driver=ProcessId.own(),
-                attempts=() if known is None else known.attempts,
-            )
+            spec = spec.model_copy(update={"name": name})
             write_json(folder.spec, spec)
             write_json(folder.record, record)
             if spec.key:
-                write_text(self._key(spec.key), spec.name)
+                write_text(self._key(spec.key), name)
         return spec, record
 
-    def _known(self, spec: JobSpec) -> JobRecord | None:
-        """Return the record of a job with this name, or of an unfinished job with the same key."""
-        own = self.folder(spec.name).record
-        if own.exists():
-            return read_record(own, JobRecord)
-        named = self._key(spec.key)
-        if not spec.key or not named.exists():
-            return None
-        record = read_record(self.folder(read_text(named)).record, JobRecord)
-        return None if record.state == "done" else record
+    def read_own(self, folder: JobFolder) -> JobRecord:
+        """Return the record of a job. Raises Refused if this user did not start it."""
+        if not is_own_folder(folder.path):
+            raise Refused(
+                f"You did not start {folder.path.name}, or an earlier version did.",
+                hint="Rerun its command to start a new job.",
+            )
+        return read_record(folder.record, JobRecord)
+
+    def _folder_of(self, spec: JobSpec) -> JobFolder:
+        """Return the folder of this user's unfinished job with the same key, or of a new job."""
+        folder = self.folder(spec.name)
+        if spec.key and not folder.path.exists() and self._key(spec.key).exists():
+            with contextlib.suppress(TelicError):  # not this user's, or damaged
+                latest = self.folder(read_text(self._key(spec.key)))
+                return folder if self.read_own(latest).state == "done" else latest
+        return folder
 
     def _key(self, key: str) -> Path:
         """Return the file with the name of the latest job with a key, so that one read finds it."""
-        return self.path / "keys" / key
+        return self.path / "keys" / check_name(key, "Job key")
 
     def lines(self) -> list[JobRow]:
         """Return all jobs, newest first."""
@@ -108,7 +116,7 @@ class JobBoard:
     def stop(self, name: str) -> JobRow:
         """Ask a job to save and stop. A job without a driver stops immediately."""
         folder = self.find(name)
-        record = read_record(folder.record, JobRecord)
+        record = self.read_own(folder)
         if record.is_driven:
             folder.stop.touch()
         elif not record.is_over:
@@ -128,6 +136,14 @@ def chosen_job(name: str, lines: Sequence[JobRow]) -> str:
 
 
 def _line(folder: JobFolder) -> JobRow:
+    try:
+        return _read_line(folder)
+    except BadFile as error:
+        name, created = folder.path.name, changed_at(folder.record)
+        return JobRow(job=name, state=DAMAGED, reason=error.message, created=created)
+
+
+def _read_line(folder: JobFolder) -> JobRow:
     record = read_record(folder.record, JobRecord)
     spec = read_record(folder.spec, JobSpec)
     last = record.attempts[-1] if record.attempts else None
@@ -137,7 +153,7 @@ def _line(folder: JobFolder) -> JobRow:
     running_s = time.time() - last.started if last and last.seconds is None else 0.0
     is_lost = not record.is_over and not record.is_driven
     return JobRow(
-        job=record.name,
+        job=folder.path.name,
         place=record.place,
         state=INTERRUPTED if is_lost else record.state,
         attempts=len(record.attempts),

@@ -30,14 +30,17 @@ from telic.core.plugins import load_plugin, plugin_names
 from telic.core.text import read_value
 from telic.errors import ConfigError, MissingExtra, UnknownName
 from telic.jobs.process import Process, own_python, safe_path
-from telic.jobs.spec import AttemptReport, Cluster, JobFolder, JobSpec
-from telic.jobs.worker import finished_report, run_attempt_in
+from telic.jobs.spec import AttemptEnd, Cluster, JobFolder, JobSpec
+from telic.jobs.worker import read_end, run_attempt_in
+from telic.storage.files import open_append
 from telic.storage.resources import usable_cores
 
 KINDS = ("local", "ray", "slurm")
 _FOREVER_MIN = 10 * 365 * 24 * 60
-_WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED", "UNKNOWN", "READY")
-_RUNNING = ("RUNNING", "COMPLETING", "STAGE_OUT")
+_UNFINISHED = {
+    *("PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED", "UNKNOWN", "READY"),
+    *("RUNNING", "COMPLETING", "STAGE_OUT"),
+}
 
 
 class JobPlace(Config):
@@ -106,8 +109,11 @@ class Launcher(Protocol):
         """Start an attempt and return the scheduler's handle. Raises OSError or RuntimeError."""
         ...
 
-    def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptReport:
-        """Return the state of an attempt, and update the heartbeats and logs in its folder."""
+    def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptEnd | str | None:
+        """Return how an attempt ended, why it was lost, or None while it waits or runs.
+
+        Updates the heartbeats and logs in its folder.
+        """
         ...
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
@@ -147,23 +153,20 @@ class LocalJobs:
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
         """Start a worker process."""
         words = own_python("telic.jobs.worker", folder.path, str(attempt))
-        with folder.log(attempt).open("ab") as log:
+        with open_append(folder.log(attempt)) as log:
             process = Process(words, stdout=log)
         self._processes[spec.name] = process
         return f"process {process.pid}"
 
-    def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptReport:
-        """Check the attempt's result file and its process."""
+    def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptEnd | str | None:
+        """Check the attempt's result file, then its process."""
         process = self._processes[spec.name]
         code = process.code
-        report = finished_report(folder, attempt)
-        if report is not None:
+        end = read_end(folder, attempt)
+        if end is not None:
             process.wait()  # it has written its last file
-            return report
-        if code is None:
-            is_running = folder.beat(attempt).exists()
-            return AttemptReport(state="running" if is_running else "waiting")
-        return AttemptReport(state="gone", detail=f"its worker ended with code {code}")
+            return end
+        return None if code is None else f"its worker ended with code {code}"
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
         """Kill the worker. For a graceful stop, it polls the stop file."""
@@ -199,18 +202,15 @@ class SlurmJobs:
         self._jobs[spec.name] = job
         return str(job.job_id)
 
-    def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptReport:
+    def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptEnd | str | None:
         """Read the attempt's files, or query the scheduler."""
         job = self._jobs[spec.name]
         state = str(job.state).split(" ")[0]
-        report = finished_report(folder, attempt)
+        end = read_end(folder, attempt)
         # The local process is our child, so wait for it to end.
-        if report is not None and (spec.cluster != "local" or job.done()):
-            return report
-        if state in _WAITING or state in _RUNNING:
-            is_running = folder.beat(attempt).exists()
-            return AttemptReport(state="running" if is_running else "waiting", detail=state)
-        return AttemptReport(state="gone", detail=f"{job.job_id} is {state} and left no result")
+        if end is not None and (spec.cluster != "local" or job.done()):
+            return end
+        return None if state in _UNFINISHED else f"{job.job_id} is {state} and left no result"
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
         """Cancel an attempt. For a graceful stop, its worker polls the stop file."""

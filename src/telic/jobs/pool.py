@@ -120,8 +120,9 @@ class JobPool:
             name: getattr(self.place, name)
             for name in ("cores", "gpus", "minutes", "cluster", "asks")
         }
-        permit(spec.code)
-        spec, record = self.board.take(spec.model_copy(update=asked), self.place.title)
+        spec = spec.model_copy(update=asked)
+        permit(spec.code, f"jobs on {self.place.title}")
+        spec, record = self.board.take(spec, self.place.title)
         return self._threads.submit(self._run, _Work(spec, self.board.folder(spec.name), record))
 
     # ------------------------------------------------------------------------ in the job's thread
@@ -186,11 +187,9 @@ class JobPool:
         beat, looked, beaten, heard, asked = work.folder.beat(attempt), 0.0, 0.0, 0.0, 0.0
         while True:
             with self._turn:
-                report = self._connected.look(work.spec, work.folder, attempt)
-            if report.end is not None:
-                return report.end
-            if report.state == "gone":
-                return report.detail
+                end = self._connected.look(work.spec, work.folder, attempt)
+            if end is not None:
+                return end
             time.sleep(_ROUND_S)
             now = time.monotonic()
             if now - looked < _LOOK_S:

@@ -24,6 +24,7 @@ from typing import IO, Self
 
 from telic import SAFE_PATH, protect_imports
 from telic.core.config import Record
+from telic.storage.files import open_append
 
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 BEAT_S = 2.0
@@ -182,7 +183,7 @@ class Process:
     def detach(cls, words: Sequence[str | Path], log: Path, env: Mapping[str, str]) -> Process:
         """Start a process that outlives this one, with its output appended to a file."""
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as output:
+        with open_append(log) as output:
             process = cls(words, env=env, stdout=output)
         # Without a wait, a finished child remains a zombie while this process runs.
         threading.Thread(target=process.wait, daemon=True).start()

@@ -19,17 +19,19 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from telic.core.config import Record
 from telic.jobs.process import ProcessId
+from telic.storage.layout import check_name
 
 Cluster = Literal["slurm", "local"]
-AttemptState = Literal["waiting", "running", "done", "gone", "stopped"]
 JobOutcome = Literal["waiting", "running", "done", "failed", "stopped"]
+JobName = Annotated[str, AfterValidator(partial(check_name, option="Job"))]
 JOB_FILE = "job_spec.json"
 JOBS = "jobs"
 PYTHON = "python"
@@ -39,8 +41,8 @@ PYTHON = "python"
 class JobSpec(Record):
     """Process to run, with the resources to request from a scheduler."""
 
-    name: str
-    """name shown by the scheduler"""
+    name: JobName
+    """name of its folder, shown by the scheduler"""
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str] = Field(default={})
@@ -64,8 +66,9 @@ class JobSpec(Record):
 
     @property
     def code(self) -> str:
-        """Description of the command, which the user must permit."""
-        return f"the command {shlex.join(self.argv)} in {self.cwd} with {sorted(self.env.items())}"
+        """Description of the command that the user must permit, with all that it depends on."""
+        more = self.model_dump_json(exclude={"name", "argv", "command"})
+        return f"the command {shlex.join(self.argv)} with {more}"
 
     def words(self) -> list[str]:
         """Return the command with this machine's interpreter."""
@@ -102,16 +105,6 @@ class AttemptEnd(Record):
             return f"killed by signal {self.signal} on {self.node}"
         # The code that shells and containers report for SIGKILL, e.g. from the OOM killer.
         return f"killed (code 137) on {self.node}" if self.code == 137 else None
-
-
-class AttemptReport(Record):
-    """State of an attempt, as reported by its launcher."""
-
-    state: AttemptState
-    detail: str = ""
-    """reason why the attempt is gone"""
-    end: AttemptEnd | None = None
-    """set once the attempt is done"""
 
 
 class JobAttempt(Record):

@@ -9,7 +9,6 @@ killed, the kernel signals the job, so that no abandoned job continues to run.
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import sys
@@ -20,8 +19,8 @@ from pathlib import Path
 from typing import IO
 
 from telic.jobs.process import Process, user_environment
-from telic.jobs.spec import AttemptEnd, AttemptReport, JobFolder, JobHeartbeat, JobSpec
-from telic.storage.files import TEMPORARY_MARK, read_record, write_json
+from telic.jobs.spec import AttemptEnd, JobFolder, JobHeartbeat, JobSpec
+from telic.storage.files import open_append, read_record, write_json
 
 
 def run_attempt_in(path: str, attempt: int) -> int:
@@ -30,28 +29,19 @@ def run_attempt_in(path: str, attempt: int) -> int:
     spec = read_record(folder.spec, JobSpec)
 
     def beat(alive: JobHeartbeat) -> bool:
-        keep_beat(folder.beat(attempt), alive)
+        write_json(folder.beat(attempt), alive)
         return folder.stop.exists()
 
-    with folder.log(attempt).open("ab") as log:
+    with open_append(folder.log(attempt)) as log:
         end = run_attempt(spec, Path(spec.cwd), log, beat)
     write_json(folder.end(attempt), end)
     return 1 if end.code is None else end.code
 
 
-def keep_beat(path: Path, beat: JobHeartbeat) -> None:
-    """Write a heartbeat. It is not synced to disk, as it is useless after a power failure."""
-    fresh = path.with_name(f"{TEMPORARY_MARK}{path.name}")
-    fresh.write_text(beat.model_dump_json())
-    os.replace(fresh, path)
-
-
-def finished_report(folder: JobFolder, attempt: int) -> AttemptReport | None:
+def read_end(folder: JobFolder, attempt: int) -> AttemptEnd | None:
     """Return how an attempt ended, or None if it has not ended."""
     path = folder.end(attempt)
-    if not path.exists():
-        return None
-    return AttemptReport(state="done", end=read_record(path, AttemptEnd))
+    return read_record(path, AttemptEnd) if path.exists() else None
 
 
 def run_attempt(

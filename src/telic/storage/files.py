@@ -11,12 +11,13 @@ import functools
 import json
 import math
 import os
+import secrets
 import shutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from telic.core.text import is_dict, is_mapping, is_row
 from telic.errors import BadFile, ResourceError, UsageError
@@ -76,7 +77,8 @@ def replacing(path: Path) -> Generator[Path]:
 
     It has the same suffix, on which some writers depend. Raises ResourceError if the disk is full.
     """
-    temporary = path.with_name(f"{TEMPORARY_MARK}{os.getpid()}-{path.name}")
+    # The name is random, so that no link can wait there.
+    temporary = path.with_name(f"{TEMPORARY_MARK}{secrets.token_hex(4)}-{path.name}")
     try:
         with disk_errors(path):
             make_folder(path.parent)
@@ -99,6 +101,12 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, content: str) -> None:
     """Write a UTF-8 text file atomically."""
     write_bytes(path, content.encode())
+
+
+def open_append(path: Path) -> IO[bytes]:
+    """Open a file to append to it, creating it if needed. Raises OSError for a link."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, 0o644), "ab")
 
 
 def write_json(path: Path, value: Any) -> None:

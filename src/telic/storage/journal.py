@@ -16,6 +16,7 @@ detected.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -32,7 +33,7 @@ from pydantic import BaseModel, ValidationError
 
 from telic.core.config import Record
 from telic.errors import BadFile, TelicError
-from telic.storage.files import as_record, disk_errors, disk_full, plain, read_record, write_json
+from telic.storage.files import as_record, disk_errors, open_append, plain, read_record, write_json
 from telic.storage.keys import SigningKey, config_folder, signer_of
 from telic.storage.reading import read_bytes
 
@@ -326,17 +327,12 @@ class Journal:
             os.truncate(self.path, self._size)
 
     def _write(self, line: bytes) -> None:
-        with disk_errors(self.path):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-            handle = os.open(self.path, flags, 0o644)
-            try:
-                start = os.fstat(handle).st_size
-                if os.write(handle, line) < len(line):
-                    os.ftruncate(handle, start)
-                    raise disk_full(self.path)
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+        with disk_errors(self.path), open_append(self.path) as file:
+            start = os.fstat(file.fileno()).st_size
+            if os.write(file.fileno(), line) < len(line):
+                os.ftruncate(file.fileno(), start)
+                raise OSError(errno.ENOSPC, "only a part was written")
+            os.fsync(file.fileno())
 
     def _broken(self, bad: _BadLine) -> JournalBroken:
         return JournalBroken(

@@ -36,7 +36,7 @@ from telic.jobs.process import (
 )
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import changed_at, new_name
-from telic.storage.reading import log_end
+from telic.storage.reading import file_hash, log_end
 from telic.verbs import catalogue
 
 STARTED = "started"
@@ -165,8 +165,11 @@ def _requests(runs_dir: Path) -> list[Path]:
     return [path for path in files if not path.name.endswith(".state.json")]
 
 
-def run_job_file(file: str) -> int:
-    """Run the operation described in a job file and return its exit code."""
+def run_job_file(file: str, digest: str | None = None) -> int:
+    """Run the operation described in a job file and return its exit code.
+
+    `digest` is the hash of the file when the user made the request.
+    """
     path = Path(file)
     request, state, own = (
         read_record(path, JobFile),
@@ -197,6 +200,8 @@ def run_job_file(file: str) -> int:
     verb = catalogue.load_verb(request.verb)
     inner = {"on_event": hear, "should_stop": stopping.is_set, "command": request.command}
     try:
+        if digest is not None and file_hash(path) != digest:
+            raise Refused(f"{path} was modified.", hint="Rerun the command to start a new job.")
         with telling_places():
             asked = _request(verb, request.values, runs_dir=path.parent.parent, **inner)
             code = verb.exit_code(verb.do(asked))
@@ -210,4 +215,4 @@ def run_job_file(file: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_job_file(sys.argv[1]))
+    sys.exit(run_job_file(*sys.argv[1:]))

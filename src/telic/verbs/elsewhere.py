@@ -26,8 +26,10 @@ from telic.jobs.launcher import read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JOBS, PYTHON, JobRecord, JobSpec
 from telic.session.evidence import countersign
-from telic.storage.files import plain, read_record, write_json
-from telic.storage.layout import SessionFolder, new_name
+from telic.storage.files import plain, read_fields, read_record, write_json
+from telic.storage.keys import is_own_folder
+from telic.storage.layout import SessionFolder, check_name, new_name
+from telic.storage.reading import file_hash
 from telic.verbs import catalogue
 from telic.verbs.background import JobFile, JobProgress
 from telic.verbs.control import tell_from
@@ -96,7 +98,8 @@ class RemoteVerbs(NamedTuple):
         }
         job = verb_job(words, path, values, self.runs_dir)
         folder = thing_of(job, self.pool.submit(job.spec), on_event)
-        countersign(SessionFolder(folder))
+        if path == "session:run" and _is_answer(SessionFolder(folder), given):
+            countersign(SessionFolder(folder))
         return _resume.result_in(folder)
 
     def run_session(
@@ -115,6 +118,13 @@ class RemoteVerbs(NamedTuple):
         return self.do(("run",), "session:run", given, on_event)
 
 
+def _is_answer(folder: SessionFolder, asked: Mapping[str, Any]) -> bool:
+    """Return whether a job of this user created a session for the intent and robot asked for."""
+    found = read_fields(folder.config, intent=str, env=str)
+    is_same = Path(found["env"]).name == Path(asked["env"]).name
+    return is_own_folder(folder.path) and found["intent"] == asked["intent"] and is_same
+
+
 def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: Path) -> _VerbJob:
     """Create the job for an operation. Files with relative paths are copied to its machine."""
     command = shlex.join(
@@ -128,17 +138,18 @@ def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: 
     key = hashlib.sha256(text.encode()).hexdigest()
     file = runs_dir / JOBS / f"{words[-1]}-{key[:12]}.json"
     write_json(file, JobFile(job=file.stem, verb=path, values=values, command=command))
-    sent = f"{folder}/{JOBS}/{file.name}"
+    sent, state = f"{folder}/{JOBS}/{file.name}", file.with_suffix(".state.json")
+    state.unlink(missing_ok=True)  # of an earlier job, or another user's
     spec = JobSpec(
         name=new_name(words[-1]),
-        argv=(PYTHON, "-P", "-m", "telic.verbs.background", sent),
+        argv=(PYTHON, "-P", "-m", "telic.verbs.background", sent, file_hash(file)),
         cwd=str(cwd),
         folder=folder,
         sends=(sent, *_named_files(values, cwd)),
         key=key,
         command=command,
     )
-    return _VerbJob(spec, runs_dir, file.with_suffix(".state.json"))
+    return _VerbJob(spec, runs_dir, state)
 
 
 def _named_files(values: Any, cwd: Path) -> Iterator[str]:
@@ -160,13 +171,14 @@ def thing_of(job: _VerbJob, future: Future[JobRecord], on_event: Listener) -> Pa
     Raises the job's error, or Refused if it was stopped or could not run.
     """
     position, is_over = 0, False
-    progress = None
+    progress = folder = None
     while not is_over:
         is_over = future.done()  # checked first, so that events written until then are also emitted
         if job.state.exists():
             progress = read_record(job.state, JobProgress)
             if progress.thing is not None:
-                events = SessionFolder(job.runs_dir / progress.thing).events
+                folder = job.runs_dir / check_name(progress.thing, "Result")
+                events = SessionFolder(folder).events
                 position = tell_from(events, position, on_event)
         if not is_over:
             time.sleep(_LISTEN_S)
@@ -175,9 +187,9 @@ def thing_of(job: _VerbJob, future: Future[JobRecord], on_event: Listener) -> Pa
         error = TelicError(progress.error or "The remote job failed.", hint=progress.hint)
         error.exit_code = progress.exit_code or 1
         raise error
-    if progress is None or progress.thing is None or record.state == "failed":
+    if progress is None or folder is None or record.state == "failed":
         raise Refused(
             f"{record.name} {record.state} on {record.place}: {record.reason or 'no result'}.",
             hint=f"See: telic jobs {record.name} --logs",
         )
-    return job.runs_dir / progress.thing
+    return folder

@@ -80,7 +80,7 @@ def jobs(request: _JobsRequest) -> VerbResult[list[JobRow]] | PrintedLog | JobRo
 
 def _retry(request: _JobsRequest, name: str) -> JobRecord:
     folder = request.board.find(name)
-    record = read_record(folder.record, JobRecord)
+    record = request.board.read_own(folder)
     if record.is_driven:
         raise Refused(f"{record.name} is running.", hint=f"See: telic jobs {record.name} --logs")
     if record.state == "done" and record.code == 0:
@@ -89,7 +89,7 @@ def _retry(request: _JobsRequest, name: str) -> JobRecord:
             hint="Rerun its command to start a new job.",
         )
     spec = read_record(folder.spec, JobSpec)
-    require_permitted(spec.code)
+    require_permitted(spec.code, *([] if request.on else [f"jobs on {record.place}"]))
     with JobPool(
         read_place(request.on or record.place),
         Path(request.runs_dir),

@@ -1,0 +1,193 @@
+"""Everything below runs/jobs is data of unknown origin, unless this user began it.
+
+A colleague's runs folder, or one that was unpacked over the user's own, holds jobs that were made
+to be found: the key of a request is predictable. A node that works for a job returns what it likes.
+"""
+
+import io
+import json
+import signal
+import socket
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from telic.errors import BadFile, Refused, TelicError
+from telic.jobs import _ray_cluster
+from telic.jobs._ray_cluster import _brought, _take_in
+from telic.jobs.board import JobBoard
+from telic.jobs.spec import JobRecord, JobSpec
+from telic.storage import keys
+from telic.storage.files import read_json, read_record, write_json
+from telic.storage.keys import is_own_folder, sign_folder
+from telic.storage.layout import SessionFolder
+from telic.verbs.background import run_job_file
+from telic.verbs.elsewhere import _is_answer, verb_job
+from telic.verbs.jobs import jobs
+
+VALUES = {"env": "CartPole-v1", "steps": 4000, "evaluations": 1, "videos": "none"}
+NAME = "train_20260101_000000_aaaaaaaa"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setattr(keys, "_granted", set())
+    monkeypatch.chdir(home)
+    return home
+
+
+def forge(home, name=NAME, claimed=None, **more):
+    """Lay out a job for the request of `VALUES`, as somebody else would."""
+    job = verb_job(("train",), "train:train", VALUES, Path("runs"))
+    board = home / "runs" / "jobs"
+    (board / "keys").mkdir(parents=True)
+    (board / "keys" / job.spec.key).write_text(name)
+    folder = board / NAME
+    folder.mkdir()
+    driver = {"host": socket.gethostname(), "pid": 1, "started": 0.0}
+    record = {"name": claimed or NAME, "place": "local", "created": 1.0, "driver": driver}
+    write_json(folder / "job.json", {**record, **more})
+    return job, folder
+
+
+def test_a_request_does_not_resume_the_job_of_somebody_else(home):
+    job, theirs = forge(home)
+    secret = home / "authorized_keys"
+    secret.write_text("mine")
+    (theirs / "attempt_1.log").symlink_to(secret)
+    (theirs / ".unfinished-attempt_1.beat.json").symlink_to(secret)
+    (theirs / "attempt_1.end.json").write_text('{"code": 0, "seconds": 1.0, "node": "n"}')
+    before = {path.name for path in theirs.iterdir()}
+    spec, record = JobBoard(Path("runs")).take(job.spec, "local")
+    assert spec.name == job.spec.name != NAME and record.attempts == ()
+    assert {path.name for path in theirs.iterdir()} == before and secret.read_text() == "mine"
+
+
+def test_a_job_of_somebody_else_is_neither_stopped_nor_retried(home):
+    _, theirs = forge(home, state="failed")
+    (theirs / "stop").symlink_to(home / "made")
+    for asked in ({"stop": True}, {"retry": True}):
+        with pytest.raises(Refused, match="You did not start"):
+            jobs(NAME, runs_dir=Path("runs"), **asked)
+    assert not (home / "made").exists()
+
+
+@pytest.mark.parametrize("name", ["../../planted", "/tmp/planted", "a/b", "", ".."])
+def test_the_name_of_a_job_leads_nowhere(home, name):
+    job, _ = forge(home, name, claimed=name)
+    board = JobBoard(Path("runs"))
+    assert board.take(job.spec, "local")[0].name == job.spec.name
+    for bad in ({"name": name}, {"name": "fine", "key": f"x/{name}"}):
+        with pytest.raises(TelicError, match=r"not a valid folder name|has no letter"):
+            board.take(JobSpec(argv=("true",), cwd="/", **bad), "local")
+    assert {path.name for path in home.iterdir()} == {"runs"}
+
+
+def test_a_damaged_job_is_one_line_of_the_list(home):
+    forge(home)
+    board = JobBoard(Path("runs"))
+    board.take(JobSpec(name="mine", argv=("true",), cwd="/"), "local")
+    for content in ("{bad", '{"schema_version": 1}'):
+        (home / "runs" / "jobs" / NAME / "job.json").write_text(content)
+        states = {line.job: line.state for line in board.lines()}
+        assert states[NAME] == "damaged" and states["mine"] != "damaged"
+
+
+def test_a_retry_runs_only_what_the_user_asked_for(home, monkeypatch):
+    job = verb_job(("train",), "train:train", VALUES, Path("runs"))
+    board = JobBoard(Path("runs"))
+    keys.permit(job.spec.code, "jobs on local")
+    board.take(job.spec, "local")
+    file, folder = home / job.spec.argv[4], board.folder(job.spec.name)
+    own = read_record(folder.record, JobRecord).model_dump(mode="json")
+    write_json(folder.record, {**own, "state": "failed", "place": "ray://theirs:10001"})
+    with pytest.raises(Refused, match="not approved: jobs on ray://theirs"):
+        jobs(job.spec.name, retry=True, runs_dir=Path("runs"))
+    write_json(folder.record, {**own, "state": "failed"})
+    write_json(folder.spec, job.spec.model_copy(update={"sends": ("/home/me/.ssh/id",)}))
+    with pytest.raises(Refused, match="not approved: the command"):
+        jobs(job.spec.name, retry=True, runs_dir=Path("runs"))
+    request = read_json(file)
+    write_json(file, {**request, "values": {"env": "mjlab:Any", "python": str(home / "evil.sh")}})
+    with monkeypatch.context() as patch:
+        patch.setattr(signal, "signal", lambda *_: None)
+        assert run_job_file(*job.spec.argv[4:]) == Refused.exit_code
+    assert "was modified" in read_json(job.state)["error"]
+
+
+def parcel(removed=(), **files):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+        archive.writestr(".removed.json", json.dumps(list(removed)))
+    return out.getvalue()
+
+
+RETURNED = {  # what a node may not return
+    "code": {"train.py": "evil"},
+    "a hook": {".git/hooks/post-checkout": "evil"},
+    "a module": {"runs/.git/config": "evil"},
+    "a file of the job": {"runs/jobs/job/job_spec.json": "{}"},
+    "a request": {"runs/jobs/train-1.json": "{}"},
+    "another's state": {"runs/jobs/train-2.state.json": "{}"},
+    "a session from before": {"runs/session_1/begun.json": "{}"},
+    "out of the results": {"runs/../train.py": "evil"},
+}
+
+
+@pytest.fixture
+def remote(home):
+    sent = "runs/jobs/train-1.json"
+    spec = JobSpec(name="job", argv=("true",), cwd=str(home), folder="runs", sends=(sent,))
+    spec, _ = JobBoard(home / "runs").take(spec, "ray")
+    (home / "train.py").write_text("mine")
+    (home / "runs" / "session_1").mkdir()
+    (home / "runs" / "session_1" / "journal.jsonl").write_text("theirs")
+    return spec, JobBoard(home / "runs").folder("job")
+
+
+@pytest.mark.parametrize("files", RETURNED.values(), ids=RETURNED)
+def test_a_node_returns_results_and_nothing_else(home, remote, files):
+    before = {path: path.is_file() and path.read_bytes() for path in home.rglob("*")}
+    for content in (parcel(**files), parcel(files)):
+        with pytest.raises(BadFile, match=r"did not create|outside its folder"):
+            _take_in(remote[1], content, remote[0])
+    assert {path: path.is_file() and path.read_bytes() for path in home.rglob("*")} == before
+
+
+def test_a_node_returns_what_it_made_again_and_again(home, remote):
+    spec, folder = remote
+    names = ["runs/session_2/begun.json", "runs/jobs/train-1.state.json"]
+    for content in ("{}", '{"a": 1}'):
+        _take_in(folder, parcel(**dict.fromkeys(names, content)), spec)
+    assert is_own_folder(home / "runs" / "session_2")
+    assert (home / names[1]).read_text() == content and _brought(folder, spec) == {*names}
+    _take_in(folder, parcel(names[1:]), spec)
+    assert not (home / names[1]).exists()
+    write_json(folder.brought, ["../secret", "/etc/passwd", "train.py", names[0]])
+    assert _brought(folder, spec) == {names[0]}, "files to send to the next node"
+
+
+def test_a_parcel_does_not_fill_the_memory(home, remote, monkeypatch):
+    monkeypatch.setattr(_ray_cluster, "_LARGEST", 1 << 16)
+    spec, folder = remote
+    bomb = parcel(**{"runs/session_2/zeros": bytes(1 << 17)})
+    with pytest.raises(BadFile, match="too large"):
+        _take_in(folder, bomb, spec)
+    assert not (home / "runs" / "session_2").exists()
+
+
+def test_only_the_session_that_was_asked_for_is_countersigned(home):
+    folder = SessionFolder(home / "runs" / "session_1")
+    asked = {"intent": "do a backflip", "env": "Hopper-v5"}
+    write_json(folder.config, asked)
+    assert not _is_answer(folder, asked), "somebody else's"
+    sign_folder(folder.path)
+    assert _is_answer(folder, asked)
+    assert not _is_answer(folder, {**asked, "intent": "hop"})
+    assert not _is_answer(folder, {**asked, "env": "Ant-v5"})
