@@ -72,7 +72,7 @@ def checkpoint(tmp_path_factory):
 def test_a_policy_that_sees_memory_is_played_beside_its_reward(checkpoint, tmp_path):
     paths = [tmp_path / "own" / f"{index}.npz" for index in range(2)]
     order = order_of(checkpoint, paths)
-    [files] = record([order], tmp_path)
+    files = record(order, tmp_path)
     assert [file.path for file in files] == paths and all(map(is_unchanged, files))
     policy, episode = load_policy(checkpoint), read_trajectory(paths[0])
     assert len(episode) == 10 and "subtree_com" in episode
@@ -87,7 +87,7 @@ def test_a_policy_that_sees_memory_is_played_beside_its_reward(checkpoint, tmp_p
 def test_without_its_reward_it_is_refused(checkpoint, tmp_path):
     order = order_of(checkpoint, [tmp_path / "x.npz"])
     with pytest.raises(UsageError, match="its reward, which is missing"):
-        record([order.model_copy(update={"reward": None})], tmp_path)
+        record(order.model_copy(update={"reward": None}), tmp_path)
 
 
 def test_every_session_iteration_purpose_and_look_has_starts_of_its_own(monkeypatch, tmp_path):
@@ -138,10 +138,14 @@ def test_a_verdict_on_a_changed_recording_is_unknown(tmp_path):
 
 @pytest.mark.parametrize("fault", [TelicError("torn"), WorkerDied("torn"), RewardError("torn")])
 def test_one_that_cannot_be_recorded_costs_the_others_no_evidence(tmp_path, monkeypatch, fault):
-    def record_well(orders, folder):
-        if any("torn" in order.policy for order in orders):
+    tries = []
+
+    def record_well(order, folder, log):
+        tries.append(Path(order.policy).name)
+        assert log.parent == folder
+        if "torn" in order.policy:
             raise fault
-        return [[RecordedFile(Path(path), "0") for path in order.paths] for order in orders]
+        return [RecordedFile(Path(path), "0") for path in order.paths]
 
     monkeypatch.setattr(recorder, "record", record_well)
     orders = {
@@ -151,6 +155,7 @@ def test_one_that_cannot_be_recorded_costs_the_others_no_evidence(tmp_path, monk
     recorded = record_each(orders, tmp_path)
     assert list(recorded.files) == ["whole", "other"] and recorded.why == {"torn": "torn"}
     assert recorded.files["other"][0].path == tmp_path / "other.npz"
+    assert sorted(tries) == ["other", "torn", "torn", "whole"]
     assert record_each({}, tmp_path) == ({}, {})
     fault = ResourceError("the disk is full")
     with pytest.raises(ResourceError):

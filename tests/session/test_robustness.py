@@ -4,7 +4,7 @@ import pytest
 
 from telic.authors.request import SessionConfig
 from telic.errors import WorkerDied
-from telic.judges.recorder import RecordedFile
+from telic.judges.recorder import RecordedFile, Recordings
 from telic.judges.verdict import Verdict, unknown
 from telic.session import _judgement as judgement
 from telic.session import robustness
@@ -39,16 +39,19 @@ def recorded(monkeypatch):
     """Episodes that pass, but for those with late actions; returns the orders that were played."""
     orders = []
 
-    def record(asked, folder):
-        orders.extend(asked)
-        return [[RecordedFile(folder / path, "") for path in each.paths] for each in asked]
+    def record_each(asked, folder):
+        orders.extend(asked.values())
+        files = {
+            name: [RecordedFile(folder / x, "") for x in each.paths] for name, each in asked.items()
+        }
+        return Recordings(files, {})
 
     def judge(source, paths, folder, where):
         scores = [0.1 if f"/{LATE}/" in str(path) else 0.9 for path in paths]
         verdicts = [Verdict(source="code", score=score) for score in scores]
         return [unknown("code", "it broke"), *verdicts[1:]]
 
-    monkeypatch.setattr(robustness, "record", record)
+    monkeypatch.setattr(robustness, "record_each", record_each)
     monkeypatch.setattr(judgement, "judge_files", judge)
     return orders
 
@@ -84,7 +87,7 @@ def test_a_failure_is_told_and_fails_nothing(session, recorded, monkeypatch, err
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(robustness, "record", fail)
+    monkeypatch.setattr(robustness, "record_each", fail)
     told = Heard()
     assert card_of(session, told) is None and not session.robustness.exists()
     assert "no robustness card" in told[0]["message"]

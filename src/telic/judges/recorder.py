@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -44,9 +44,11 @@ _PLAYING_S = 300.0
 _UNLIMITED = 1000
 """maximum number of steps in episodes without a time limit"""
 _WRITERS = 4
+_TRIES = 2
+"""maximum number of attempts to record a policy"""
 _LARGEST = 1e6
 """bound on memory values, which legitimate rewards do not exceed"""
-_MOST_VALUES = 100_000_000
+_MOST_VALUES = 20_000_000
 """maximum number of memory values of an order"""
 
 
@@ -88,125 +90,86 @@ def is_unchanged(file: RecordedFile) -> bool:
 
 
 def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
-    """Record all requests together, or one by one if that fails, to isolate failures.
+    """Record several policies at the same time, without a failure affecting the others.
 
-    A policy's file and a reward's memory come from confined processes. If one is damaged or keeps
-    crashing, the others must still be recorded. A lack of disk space or memory is raised.
+    A policy's file and a reward's memory come from confined processes, so they may be damaged or
+    crash. A lack of disk space or memory is raised.
     """
     files: dict[str, list[RecordedFile]] = {}
     why: dict[str, str] = {}
-    try:
-        if orders:
-            files |= zip(orders, record(list(orders.values()), folder), strict=True)
-        return Recordings(files, why)
-    except Refused:
-        raise
-    except TelicError:  # retrying one by one isolates the cause
-        files.clear()
-    for name, order in orders.items():
-        try:
-            [files[name]] = record([order], folder)
-        except Refused:
-            raise
-        except TelicError as error:
-            why[name] = str(error)
-    return Recordings(files, why)
+
+    def attempt(name: str) -> None:
+        for _ in range(_TRIES):
+            try:
+                files[name] = record(orders[name], folder, folder / f"{name}.log")
+            except Refused:
+                raise
+            except TelicError as error:
+                why[name] = str(error)
+            else:
+                why.pop(name, None)
+                return
+
+    # Simulations use all CPU cores; the code between their steps is single-threaded.
+    with ThreadPoolExecutor(len(usable_cores())) as players:
+        list(players.map(attempt, orders))
+    return Recordings({name: files[name] for name in orders if name in files}, why)
 
 
-def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]]:
-    """Record several policies in new episodes in a confined process, and return their files.
+def record(order: PlayOrder, folder: Path, log: Path | None = None) -> list[RecordedFile]:
+    """Record a policy in new episodes in a confined process, and return the files.
 
     Raises WorkerDied for a crash or a protocol violation, and UsageError or RewardError if the
-    reward memory that a policy observes cannot be computed.
+    reward memory that the policy observes cannot be computed.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    # Simulations use all CPU cores; the code between their steps is single-threaded.
-    groups = max(1, min(len(orders), len(usable_cores())))
-    shares = [orders[first::groups] for first in range(groups)]
-    logs = [folder / (f"worker_{place}.log" if place else LOG_NAME) for place in range(groups)]
-    with ThreadPoolExecutor(groups) as players:
-        own = list(players.map(_record_here, shares, [folder] * groups, logs))
-    return [own[place % groups][place // groups] for place in range(len(orders))]
+    memory: list[list[list[float]]] = []
 
+    def answer(message: dict[str, Any]) -> dict[str, Any]:
+        """Return the memory of the reward before a step, which another process has computed."""
+        if not memory:
+            memory.extend(_followed(order))
+        step = message.get("step")
+        if not isinstance(step, int) or not 0 <= step < len(memory):
+            raise WorkerDied("The recorder asked for a step that the reward's memory lacks.")
+        return {"memory": memory[step]}
 
-def _record_here(orders: Sequence[PlayOrder], folder: Path, log: Path) -> list[list[RecordedFile]]:
-    """Process requests one after another in a confined process."""
-    result = run_confined(
-        _ENTRY,
-        {"orders": [order.model_dump(mode="json") for order in orders]},
-        folder,
-        [(order.env, order.env_args) for order in orders],
-        _policy_folders(orders),
-        on_message=RewardMemory(orders).answer,
-        log=log,
-    )
-    return _files(orders, result.get("sha256"))
-
-
-def _policy_folders(orders: Sequence[PlayOrder]) -> set[Path]:
-    return {Path(each.policy).absolute().parent for each in orders if each.policy != UNTRAINED}
-
-
-def _files(orders: Sequence[PlayOrder], hashes: object) -> list[list[RecordedFile]]:
-    shape = [len(row) if is_row(row) else -1 for row in hashes] if is_row(hashes) else []
-    if shape != [len(order.paths) for order in orders]:
+    result = _confined({"order": order.model_dump(mode="json")}, order, folder, answer, log)
+    hashes: object = result.get("sha256")
+    if not is_row(hashes) or len(hashes) != len(order.paths):
         raise WorkerDied("The recorder did not return one hash per file.")
-    return [
-        [
-            RecordedFile(Path(path), str(digest))
-            for path, digest in zip(order.paths, own, strict=True)
-        ]
-        for order, own in zip(orders, cast("list[list[object]]", hashes), strict=True)
-    ]
+    return [RecordedFile(Path(path), str(x)) for path, x in zip(order.paths, hashes, strict=True)]
 
 
-# ---- the host, between recorder and reward
+def _confined(
+    payload: dict[str, Any],
+    order: PlayOrder,
+    folder: Path,
+    on_message: Callable[[dict[str, Any]], dict[str, Any] | None],
+    log: Path | None = None,
+) -> dict[str, Any]:
+    readable = {Path(order.policy).absolute().parent} if order.policy != UNTRAINED else set[Path]()
+    where, log = [(order.env, order.env_args)], log or folder / LOG_NAME
+    return run_confined(_ENTRY, payload, folder, where, readable, on_message=on_message, log=log)
 
 
-class RewardMemory:
-    """Memory of the rewards, which a separate process computes for each order."""
-
-    def __init__(self, orders: Sequence[PlayOrder]) -> None:
-        self._orders = orders
-        self._number: int | None = None
-        self._steps: list[np.ndarray[Any, Any]] = []
-
-    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return the memory before a step of an order."""
-        number, step = message.get("order"), message.get("step")
-        if not isinstance(number, int) or not 0 <= number < len(self._orders):
-            raise WorkerDied("The recorder sent an invalid message.")
-        if number != self._number:
-            self._number, self._steps = number, _followed(self._orders[number])
-        if not isinstance(step, int) or not 0 <= step < len(self._steps):
-            raise WorkerDied("The reward's memory does not cover all recorded steps.")
-        return {"memory": self._steps[step].tolist()}
-
-
-def _followed(order: PlayOrder) -> list[np.ndarray[Any, Any]]:
+def _followed(order: PlayOrder) -> list[list[list[float]]]:
     """Play an order with its reward in a confined process, and return the memory at every step."""
     if order.reward is None:
         raise UsageError(
             "This policy observes values computed by its reward, which is missing.",
             hint="Provide the reward used for its training.",
         )
-    steps: list[np.ndarray[Any, Any]] = []
+    steps: list[list[list[float]]] = []
 
     def keep(message: dict[str, Any]) -> None:
-        memory = np.array(bounded(message.get("memory"), len(order.paths)), dtype=np.float32)
-        if len(steps) * memory.size > _MOST_VALUES:
+        memory = bounded(message.get("memory"), len(order.paths))
+        if len(steps) * len(memory) * len(memory[0]) > _MOST_VALUES:
             raise WorkerDied(f"The reward's memory has more than {_MOST_VALUES} values.")
         steps.append(memory)
 
     with tempfile.TemporaryDirectory() as folder:
-        run_confined(
-            _ENTRY,
-            {"follow": order.model_dump(mode="json")},
-            Path(folder),
-            [(order.env, order.env_args)],
-            _policy_folders([order]),
-            on_message=keep,
-        )
+        followed = {"order": order.model_dump(mode="json"), "is_reward": True}
+        _confined(followed, order, Path(folder), keep)
     return steps
 
 
@@ -233,24 +196,19 @@ def record_confined(state: None, payload: dict[str, Any], channel: HostChannel) 
     """Record episodes, or play them with a reward to report its memory."""
     channel.heartbeat(_PLAYING_S, "playing episodes")
     use_one_thread()
-    if "follow" in payload:
-        order = PlayOrder.model_validate(payload["follow"])
+    order = PlayOrder.model_validate(payload["order"])
+    if payload.get("is_reward"):
         env, disturbed = _open(order)
         memory = _LiveMemory(channel, order)
         _tape(load_policy(Path(order.policy)), env, memory, disturbed)
         env.close()
         return {}
-    hashes: list[list[str]] = []
-    for number, row in enumerate(payload["orders"]):
-        order = PlayOrder.model_validate(row)
-        if order.policy == UNTRAINED:
-            play(untrained_policy(_open(order)[0], order.seed), order)
-        else:
-            policy = load_policy(Path(order.policy))
-            play(policy, order, _KnownMemory(channel, number) if policy.memory_size else None)
-        hashes.append([file_hash(Path(path)) for path in order.paths])
-        channel.heartbeat(_PLAYING_S, "playing episodes")
-    return {"sha256": hashes}
+    if order.policy == UNTRAINED:
+        play(untrained_policy(_open(order)[0], order.seed), order)
+    else:
+        policy = load_policy(Path(order.policy))
+        play(policy, order, _KnownMemory(channel) if policy.memory_size else None)
+    return {"sha256": [file_hash(Path(path)) for path in order.paths]}
 
 
 class _LiveMemory:
@@ -278,13 +236,12 @@ class _LiveMemory:
 class _KnownMemory:
     """Memory that another process has computed for the same episodes."""
 
-    def __init__(self, channel: HostChannel, order: int) -> None:
-        self._channel, self._order, self._steps = channel, order, 0
+    def __init__(self, channel: HostChannel) -> None:
+        self._channel, self._steps = channel, 0
 
     def now(self) -> Tensor:
         """Return the memory before the next action."""
-        asked = {"order": self._order, "step": self._steps}
-        return torch.tensor(self._channel.ask(asked)["memory"])
+        return torch.tensor(self._channel.ask({"step": self._steps})["memory"])
 
     def follow(self, obs: Tensor, action: Tensor, step: Step) -> None:
         """Count a step."""

@@ -326,7 +326,7 @@ class _Certifier:
             paths=episode_paths(folder, _UNTRAINED),
         )
         try:
-            [files] = record([order], folder)
+            files = record(order, folder)
         except TelicError as error:
             yield f"the judge could not be run on untrained policies: {error}"
             return

@@ -19,7 +19,7 @@ from telic.core.seeds import derive
 from telic.envs.factory import make
 from telic.errors import TelicError
 from telic.judges.disturbance import Disturbance
-from telic.judges.recorder import record
+from telic.judges.recorder import record_each
 from telic.session._judgement import best_policy, episode_paths, judge_episodes
 from telic.session.records import SessionSummary
 from telic.storage.files import once, read_record
@@ -101,8 +101,8 @@ def _measure(
     env.close()
     place = folder.path / "robustness"
     try:
-        orders = [
-            policy.order(
+        orders = {
+            name: policy.order(
                 config,
                 derive("robustness", folder.name),
                 episode_paths(place / str(index), EPISODES),
@@ -111,15 +111,17 @@ def _measure(
             )
             for index, (name, (_, disturbance)) in enumerate(CONDITIONS.items())
             if name in possible
-        ]
-        paths = [file.path for own in record(orders, place) for file in own]
+        }
+        played, why = record_each(orders, place)
+        paths = [file.path for own in played.values() for file in own]
         verdicts = iter(judge_episodes(folder, config, paths, place / "judge", where))
     finally:
         shutil.rmtree(place, ignore_errors=True)  # not evidence for any claim
     rows: list[RobustnessRow] = []
     for name, (words, _) in CONDITIONS.items():
-        if name not in possible:
-            rows.append(RobustnessRow(condition=name, words=words, reason=_NOT_HERE))
+        if name not in played:
+            reason = why.get(name, _NOT_HERE)
+            rows.append(RobustnessRow(condition=name, words=words, reason=reason))
             continue
         own = list(islice(verdicts, EPISODES))
         scores = [verdict.score for verdict in own if verdict.score is not None]

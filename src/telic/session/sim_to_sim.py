@@ -88,8 +88,7 @@ def _verify(
         order = policy.order(
             config, seed, episode_paths(place / "here", EPISODES), env_args=where[1]
         )
-        [recorded] = record([order], place / "here")
-        here = [file.path for file in recorded]
+        here = [file.path for file in record(order, place / "here")]
         starts = starts_of(where, EPISODES, seed)
         played = play_bundle(bundle, starts, place)
         there = [Path(path) for path in episode_paths(place / "there", EPISODES)]
