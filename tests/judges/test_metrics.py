@@ -6,7 +6,7 @@ import pytest
 from telic.judges import metrics, tracks
 from telic.judges.criteria import Criterion, Motion
 from telic.judges.episode import RecordedEpisode
-from telic.judges.measured import single_value
+from telic.judges.measured import quantities_behind, single_value
 from telic.judges.tracks import track
 from tests.composer.specs import spec_of
 from tests.judges.playing import demonstration
@@ -104,6 +104,6 @@ def test_a_measure_is_an_expression_with_words(measure, code, words):
 
 def test_a_measure_has_a_unit_and_quantities():
     moves = tracks.share(metrics.pace("forward") > 0.5)
-    assert moves.unit == "" and moves.quantities == ("x_position", "y_position")
+    assert moves.unit == "" and quantities_behind(moves.code) == ("x_position", "y_position")
     assert tracks.highest("height").unit == (HEIGHT - 1.0).unit == "m"
-    assert (UP * (HEIGHT > 1.0)).quantities == ("uprightness", "height")
+    assert quantities_behind((UP * (HEIGHT > 1.0)).code) == ("uprightness", "height")

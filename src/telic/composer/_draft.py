@@ -12,6 +12,7 @@ from torch import Tensor
 from telic.composer.frames import Frame
 from telic.errors import UnknownName, UsageError
 from telic.judges.criteria import Criterion
+from telic.judges.measured import quantities_behind
 from telic.judges.tracks import Measure, until
 from telic.rewards.node import Expression, Term, shortened
 
@@ -134,11 +135,11 @@ class Draft:
             title += f" {at} {goal:.0%} of the time"
         if any(each.title == title for each in self.parts):
             return title
-        hidden = ", ".join(each for each in value.quantities if each not in value.words)
+        hidden = [each for each in quantities_behind(value.code) if each not in value.words]
         part = JudgePart(
             title=title,
             measure=value.code,
-            quantity=f"{value.words} ({hidden})" if hidden else value.words,
+            quantity=f"{value.words} ({', '.join(hidden)})" if hidden else value.words,
             kind="cumulative" if value.is_total else "sustained",
             direction="at_least" if within is None else "about",
             unit=value.unit,

@@ -17,7 +17,7 @@ import pprint
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, reduce
 from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import ValidationError
@@ -39,7 +39,7 @@ from telic.quantities import QUANTITIES
 
 TIME_LEFT = "time_left()"
 """measure of the end of a phase, in seconds left when the phase is complete"""
-_ON_WAY = "on_way"
+_ON_WAY, _TIME_LEFT = "on_way", "time_left"
 _CRITERIA, _PHASES, _JUDGE = "CRITERIA", "PHASES", "judge"
 _FOR_PEOPLE = {"source", "is_open", "best", "best_source"}
 _LONGEST, _MOST_NODES = 40_000, 8_000
@@ -178,22 +178,15 @@ def measured_names(text: str) -> tuple[str, ...]:
     """Return the quantities in an expression, with "" for each metric. Raises UsageError."""
     found: list[str] = []
     for node in ast.walk(_parsed(text)):
-        called = node.func if isinstance(node, ast.Call) else None
-        if isinstance(called, ast.Name) and called.id in METRICS:
-            found.append("")
-        elif isinstance(node, ast.Name) and node.id in QUANTITIES:
-            found.append(node.id)
-        elif isinstance(node, ast.Name) and node.id not in {
-            *METRICS,
-            *_FUNCTIONS,
-            _ON_WAY,
-            "time_left",
-        }:
-            raise UnknownName("quantity", node.id, [*QUANTITIES, *METRICS])
-        elif isinstance(node, ast.Constant) and node.value in QUANTITIES:
-            found.append(cast("str", node.value))
-        elif isinstance(called, ast.Name) and called.id == "time_left":
-            found.append("")
+        match node:
+            case ast.Call(ast.Name(name)) if name in METRICS or name == _TIME_LEFT:
+                found.append("")
+            case ast.Name(name) | ast.Constant(str() as name) if name in QUANTITIES:
+                found.append(name)
+            case ast.Name(name) if name not in {*METRICS, *_FUNCTIONS, _ON_WAY, _TIME_LEFT}:
+                raise UnknownName("quantity", name, [*QUANTITIES, *METRICS])
+            case _:
+                pass
     return tuple(dict.fromkeys(found))
 
 
@@ -276,7 +269,7 @@ class _Measuring(ast.NodeVisitor):
             return _FUNCTIONS[name](*given)
         if name in QUANTITIES:
             return self._episode.quantity(name, *given, *named.values())
-        if name == "time_left" and self._left is not None:
+        if name == _TIME_LEFT and self._left is not None:
             return self._left
         raise UnknownName("metric", name, [*METRICS, *QUANTITIES])
 

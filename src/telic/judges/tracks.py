@@ -45,7 +45,6 @@ class Measure:
     code: str
     words: str
     unit: str = ""
-    quantities: tuple[str, ...] = ()
     is_total: bool = False
     """whether it summarizes the whole episode rather than a state held over time"""
     digits: int = _DIGITS
@@ -95,7 +94,7 @@ class Measure:
     def _with(self, sign: str, words: str, other: Measure | float, unit: str) -> Measure:
         other = _measure(other, self.digits)
         code = f"{_operand(self.code)} {sign} {_operand(other.code)}"
-        return _joined(self, other, code, f"{self.words} {words} {other.words}", unit)
+        return replace(self, code=code, words=f"{self.words} {words} {other.words}", unit=unit)
 
 
 def _unit(value: Measure | float) -> str:
@@ -107,11 +106,6 @@ def _measure(value: Measure | float, digits: int) -> Measure:
         return value
     number = shortened(value, digits)
     return Measure(written(number), f"{number:.3g}")
-
-
-def _joined(one: Measure, other: Measure, code: str, words: str, unit: str) -> Measure:
-    quantities = tuple(dict.fromkeys((*one.quantities, *other.quantities)))
-    return Measure(code, words, unit, quantities, one.is_total, one.digits)
 
 
 def _operand(code: str) -> str:
@@ -128,7 +122,7 @@ def track(name: str, *arguments: str, minus: float = 0.0, sign: int = 1) -> Meas
     """Return a quantity minus an offset as a measure. `sign` -1 negates the result."""
     code = f"{name}({', '.join(map(written, arguments))})" if arguments else name
     words = f"{name} of {' and '.join(arguments)}" if arguments else name
-    value = Measure(code, words, _shown(QUANTITIES[name].unit), (name,)) - minus
+    value = Measure(code, words, _shown(QUANTITIES[name].unit)) - minus
     return -value if sign < 0 else value
 
 
@@ -145,7 +139,7 @@ def combined(
     for other in others:
         other = _measure(other, first.digits)
         words = f"{function} of {found.words} and {other.words}"
-        found = _joined(found, other, f"{function}({found.code}, {other.code})", words, first.unit)
+        found = replace(found, code=f"{function}({found.code}, {other.code})", words=words)
     return found
 
 
@@ -164,15 +158,10 @@ class Metric:
             return self.function(*args, **named)
         name = self.function.__name__
         given = dict(bind(name, self.defaults, args, named, _DIGITS))
-        quantities = [*self.uses]
-        for value in given.values():
-            inner = value.quantities if isinstance(value, Measure) else _texts(value)
-            quantities += [each for each in inner if each in QUANTITIES]
         return Measure(
             f"{name}({self._arguments(given)})",
             self._words(given),
             self._unit(next(iter(given.values()), None)),
-            tuple(dict.fromkeys(quantities)),
             self.is_total,
         )
 

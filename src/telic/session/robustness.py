@@ -27,7 +27,7 @@ from telic.storage.layout import SessionFolder
 
 EPISODES = 16
 """number of episodes per condition"""
-_NOT_HERE = "not possible: the physics of this environment cannot be changed"
+_FIXED = "not possible: the physics of this environment cannot be changed"
 CONDITIONS: dict[str, tuple[str, Disturbance]] = {
     "as trained": ("no change; different initial states", Disturbance()),
     "pushes": ("a sudden horizontal velocity change once per second", Disturbance(push=0.15)),
@@ -120,8 +120,7 @@ def _measure(
     rows: list[RobustnessRow] = []
     for name, (words, _) in CONDITIONS.items():
         if name not in played:
-            reason = why.get(name, _NOT_HERE)
-            rows.append(RobustnessRow(condition=name, words=words, reason=reason))
+            rows.append(RobustnessRow(condition=name, words=words, reason=why.get(name, _FIXED)))
             continue
         own = list(islice(verdicts, EPISODES))
         scores = [verdict.score for verdict in own if verdict.score is not None]
