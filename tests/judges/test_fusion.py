@@ -8,7 +8,7 @@ import pytest
 
 from telic.judges.criteria import require, score, score_near, total_score
 from telic.judges.fusion import CODE_WEIGHT, MARGIN, extend, fuse, resolve
-from telic.judges.verdict import WHOLE, Seen, Verdict, judged, together, unknown
+from telic.judges.verdict import WHOLE, Verdict, VisionScore, judged, together, unknown
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "judging.md"
 EXAMPLES = re.findall(
@@ -29,7 +29,9 @@ def measured(**credits):
 
 def watched(whole, *, spread=None, tags=(), **scores):
     seen = [
-        Seen(criterion=name, score=score, answers=(score,), start_s=1.0, end_s=2.0, evidence=name)
+        VisionScore(
+            criterion=name, score=score, answers=(score,), start_s=1.0, end_s=2.0, evidence=name
+        )
         for name, score in {**scores, WHOLE: whole}.items()
     ]
     return Verdict(source="vision", score=whole, seen=tuple(seen), spread=spread, tags=tags)

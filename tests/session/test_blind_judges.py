@@ -5,7 +5,7 @@ import pytest
 from telic.authors import _model as model
 from telic.authors import author
 from telic.authors._second_reader import not_judged
-from telic.judges.criteria import Covered, Criterion
+from telic.judges.criteria import CoveredPhrase, Criterion
 from telic.judges.measured import read_judge
 from telic.session import loop
 from telic.storage.files import read_json
@@ -114,7 +114,7 @@ def test_a_second_reader_names_the_words_that_no_criterion_judges(spec):
     ],
 )
 def test_a_number_that_the_composer_cannot_read_needs_a_criterion_with_it(intent, goal, left, spec):
-    words = Covered(words=intent, criteria=("does it",))
+    words = CoveredPhrase(words=intent, criteria=("does it",))
     does = Criterion(title="does it", quantity="v", measure="mean(forward_velocity)", goal=goal)
     assert {each for each in not_judged(intent, spec, [does], [words]) if each[0].isdigit()} == left
 

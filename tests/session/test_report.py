@@ -16,7 +16,7 @@ from telic.authors.candidate import (
 )
 from telic.authors.request import SessionConfig, parse_criteria
 from telic.judges.criteria import Composition, Criterion, guard, leaf, total_score
-from telic.judges.verdict import Disagreement, Seen, judged, together, unknown
+from telic.judges.verdict import Disagreement, VisionScore, judged, together, unknown
 from telic.llm.answers import Replies
 from telic.rendering import Rendering
 from telic.session import _report_sections as pictures
@@ -216,7 +216,7 @@ def test_variants_and_their_trials_are_told_apart(tmp_path):
 def test_what_the_eye_saw_and_where_judges_differ(tmp_path):
     member = score(0.9)
     first = member.judgement.verdicts[0]
-    saw = Seen(
+    saw = VisionScore(
         criterion="runs", score=0.4, answers=(0.4,), start_s=1.0, end_s=2.5, evidence="limps"
     )
     differ = Disagreement(

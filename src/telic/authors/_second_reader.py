@@ -16,7 +16,7 @@ from telic.composer.compose import compose
 from telic.composer.lexicon import ignored_words
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
-from telic.judges.criteria import Covered, Criterion
+from telic.judges.criteria import CoveredPhrase, Criterion
 from telic.judges.measured import TIME_LEFT, quantities_behind
 
 _KINDS = {
@@ -42,7 +42,7 @@ _UNITS = {
 
 
 def not_judged(
-    intent: str, spec: EnvSpec, criteria: Sequence[Criterion], claims: Sequence[Covered] = ()
+    intent: str, spec: EnvSpec, criteria: Sequence[Criterion], claims: Sequence[CoveredPhrase] = ()
 ) -> tuple[str, ...]:
     """Return the words of an intent that no criterion covers, according to the composer.
 

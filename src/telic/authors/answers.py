@@ -12,7 +12,7 @@ from pydantic import AliasChoices, Field
 
 from telic.authors.candidate import Lesson
 from telic.core.config import Record
-from telic.judges.criteria import Covered, Criterion, EpisodePhase, Motion
+from telic.judges.criteria import CoveredPhrase, Criterion, EpisodePhase, Motion
 from telic.robots.terrain import TerrainKind
 
 _Setting = float | int | bool | str
@@ -27,7 +27,7 @@ class Elicited(Record):
     phases: tuple[EpisodePhase, ...] = Field(
         default=(), max_length=6, description="phases of a sequence, to which criteria refer"
     )
-    covered: tuple[Covered, ...] = Field(
+    covered: tuple[CoveredPhrase, ...] = Field(
         default=(), description="mapping of words of the intent to criteria"
     )
     seconds: float = Field(ge=0.5, le=60, description="episode length in seconds")

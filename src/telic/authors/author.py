@@ -16,7 +16,7 @@ from telic.authors.request import SessionConfig
 from telic.core.events import Event, Listener, ignore
 from telic.core.plugins import load_plugin
 from telic.errors import TelicError
-from telic.judges.criteria import Composition, Covered, Criterion
+from telic.judges.criteria import Composition, CoveredPhrase, Criterion
 from telic.judges.verdict import Verdict
 from telic.storage.layout import SessionFolder
 
@@ -39,7 +39,7 @@ class MeasurableIntent(Event):
     """words of the intent that no criterion measures"""
     dropped: tuple[str, ...] = ()
     """numbers and modifiers that were understood but are not part of any criterion"""
-    covered: tuple[Covered, ...] = ()
+    covered: tuple[CoveredPhrase, ...] = ()
     """words with the criteria that cover them, or empty if unknown"""
 
     @classmethod

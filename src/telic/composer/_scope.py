@@ -34,7 +34,7 @@ from telic.composer.frames import (
 from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
 from telic.errors import BadEnvironment, TelicError, UnknownName
-from telic.judges.criteria import Composition, Covered, Criterion
+from telic.judges.criteria import Composition, CoveredPhrase, Criterion
 
 Build = Callable[[ParsedIntent], Composition]
 
@@ -65,7 +65,7 @@ def audit_words(
     intent in the same way.
     """
     trial = _Ablation(parsed, scene, made, build)
-    covered: list[Covered] = []
+    covered: list[CoveredPhrase] = []
     left: list[WordClaim] = []
     doubts = [*made.doubts]
     stated: set[str] = set()
@@ -85,9 +85,9 @@ def audit_words(
         elif claim.judged_as:
             words = f"{claim.words} (judged as {claim.judged_as})"
             left.append(claim.model_copy(update={"words": words}))
-            covered.append(Covered(words=claim.judged_as, criteria=titles))
+            covered.append(CoveredPhrase(words=claim.judged_as, criteria=titles))
         else:
-            covered.append(Covered(words=claim.words, criteria=titles))
+            covered.append(CoveredPhrase(words=claim.words, criteria=titles))
         is_speed = claim.slot == "degree" and claim.value and claim.dimension == "speed"
         number = parsed.frames[claim.index].given("m/s") if is_speed else None
         if number is not None:
@@ -110,14 +110,14 @@ def audit_words(
 def still_covered(made: Composition, edited: Composition) -> Composition:
     """Return a composition with edited criteria, and the words that are no longer covered."""
     judged = {each.title for each in edited.criteria if each.weight > 0.0 or each.is_guard}
-    covered: list[Covered] = []
+    covered: list[CoveredPhrase] = []
     dropped = [*made.dropped]
     for each in made.covered:
         titles = tuple(title for title in each.criteria if title in judged)
         if each.criteria and not titles:
             dropped.append(each.words)
         else:
-            covered.append(Covered(words=each.words, criteria=titles))
+            covered.append(CoveredPhrase(words=each.words, criteria=titles))
     update = {"covered": tuple(covered), "dropped": tuple(dropped), "doubts": made.doubts}
     return edited.model_copy(update=update)
 

@@ -38,7 +38,7 @@ from telic.composer.reader import scan
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused
 from telic.judges import metrics, tracks
-from telic.judges.criteria import Composition, Covered, Criterion
+from telic.judges.criteria import Composition, CoveredPhrase, Criterion
 from telic.judges.tracks import Measure
 from telic.quantities.observed import ObservedKind
 from telic.rewards.node import shortened
@@ -364,7 +364,7 @@ def _finished(
     made = composition(intent, spec.id, (), draft, doubts=tuple(draft.doubts), **settings)
     judged = {each.title for each in made.criteria}
     carried = [(words, tuple(t for t in own if t in judged)) for words, own in titles.items()]
-    covered = tuple(Covered(words=words, criteria=own) for words, own in carried if own)
+    covered = tuple(CoveredPhrase(words=words, criteria=own) for words, own in carried if own)
     dropped = tuple(words for words, own in carried if not own)
     return made.model_copy(update={"covered": covered, "dropped": dropped})
 

@@ -73,7 +73,7 @@ class ReachTask(CustomTask):
         hand, target = (int(model.body(name).id) for name in (HAND, TARGET))
         self._hand, self._target = places[:, hand], places[:, target]
         self.seen = []
-        if not self._rest.any():  # `SeenBlock` cannot subtract constants
+        if not self._rest.any():  # `ObservationBlock` cannot subtract constants
             for field, columns in (("qpos", self._joints), ("qvel", self._rates)):
                 for column in columns.tolist():
                     self.see(sim, field, column, 1)

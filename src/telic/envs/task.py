@@ -47,7 +47,7 @@ ArgumentsT = TypeVar("ArgumentsT", bound=TaskArguments)
 Applied = Literal["none", "sin", "cos"]
 
 
-class SeenBlock(Record):
+class ObservationBlock(Record):
     """Contiguous observation columns computed from columns of one field."""
 
     field: str = Field(description="flat field of mjData")
@@ -103,9 +103,9 @@ class Task(Generic[ArgumentsT]):
         self.arguments = arguments
         self.readers = {}
         self.memory = {}
-        self.seen: list[SeenBlock] = []
+        self.seen: list[ObservationBlock] = []
         """Layout of the observation, which is empty if the task overrides `observe`."""
-        self._views: list[tuple[Tensor, Tensor | None, SeenBlock]] = []
+        self._views: list[tuple[Tensor, Tensor | None, ObservationBlock]] = []
         self._amounts: dict[float, Tensor] = {}
         self.qpos = sim.field("qpos")
         self.qvel = sim.field("qvel")
@@ -138,8 +138,8 @@ class Task(Generic[ArgumentsT]):
         return action
 
     def see(self, sim: Simulation, field: str, first: int, count: int, **how: Any) -> None:
-        """Append columns of a field to the observation. `how` is as in `SeenBlock`."""
-        block = SeenBlock(field=field, first=first, count=count, **how)
+        """Append columns of a field to the observation. `how` is as in `ObservationBlock`."""
+        block = ObservationBlock(field=field, first=first, count=count, **how)
         whole = sim.field(field)
         whole = whole if whole.ndim == 2 else whole.flatten(1)  # a view; observations are copies
         other = None if block.minus is None else whole[:, block.minus : block.minus + count]

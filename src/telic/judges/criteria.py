@@ -120,7 +120,7 @@ class PrescribedMotion(Record):
 _GATE = 0.5
 
 
-class Covered(Record):
+class CoveredPhrase(Record):
     """Words of an intent with the criteria that cover them."""
 
     words: str
@@ -164,7 +164,7 @@ class Composition(Record):
     not_understood: tuple[str, ...]
     dropped: tuple[str, ...] = ()
     """numbers, units and modifiers that no criterion covers"""
-    covered: tuple[Covered, ...] = ()
+    covered: tuple[CoveredPhrase, ...] = ()
     """words covered by each criterion, or empty if the author provides none"""
     motions: tuple[Motion, ...] = ()
     """scripted demonstration for validating reward and judge, or empty"""

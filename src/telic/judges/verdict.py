@@ -19,7 +19,7 @@ WHOLE = "the whole intent"
 Source = Literal["code", "vision", "fused", "human"]
 
 
-class Seen(Record):
+class VisionScore(Record):
     """Score of one criterion in one episode by the vision judge."""
 
     criterion: str
@@ -88,7 +88,7 @@ class Verdict(Record):
     """why the score, or the score of one of two judges, is missing"""
     recording: str | None = None
     """SHA-256 of the episode's file when it was recorded, or None if not known"""
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[VisionScore, ...] = ()
     """scores of the vision judge by criterion, with the overall score last"""
     spread: float | None = None
     """range of repeated scores of the vision judge, or None if not repeated"""

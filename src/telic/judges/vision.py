@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, create_model, model_validator
 
 from telic.core.config import Record
-from telic.judges.verdict import WHOLE, Seen, Verdict, at_quantiles, unknown
+from telic.judges.verdict import WHOLE, Verdict, VisionScore, at_quantiles, unknown
 
 Tag = Literal[
     "never_moves",
@@ -121,14 +121,14 @@ def seen_verdict(forms: Sequence[Record], criteria: Sequence[str]) -> Verdict:
     an answer with that score. The spread is the range of the overall scores.
     """
     answers = [filled(form, criteria) for form in forms]
-    seen: list[Seen] = []
+    seen: list[VisionScore] = []
     for title in (*criteria, WHOLE):
         sightings: list[VisualEvidence] = [answer[title] for answer in answers]
         scores = [sighting.score for sighting in sightings if sighting.score is not None]
         score = median_low(scores) if scores else None
         stands = next(sighting for sighting in sightings if sighting.score == score)
         seen.append(
-            Seen(
+            VisionScore(
                 criterion=title,
                 score=score,
                 answers=tuple(sighting.score for sighting in sightings),

@@ -38,7 +38,7 @@ class FolderFile:
         return folder.path / self._name
 
 
-class Artifact(NamedTuple):
+class EvaluationFile(NamedTuple):
     """File of one evaluation. `label` is None for checkpoints."""
 
     path: Path
@@ -88,15 +88,15 @@ class MemberFolder:
         """Return the path for the recording of an evaluation episode."""
         return self.trajectories_dir / f"trajectory_{step}_{label}.npz"
 
-    def videos(self) -> list[Artifact]:
+    def videos(self) -> list[EvaluationFile]:
         """Return the finished videos, ordered by step and label."""
         return _artifacts(self.videos_dir, r"eval_([0-9]{1,18})_(.+)\.mp4")
 
-    def checkpoints(self) -> list[Artifact]:
+    def checkpoints(self) -> list[EvaluationFile]:
         """Return the saved policies, ordered by step."""
         return _artifacts(self.checkpoints_dir, r"policy_([0-9]{1,18})()\.pt")
 
-    def trajectories(self) -> list[Artifact]:
+    def trajectories(self) -> list[EvaluationFile]:
         """Return the recorded episodes, ordered by step and label."""
         return _artifacts(self.trajectories_dir, r"trajectory_([0-9]{1,18})_(.+)\.npz")
 
@@ -265,9 +265,9 @@ def _last_active(run: RunFolder) -> float:
     return changed_at(run.status) or changed_at(run.config)
 
 
-def _artifacts(folder: Path, pattern: str) -> list[Artifact]:
+def _artifacts(folder: Path, pattern: str) -> list[EvaluationFile]:
     if not folder.is_dir():
         return []
     matches = [(path, re.fullmatch(pattern, path.name)) for path in folder.iterdir()]
-    artifacts = [Artifact(path, int(m[1]), m[2] or None) for path, m in matches if m]
+    artifacts = [EvaluationFile(path, int(m[1]), m[2] or None) for path, m in matches if m]
     return sorted(artifacts, key=lambda artifact: (artifact.step, artifact.label or ""))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -56,7 +56,7 @@ _SEE: dict[ArtifactKind, str] = {"run": "telic list run", "session": "telic list
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class Artifact:
     """An artifact and its kind."""
 
     kind: ArtifactKind
@@ -145,16 +145,16 @@ class Workspace:
         self.runs_dir = Path(runs_dir)
         self.root = Path(root)
 
-    def things(self, *kinds: ArtifactKind) -> list[Thing]:
+    def things(self, *kinds: ArtifactKind) -> list[Artifact]:
         """Return all artifacts of the given kinds, most recently active first."""
         things = list(self._in(self.runs_dir))
         if "study" in kinds:
             studies = self.root.glob(".telic/tasks/*/studies/*/ledger.jsonl")
-            things += [Thing("study", ledger.parent) for ledger in studies]
+            things += [Artifact("study", ledger.parent) for ledger in studies]
         chosen = [thing for thing in things if thing.kind in kinds]
         return sorted(chosen, key=lambda thing: (thing.last_active, thing.name), reverse=True)
 
-    def find(self, name: str = LATEST, *kinds: ArtifactKind, prefer_running: bool = False) -> Thing:
+    def find(self, name: str = LATEST, *kinds: ArtifactKind, prefer_live: bool = False) -> Artifact:
         """Find an artifact by its id, a prefix of it, a path, or "latest".
 
         Raises UnknownName with the closest ids, or UsageError if the prefix is ambiguous.
@@ -164,11 +164,11 @@ class Workspace:
         for path in (self.runs_dir / name, Path(name).expanduser()):
             kind = kind_of(path)
             if kind in kinds:
-                return _without_links(Thing(kind, path))
+                return _without_links(Artifact(kind, path))
         known = self.things(*kinds)
-        if prefer_running:
+        if prefer_live:
             known.sort(key=lambda thing: thing.is_running, reverse=True)
-        return _without_links(_choose(name, known, kinds, self.runs_dir))
+        return _without_links(_pick(name, known, kinds, self.runs_dir))
 
     def run(self, name: str = LATEST) -> RunFolder:
         """Return a run."""
@@ -190,7 +190,7 @@ class Workspace:
                     return _without_links(thing).path
         return None
 
-    def delete(self, thing: Thing) -> Path:
+    def delete(self, thing: Artifact) -> Path:
         """Move an artifact to the trash and return its new path. `restore` reverts this."""
         if thing.path.resolve().parent != self.runs_dir.resolve():
             raise UsageError(
@@ -208,32 +208,32 @@ class Workspace:
         os.replace(thing.path, place)
         return place
 
-    def deleted(self) -> list[Thing]:
+    def deleted(self) -> list[Artifact]:
         """Return the deleted artifacts that can be restored."""
         return list(self._in(self._trash))
 
-    def restore(self, name: str = LATEST) -> Thing:
+    def restore(self, name: str = LATEST) -> Artifact:
         """Restore a deleted artifact."""
         known = sorted(self.deleted(), key=lambda thing: thing.path.stat().st_ctime, reverse=True)
-        thing = _choose(name, known, WORK, self._trash)
+        thing = _pick(name, known, WORK, self._trash)
         place = self.runs_dir / thing.name
         if place.exists():
             raise Refused(f"{place} already exists.", hint="Delete it first.")
         os.replace(thing.path, place)
-        return Thing(thing.kind, place)
+        return Artifact(thing.kind, place)
 
     @property
     def _trash(self) -> Path:
         return self.runs_dir / TRASH
 
-    def _in(self, folder: Path) -> Iterable[Thing]:
+    def _in(self, folder: Path) -> Iterable[Artifact]:
         for path in folder.iterdir() if folder.is_dir() else ():
             kind = kind_of(path)
             if kind in WORK and (kind != "session" or has_begun(path)):
-                yield Thing(kind, path)
+                yield Artifact(kind, path)
 
 
-def _without_links(thing: Thing) -> Thing:
+def _without_links(thing: Artifact) -> Artifact:
     """Return an artifact. Raises Refused if it contains a link, which could redirect writes.
 
     The run and session that contain a policy are also checked.
@@ -247,7 +247,7 @@ def _without_links(thing: Thing) -> Thing:
     return thing
 
 
-def _choose(name: str, known: list[Thing], kinds: tuple[ArtifactKind, ...], where: Path) -> Thing:
+def _pick(name: str, known: list[Artifact], kinds: Sequence[ArtifactKind], where: Path) -> Artifact:
     """Return the first artifact for "latest", or else the only one whose id starts with `name`."""
     words = " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
     if not known:
@@ -269,7 +269,7 @@ def _choose(name: str, known: list[Thing], kinds: tuple[ArtifactKind, ...], wher
     return (exact or matches)[0]
 
 
-def _starts(thing: Thing, name: str) -> bool:
+def _starts(thing: Artifact, name: str) -> bool:
     """Return whether the id starts with `name`, which may omit the kind ("session_") or task."""
     full, short = thing.name, thing.path.name
     return any(

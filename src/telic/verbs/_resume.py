@@ -13,7 +13,7 @@ from telic.session.records import require_unfinished, verified
 from telic.storage.files import read_record
 from telic.storage.keys import sign_folder
 from telic.storage.layout import RunFolder, SessionFolder
-from telic.storage.workspace import Thing, kind_of
+from telic.storage.workspace import Artifact, kind_of
 from telic.tracking.train import CONFIG, resume_tracker
 from telic.training.folder import is_resumable
 from telic.training.job import TrainJob
@@ -23,7 +23,7 @@ from telic.verbs.control import WorkResumeRequest, WorkState, work_state
 from telic.verbs.lines import state_of
 
 
-def resume(thing: Thing, request: WorkResumeRequest) -> Run | Session | Search | WorkState:
+def resume(thing: Artifact, request: WorkResumeRequest) -> Run | Session | Search | WorkState:
     """Resume the work in a folder. Runs and searches keep their configuration."""
     if thing.kind != "session" and not thing.has_ended:  # the user has just named it
         sign_folder(thing.path)
@@ -50,7 +50,7 @@ def result_in(path: Path) -> Session | Run | Search:
             return run._replace(videos=tuple(sorted(path.rglob("*.mp4"))))
 
 
-def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:
+def _resume_run(thing: Artifact, request: WorkResumeRequest) -> Run:
     folder = RunFolder(thing.path)
     if thing.has_ended and (wanted := owed(folder)):  # it was stopped while rendering
         return draw_run(finished_run(folder), wanted, request.on_event, request.should_stop)

@@ -16,7 +16,7 @@ from telic.session.records import is_running, verified
 from telic.storage.files import read_fields
 from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, SessionFolder
 from telic.storage.scalars import EvaluationRow, columns_of, is_evaluation, read_rows
-from telic.storage.workspace import WORK, ArtifactKind, Thing, Workspace, has_begun
+from telic.storage.workspace import WORK, Artifact, ArtifactKind, Workspace, has_begun
 from telic.verbs.lines import ArtifactLine, judged_facts, read_line
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ class ArtifactRequest(RunsRequest):
     thing: str = argument(_NAMED, default="latest", metavar="THING")
     root: Path | str = location("Repository folder, for studies.", "--root", default=Path())
 
-    def find(self, *kinds: ArtifactKind, prefer_running: bool = False) -> Thing:
+    def find(self, *kinds: ArtifactKind, prefer_live: bool = False) -> Artifact:
         """Find an artifact by name. "latest" is the most recent artifact of the given kinds."""
         workspace = Workspace(self.runs_dir, self.root)
         if self.thing == "latest":
-            return workspace.find(self.thing, *kinds, prefer_running=prefer_running)
+            return workspace.find(self.thing, *kinds, prefer_live=prefer_live)
         thing = workspace.find(self.thing, *dict.fromkeys((*kinds, *_ALL)))
         if thing.kind not in kinds:
             raise UsageError(
@@ -80,7 +80,7 @@ class _PolicyRequest(_MemberRequest):
         step = int(thing.path.stem.removeprefix("policy_")) if is_file else self.step
         return _PolicyPlace(RunFolder(member.parent), member.name, step, member)
 
-    def _judged(self, thing: Thing) -> _PolicyPlace:
+    def _judged(self, thing: Artifact) -> _PolicyPlace:
         folder = SessionFolder(thing.path)
         best = {"best_iteration": int | None, "best_step": int | None, "best_member": str | None}
         summary = read_fields(folder.summary, **best) if folder.summary.exists() else {}
@@ -157,7 +157,7 @@ def show(request: _MemberRequest) -> RunPage | dict[str, Any] | SearchSummary | 
     return _PAGES[thing.kind](thing, request.member)
 
 
-def _run_page(thing: Thing, member: str | None) -> RunPage:
+def _run_page(thing: Artifact, member: str | None) -> RunPage:
     run = RunFolder(thing.path)
     members = [_member(folder) for folder in run.members() if member in (None, folder.name)]
     facts = training.folder.run_facts(run)
@@ -166,9 +166,9 @@ def _run_page(thing: Thing, member: str | None) -> RunPage:
     return RunPage(facts, members, len(members) == 1 or member is not None)
 
 
-def _policy_page(thing: Thing, member: str | None) -> RunPage:
+def _policy_page(thing: Artifact, member: str | None) -> RunPage:
     folder = thing.path.parent.parent if thing.path.is_file() else thing.path
-    return _run_page(Thing("run", folder.parent), folder.name)
+    return _run_page(Artifact("run", folder.parent), folder.name)
 
 
 def _member(folder: MemberFolder) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def _member(folder: MemberFolder) -> dict[str, Any]:
     }
 
 
-def _session_page(thing: Thing, member: str | None) -> dict[str, Any]:
+def _session_page(thing: Artifact, member: str | None) -> dict[str, Any]:
     folder, line = SessionFolder(thing.path), read_line(thing)
     if line.state == DAMAGED:
         raise TelicError(line.error or f"{thing.name} is damaged.")
@@ -219,25 +219,25 @@ def _session_page(thing: Thing, member: str | None) -> dict[str, Any]:
     }
 
 
-def _search_page(thing: Thing, member: str | None) -> SearchSummary:
+def _search_page(thing: Artifact, member: str | None) -> SearchSummary:
     from telic.search.runner import load_search
 
     return load_search(thing.path.parent, thing.path.name).summary
 
 
-def _study_page(thing: Thing, member: str | None) -> StatusReport:
+def _study_page(thing: Artifact, member: str | None) -> StatusReport:
     from telic.verbs.study_runs import status
 
     return status(**_study(thing))
 
 
-def _study(thing: Thing) -> dict[str, Any]:
+def _study(thing: Artifact) -> dict[str, Any]:
     """Return the fields that identify a study."""
     task, _, study = thing.name.partition("/")
     return {"root": thing.path.absolute().parents[4], "task": task, "study": study}
 
 
-_PAGES: dict[ArtifactKind, Callable[[Thing, str | None], Any]] = {
+_PAGES: dict[ArtifactKind, Callable[[Artifact, str | None], Any]] = {
     "run": _run_page,
     "session": _session_page,
     "search": _search_page,

@@ -20,7 +20,7 @@ from telic.session.control import approve_criteria as agree
 from telic.session.records import exit_code, is_running, require_unfinished, session_state
 from telic.storage.layout import SessionFolder, WorkFolder
 from telic.storage.reading import check_file, parse_json
-from telic.storage.workspace import WORK, Thing, Workspace
+from telic.storage.workspace import WORK, Artifact, Workspace
 from telic.verbs.artifacts import ArtifactRequest
 from telic.verbs.lines import state_of
 
@@ -74,9 +74,9 @@ class _WorkRequest(ArtifactRequest):
 
     root: Path | str = inner("Repository folder, for studies.", default=Path())
 
-    def work(self) -> tuple[Thing, WorkFolder]:
+    def work(self) -> tuple[Artifact, WorkFolder]:
         """Return the artifact and its folder."""
-        thing = self.find(*WORK, prefer_running=True)
+        thing = self.find(*WORK, prefer_live=True)
         return thing, WorkFolder(thing.path)
 
 

@@ -15,14 +15,14 @@ from telic.llm import work_orders
 from telic.session.records import is_running, session_state
 from telic.storage.files import read_fields, read_record
 from telic.storage.layout import DAMAGED, RunFolder, SessionFolder
-from telic.storage.workspace import ArtifactKind, Thing
+from telic.storage.workspace import Artifact, ArtifactKind
 from telic.training.folder import run_facts, status_of
 
 STUDY_MARK = "~"
 """separates task and study in an id, and is not allowed in names"""
 
 
-def artifact_id(thing: Thing) -> str:
+def artifact_id(thing: Artifact) -> str:
     """Return the id of an artifact in the API."""
     return thing.name.replace("/", STUDY_MARK)
 
@@ -75,7 +75,7 @@ class ArtifactAbout(Record):
     note: str | None = Field(default=None, max_length=5000)
 
 
-def read_line(thing: Thing) -> ArtifactLine:
+def read_line(thing: Artifact) -> ArtifactLine:
     """Read the row of an artifact. Errors are reported in the row, not raised."""
     try:
         line, about = _LINES[thing.kind](thing), _read_about(thing)
@@ -85,7 +85,7 @@ def read_line(thing: Thing) -> ArtifactLine:
 
 
 def _line(
-    thing: Thing, title: str, state: str, env: str | None = None, **facts: Any
+    thing: Artifact, title: str, state: str, env: str | None = None, **facts: Any
 ) -> ArtifactLine:
     known = {"id": artifact_id(thing), "kind": thing.kind, "updated": thing.last_active}
     return ArtifactLine.model_validate(
@@ -100,7 +100,7 @@ def _line(
     )
 
 
-def _read_about(thing: Thing) -> ArtifactAbout | None:
+def _read_about(thing: Artifact) -> ArtifactAbout | None:
     """Read the name, tags and note of an artifact."""
     file = thing.path / "about.json"
     return read_record(file, ArtifactAbout) if file.exists() else None
@@ -124,7 +124,7 @@ def judged_facts(folder: SessionFolder) -> list[dict[str, Any]]:
     return [read_fields(file, **_JUDGED) for file in files if file.exists()]
 
 
-def _session(thing: Thing) -> ArtifactLine:
+def _session(thing: Artifact) -> ArtifactLine:
     folder = SessionFolder(thing.path)
     request = read_fields(folder.config, intent=str, env=str)
     judged = [each for each in judged_facts(folder) if each.get("number") != 0]  # 0: its origin
@@ -173,7 +173,7 @@ def open_orders(path: Path) -> int:
         return 0
 
 
-def _run(thing: Thing) -> ArtifactLine:
+def _run(thing: Artifact) -> ArtifactLine:
     facts = run_facts(RunFolder(thing.path))
     names = [member.name for member in RunFolder(thing.path).members()]
     seeds = [name.rpartition("_seed_") for name in names]
@@ -196,7 +196,7 @@ def _run(thing: Thing) -> ArtifactLine:
 _Ended = Literal["completed", "stopped", "failed"]
 
 
-def state_of(thing: Thing) -> str:
+def state_of(thing: Artifact) -> str:
     """Return the state of a session, run or search, or its outcome."""
     if thing.kind == "session":
         return session_state(SessionFolder(thing.path))
@@ -208,7 +208,7 @@ def state_of(thing: Thing) -> str:
     return read_fields(summary, outcome=_Ended)["outcome"] if summary.exists() else "interrupted"
 
 
-def _search(thing: Thing) -> ArtifactLine:
+def _search(thing: Artifact) -> ArtifactLine:
     request = read_fields(thing.path / "search.json", method=str, env=str)
     return _line(
         thing,
@@ -220,11 +220,11 @@ def _search(thing: Thing) -> ArtifactLine:
     )
 
 
-def _study(thing: Thing) -> ArtifactLine:
+def _study(thing: Artifact) -> ArtifactLine:
     return _line(thing, thing.name, "study", is_running=False)
 
 
-_LINES: dict[ArtifactKind, Callable[[Thing], ArtifactLine]] = {
+_LINES: dict[ArtifactKind, Callable[[Artifact], ArtifactLine]] = {
     "session": _session,
     "run": _run,
     "search": _search,

@@ -46,7 +46,7 @@ from telic.storage.files import (
 )
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.reading import read_text
-from telic.storage.workspace import WORK, ArtifactKind, Thing, Workspace
+from telic.storage.workspace import WORK, Artifact, ArtifactKind, Workspace
 from telic.tracking.reports import TrackingReport, reports_of
 from telic.training.job import TrainJob
 from telic.verbs.lines import ArtifactAbout, ArtifactLine, artifact_id, open_orders, read_line
@@ -207,7 +207,7 @@ class GalleryCard(Record):
     """lower confidence bound of the score"""
 
 
-class FoundText(Record):
+class TextMatch(Record):
     """A match of the text search."""
 
     line: ArtifactLine
@@ -242,7 +242,7 @@ class _Reader:
         return None
 
 
-def _session(thing: Thing, is_running: bool, reader: _Reader) -> SessionDetail:
+def _session(thing: Artifact, is_running: bool, reader: _Reader) -> SessionDetail:
     folder = SessionFolder(thing.path)
     has_ended = folder.summary.exists() and not is_running
     card = reader.record(folder.robustness, RobustnessCard)
@@ -276,7 +276,7 @@ def _line(folder: SessionFolder, number: int, reader: _Reader) -> IterationLine:
     return IterationLine(number=number, is_judged=judged is not None, **values)
 
 
-def _run(thing: Thing, is_running: bool, reader: _Reader) -> RunDetail:
+def _run(thing: Artifact, is_running: bool, reader: _Reader) -> RunDetail:
     run = RunFolder(thing.path)
     command = None
     if run.manifest.exists():
@@ -285,7 +285,7 @@ def _run(thing: Thing, is_running: bool, reader: _Reader) -> RunDetail:
     return RunDetail(job=reader.record(run.config, TrainJob), command=command)
 
 
-def _search(thing: Thing, is_running: bool, reader: _Reader) -> SearchDetail:
+def _search(thing: Artifact, is_running: bool, reader: _Reader) -> SearchDetail:
     return SearchDetail(
         config=reader.record(thing.path / "search.json", SearchConfig),
         summary=reader.record(thing.path / "summary.json", SearchSummary),
@@ -310,13 +310,13 @@ def _search_curves(folder: SearchFolder) -> list[SearchCurve]:
     return curves
 
 
-def _study(thing: Thing, is_running: bool, reader: _Reader) -> StudyDetail:
+def _study(thing: Artifact, is_running: bool, reader: _Reader) -> StudyDetail:
     task, _, study = thing.name.partition("/")
     where = {"root": thing.path.absolute().parents[4], "task": task, "study": study}
     return StudyDetail(state=reader.attempt(lambda: as_data(status(**where))))
 
 
-_PARTS: dict[str, Callable[[Thing, bool, _Reader], Any]] = {
+_PARTS: dict[str, Callable[[Artifact, bool, _Reader], Any]] = {
     "session": _session,
     "run": _run,
     "search": _search,
@@ -381,7 +381,7 @@ def _change(
     return RewardChange(parent=candidate.parent, before=before, after=after, terms=terms)
 
 
-def _gallery_video(thing: Thing) -> str | None:
+def _gallery_video(thing: Artifact) -> str | None:
     """Return the URL of an artifact's representative video, or None if it has no video."""
     path = thing.path / "report" / "median.mp4"
     if thing.kind == "run":
@@ -404,7 +404,7 @@ def _gallery_card(entry: ListedArtifact) -> GalleryCard | None:
     return GalleryCard(line=entry.line, video=video, low=low)
 
 
-def _found(entry: ListedArtifact, wanted: str) -> Iterator[FoundText]:
+def _found(entry: ListedArtifact, wanted: str) -> Iterator[TextMatch]:
     """Yield the first matching line of the artifact's description and of each of its files."""
     line, home = entry.line, entry.thing.path
     texts = {"intent": " ".join(filter(None, (line.title, line.name, line.note)))}
@@ -414,7 +414,7 @@ def _found(entry: ListedArtifact, wanted: str) -> Iterator[FoundText]:
     for where, text in texts.items():
         hit = next((each for each in text.splitlines() if wanted in each.lower()), None)
         if hit is not None:
-            yield FoundText(line=line, where=where, text=hit.strip()[:300])
+            yield TextMatch(line=line, where=where, text=hit.strip()[:300])
 
 
 def _library_routes(router: APIRouter, place: WebPlace) -> None:
@@ -428,7 +428,7 @@ def _library_routes(router: APIRouter, place: WebPlace) -> None:
         return [card for card, _ in zip(cards, range(limit), strict=False)]
 
     @router.get("/find")
-    def find_text(words: Annotated[str, Query(min_length=2, max_length=200)]) -> list[FoundText]:
+    def find_text(words: Annotated[str, Query(min_length=2, max_length=200)]) -> list[TextMatch]:
         """Search intents, names, notes, rewards, judges and work orders for text."""
         entries = place.listed().values()
         found = (each for entry in entries for each in _found(entry, words.lower()))

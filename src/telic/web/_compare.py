@@ -24,7 +24,7 @@ from telic.storage.files import read_fields, read_json, read_record
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.reading import read_text
 from telic.storage.scalars import EvaluationRow
-from telic.storage.workspace import Thing
+from telic.storage.workspace import Artifact
 from telic.training.folder import environment_of
 from telic.verbs.lines import ArtifactLine, read_line
 from telic.web._place import WebPlace
@@ -88,7 +88,7 @@ class _Measured(NamedTuple):
     criteria: tuple[Criterion, ...] = ()
 
 
-def _session(thing: Thing) -> _Measured:
+def _session(thing: Artifact) -> _Measured:
     folder = SessionFolder(thing.path)
     config = read_record(folder.config, SessionConfig)
     criteria: tuple[Criterion, ...] = config.criteria or ()
@@ -110,7 +110,7 @@ def _session(thing: Thing) -> _Measured:
     return _Measured(config.env, config.model_dump(), reward, values, {}, criteria)
 
 
-def _run(thing: Thing) -> _Measured:
+def _run(thing: Artifact) -> _Measured:
     run = RunFolder(thing.path)
     members = run.members()
     codes = [member.reward_code for member in members if member.reward_code.exists()]
@@ -163,7 +163,7 @@ def _obstacles(kinds: set[str], all_of: list[_Measured]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def compare_artifacts(things: list[Thing]) -> Comparison:
+def compare_artifacts(things: list[Artifact]) -> Comparison:
     """Compare sessions or runs. The first is the baseline."""
     measured = [_session(each) if each.kind == "session" else _run(each) for each in things]
     kinds: set[str] = {thing.kind for thing in things}

@@ -22,7 +22,7 @@ from telic.errors import UsageError
 from telic.storage.files import read_fields
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.scalars import downsample
-from telic.storage.workspace import Thing
+from telic.storage.workspace import Artifact
 from telic.training.folder import status_of
 from telic.web._place import NotTrained, WebPlace, current_run
 
@@ -152,7 +152,7 @@ def _columns(path: Path, changed: int, size: int) -> dict[str, np.ndarray]:
     return {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
 
 
-def pulse_of(thing: Thing) -> TrainingPulse | None:
+def pulse_of(thing: Artifact) -> TrainingPulse | None:
     """Return the progress of the current training, or None if nothing is being trained."""
     run: RunFolder | None = RunFolder(thing.path) if thing.kind == "run" else None
     is_screening = False

@@ -20,7 +20,7 @@ from fastapi.responses import FileResponse
 from telic.core.config import Record
 from telic.errors import UnknownName
 from telic.storage.layout import RunFolder, SessionFolder
-from telic.storage.workspace import Thing
+from telic.storage.workspace import Artifact
 from telic.verbs.lines import artifact_id
 from telic.web._gate import API, REPORT_POLICY
 from telic.web._place import WebPlace
@@ -70,7 +70,7 @@ class FoundFile(NamedTuple):
     path: Path
 
 
-def files_of(thing: Thing) -> dict[str, FoundFile]:
+def files_of(thing: Artifact) -> dict[str, FoundFile]:
     """Return the files of an artifact that can be served, by key."""
     found: dict[str, FoundFile] = {}
     for path, facts in _listed(thing):
@@ -97,7 +97,7 @@ def file_key(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:20]
 
 
-def find_file(place: WebPlace, thing: Thing, key: str) -> FoundFile:
+def find_file(place: WebPlace, thing: Artifact, key: str) -> FoundFile:
     """Return the file with this key. Raises UnknownName, or Refused for an external link."""
     found = files_of(thing).get(key)
     if found is None:
@@ -105,7 +105,7 @@ def find_file(place: WebPlace, thing: Thing, key: str) -> FoundFile:
     return FoundFile(found.file, place.inside(found.path))
 
 
-def _listed(thing: Thing) -> Iterator[tuple[Path, dict[str, Any]]]:
+def _listed(thing: Artifact) -> Iterator[tuple[Path, dict[str, Any]]]:
     if thing.kind == "run":
         yield from _run_files(RunFolder(thing.path), {})
     elif thing.kind == "session":

@@ -49,7 +49,7 @@ class ProviderLine(Record):
     needs_key: bool
 
 
-class MachineNow(Record):
+class MachineState(Record):
     """State of this machine."""
 
     cores: tuple[float, ...]
@@ -91,12 +91,12 @@ def _gpus() -> tuple[GpuUse, ...]:
     return tuple(gpus)
 
 
-def read_machine(runs_dir: Path) -> MachineNow:
+def read_machine(runs_dir: Path) -> MachineState:
     """Return the state of this machine."""
     _start_measuring()
     memory = psutil.virtual_memory()
     disk = shutil.disk_usage(next(x for x in (runs_dir, *runs_dir.parents) if x.exists()))
-    return MachineNow(
+    return MachineState(
         cores=tuple(psutil.cpu_percent(percpu=True)),
         usable=tuple(usable_cores()),
         leases=tuple(Admission().leases()),
@@ -119,7 +119,7 @@ def routes(place: WebPlace) -> APIRouter:
     router = APIRouter(tags=["machine"])
 
     @router.get("/machine")
-    def machine_now() -> MachineNow:
+    def machine_now() -> MachineState:
         """Return the usage of cores, memory, disk and GPUs."""
         return read_machine(place.runs_dir)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from telic.errors import Refused, UnknownName, UsageError
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.locks import lock_holder
-from telic.storage.workspace import ArtifactKind, Thing, has_begun, kind_of
+from telic.storage.workspace import Artifact, ArtifactKind, has_begun, kind_of
 from telic.verbs.background import starting
 from telic.verbs.lines import ArtifactLine, artifact_id, read_line
 
@@ -47,7 +47,7 @@ def current_run(files: IterationFolder) -> RunFolder | None:
 class ListedArtifact(NamedTuple):
     """Artifact and its list row, cached until its folder changes."""
 
-    thing: Thing
+    thing: Artifact
     line: ArtifactLine
     stamp: tuple[Any, ...]
 
@@ -82,7 +82,7 @@ class WebPlace:
         path = known.thing.path if known else dict(self._folders()).get(name)
         return None if path is None else self._read(name, path)
 
-    def thing(self, name: str, *kinds: ArtifactKind) -> Thing:
+    def thing(self, name: str, *kinds: ArtifactKind) -> Artifact:
         """Return the artifact with this id. Raises UnknownName, or UsageError for another kind."""
         found = self.entry(name)
         if found is None:
@@ -146,7 +146,7 @@ class WebPlace:
                     if entry.name[0] != "." and entry.is_dir(follow_symlinks=False):
                         yield entry.name, Path(entry.path)
         for path in self.root.glob(".telic/tasks/*/studies/*"):
-            yield artifact_id(Thing("study", path)), path
+            yield artifact_id(Artifact("study", path)), path
 
     def _read(self, name: str, path: Path) -> ListedArtifact | None:
         """Return the artifact in a folder, which is cached until the folder changes."""
@@ -157,7 +157,7 @@ class WebPlace:
         kind = kind_of(path)
         if kind not in _LISTED or (kind == "session" and not has_begun(path)):
             return None
-        thing = Thing(kind, path)
+        thing = Artifact(kind, path)
         line = read_line(thing)
         if line.state == "interrupted" and name in starting(self.runs_dir):
             return ListedArtifact(thing, line.model_copy(update={"state": "starting"}), ())

@@ -20,7 +20,7 @@ from telic.core.config import Record
 from telic.errors import UsageError
 from telic.llm.keys import redact
 from telic.storage.files import write_text
-from telic.storage.workspace import Thing
+from telic.storage.workspace import Artifact
 from telic.verbs.lines import artifact_id
 from telic.web._files import files_of
 from telic.web._gate import API
@@ -64,7 +64,7 @@ class SavedSite(Record):
     """number of recorded episodes that the limit excluded"""
 
 
-def write_site(thing: Thing, runs_dir: Path, root: Path, folder: Path) -> SavedSite:
+def write_site(thing: Artifact, runs_dir: Path, root: Path, folder: Path) -> SavedSite:
     """Write the pages of an artifact and the gallery to a dedicated folder.
 
     Raises UsageError if the folder contains other files, or if the pages were not built.
@@ -110,7 +110,7 @@ def write_site(thing: Thing, runs_dir: Path, root: Path, folder: Path) -> SavedS
 class _Saved:
     """Collector of the API responses and files of one artifact."""
 
-    def __init__(self, place: WebPlace, thing: Thing, thread: ThreadPoolExecutor) -> None:
+    def __init__(self, place: WebPlace, thing: Artifact, thread: ThreadPoolExecutor) -> None:
         self._place, self._thing, self._thread, self._app = place, thing, thread, make_app(place)
         self._home = f"{API}/artifacts/{quote(artifact_id(thing), safe='')}"
         self._room = _COPIED_BYTES

@@ -17,7 +17,7 @@ from fastapi.responses import StreamingResponse
 
 from telic.core.config import Record
 from telic.errors import TelicError
-from telic.storage.workspace import Thing
+from telic.storage.workspace import Artifact
 from telic.verbs.lines import ArtifactLine, artifact_id
 from telic.web._curves import TrainingPulse, pulse_of, read_lines
 from telic.web._place import WebPlace
@@ -56,12 +56,12 @@ class StreamMessage(Record):
     """all running work, which is sent when it changes"""
 
 
-def events_log(thing: Thing) -> Path:
+def events_log(thing: Artifact) -> Path:
     """Return the path of an artifact's event log."""
     return thing.path / ("ledger.jsonl" if thing.kind == "study" else "events.jsonl")
 
 
-def read_page(thing: Thing, position: int, most_bytes: int = _MOST_BYTES) -> EventPage:
+def read_page(thing: Artifact, position: int, most_bytes: int = _MOST_BYTES) -> EventPage:
     """Return the events after a position, skipping damaged lines."""
     events, start = list[dict[str, Any]](), position
     while position - start < most_bytes and (lines := read_lines(events_log(thing), position)):
@@ -111,7 +111,7 @@ class _Pulses:
         return StreamMessage(thing=name, pulse=pulse)
 
 
-async def _stream(pulses: _Pulses, followed: dict[Thing, int]) -> AsyncIterator[str]:
+async def _stream(pulses: _Pulses, followed: dict[Artifact, int]) -> AsyncIterator[str]:
     """Yield updates of artifacts and of the workspace until the client disconnects."""
     sent, waited = dict[str | None, StreamMessage](), _BEAT_S
     while True:

@@ -9,7 +9,7 @@ import torch
 
 from telic import bench
 from telic.envs import make
-from telic.envs.task import SeenBlock
+from telic.envs.task import ObservationBlock
 from telic.envs.tasks import TASKS
 from telic.errors import UsageError
 from telic.robots.build import build_robot
@@ -27,7 +27,7 @@ def dog(tmp_path_factory):
     return str(build_robot(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
 
 
-def computed(blocks: tuple[SeenBlock, ...], field) -> np.ndarray:
+def computed(blocks: tuple[ObservationBlock, ...], field) -> np.ndarray:
     """Return the observation as a page computes it."""
     functions = {"none": lambda x: x, "sin": np.sin, "cos": np.cos}
     columns = []

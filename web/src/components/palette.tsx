@@ -20,7 +20,7 @@ export function Palette({ pages, onClose }: { pages: { path: string; name: strin
   const wanted = text.trim().toLowerCase(); // not deferred: Enter right after typing opens the match of the whole text
   const sought = useDeferredValue(wanted);
   const artifacts = useLoaded("artifacts", () => got(api.GET("/api/artifacts")));
-  const found = useLoaded(sought.length >= 3 ? `find:${sought}` : null, () => read<Schema<"FoundText">[]>(`/api/find?words=${encodeURIComponent(sought)}`));
+  const found = useLoaded(sought.length >= 3 ? `find:${sought}` : null, () => read<Schema<"TextMatch">[]>(`/api/find?words=${encodeURIComponent(sought)}`));
   useEffect(() => box.current?.showModal(), []);
   useEffect(() => setAt(0), [wanted]);
   const fits = (...texts: (string | null | undefined)[]) => wanted.split(/\s+/).every((word) => texts.some((each) => each?.toLowerCase().includes(word)));
@@ -63,7 +63,7 @@ export function Palette({ pages, onClose }: { pages: { path: string; name: strin
   );
 }
 
-function placeOf({ line, where }: Schema<"FoundText">): string {
+function placeOf({ line, where }: Schema<"TextMatch">): string {
   const iteration = where.match(/^iter_(\d+)\//)?.[1];
   return `/runs/${line.id}${iteration ? `/candidates/${iteration}` : ""}`;
 }

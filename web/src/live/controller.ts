@@ -3,7 +3,7 @@ import type { components } from "../api/schema";
 
 export type LivePolicy = components["schemas"]["LivePolicy"];
 type Deployment = components["schemas"]["Deployment"];
-type SeenBlock = components["schemas"]["SeenBlock"];
+type ObservationBlock = components["schemas"]["ObservationBlock"];
 
 /** The fields of mjData that are read, by name. */
 export type Fields = (name: string) => Float64Array;
@@ -75,7 +75,7 @@ export class Controller {
 }
 
 /** Columns of MuJoCo's own fields. */
-export function columns(fields: Fields, blocks: readonly SeenBlock[]): number[] {
+export function columns(fields: Fields, blocks: readonly ObservationBlock[]): number[] {
   return blocks.flatMap((block) => {
     const field = fields(block.field);
     const apply = FUNCTIONS[block.applied ?? "none"]!;

@@ -9,10 +9,10 @@ import { attempt } from "../components/toast";
 import { ago, bytes, number, percent, shortId } from "../format";
 
 type Room = Schema<"SpaceUse">;
-type MachineNow = Schema<"MachineNow">;
+type MachineState = Schema<"MachineState">;
 
 export default function MachinePage() {
-  const now = useLoaded("machine", () => read<MachineNow>("/api/machine"), 2000);
+  const now = useLoaded("machine", () => read<MachineState>("/api/machine"), 2000);
   const doctor = useLoaded("doctor", () => got(api.GET("/api/doctor")));
   return (
     <>
@@ -40,7 +40,7 @@ export default function MachinePage() {
   );
 }
 
-function Now({ machine }: { machine: MachineNow }) {
+function Now({ machine }: { machine: MachineState }) {
   const room = (name: string, { total, used }: Room) => (
     <div key={name}><div className="row between small"><span>{name}</span><span className="soft">{bytes(used)} of {bytes(total)}</span></div><Gauge value={total ? used / total : null} tone={used / total > 0.92 ? "bad" : "live"} label={`${name} ${percent(used / total)} used`} /></div>
   );

@@ -15,7 +15,7 @@ export function OrdersPanel({ thing }: { thing: string }) {
   const first = waiting[0];
   return (
     <Panel title={`${plural(waiting.length, "work order")} to answer`} className="live">
-      <Ready of={orders}>{() => (first ? <OrderForm thing={thing} line={first} key={first.key} onDone={orders.reload} /> : <p className="soft">All work orders are answered.</p>)}</Ready>
+      <Ready of={orders}>{() => (first ? <OrderForm thing={thing} line={first} key={first.key} onDone={orders.reload} /> : <p className="soft">All work orders have been answered.</p>)}</Ready>
     </Panel>
   );
 }

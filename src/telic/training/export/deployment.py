@@ -75,7 +75,7 @@ class Drives(Record):
         return self
 
 
-class ObservedBlock(Record):
+class SensorBlock(Record):
     """Block of observation columns computed from one sensor."""
 
     name: str = Field(description="name of the block in run.py")
@@ -97,7 +97,7 @@ class Deployment(Record):
     physics_step_s: float = Field(gt=0, description="simulation time step in s")
     physics_steps: int = Field(gt=0, description="simulation steps per action")
     joints: Drives = Field(description="observation blocks with one column per actuated joint")
-    observation: tuple[ObservedBlock, ...] = Field(
+    observation: tuple[SensorBlock, ...] = Field(
         description="blocks of a single observation, in order"
     )
     columns: int = Field(gt=0, description="number of columns of a single observation")
@@ -202,12 +202,12 @@ _SENSORS = {
 def deployment_of(env: MujocoEnv, task: RobotTask, robot: str) -> Deployment:
     """Create the deployment configuration of an environment."""
     model, arguments = env.model, task.arguments
-    blocks: list[ObservedBlock] = []
+    blocks: list[SensorBlock] = []
     columns = 0
     for name, names in task.blocks.items():
         unit, how = _SENSORS[name]
         blocks.append(
-            ObservedBlock(name=name, columns=tuple(names), first=columns, unit=unit, how=how)
+            SensorBlock(name=name, columns=tuple(names), first=columns, unit=unit, how=how)
         )
         columns += len(names)
     root = env.robot.root
@@ -501,7 +501,7 @@ def _fields(record: type[Record], prefix: str) -> list[tuple[str, str]]:
         inner = _record_in(field.annotation)
         rows.append((f"{prefix}{name}", field.description or ""))
         if inner is not None:
-            rows += _fields(inner, f"{prefix}{name}{'[]' if inner is ObservedBlock else ''}.")
+            rows += _fields(inner, f"{prefix}{name}{'[]' if inner is SensorBlock else ''}.")
     return rows
 
 

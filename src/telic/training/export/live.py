@@ -24,7 +24,7 @@ from telic.core.config import Record
 from telic.envs.driven import RobotTask
 from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
-from telic.envs.task import SeenBlock
+from telic.envs.task import ObservationBlock
 from telic.envs.tasks import TASKS
 from telic.errors import TelicError, UsageError
 from telic.rendering.replay import model_file
@@ -96,7 +96,7 @@ class LivePolicy(Record):
     action_names: tuple[str, ...]
     action_low: Reals
     action_high: Reals
-    blocks: tuple[SeenBlock, ...] | None = Field(
+    blocks: tuple[ObservationBlock, ...] | None = Field(
         description="observation blocks, or None if `deployment` describes the observation"
     )
     deployment: Deployment | None = Field(description="description of a position-controlled robot")
@@ -234,7 +234,7 @@ def _about(
     )
 
 
-def seen_blocks(env: MujocoEnv) -> tuple[SeenBlock, ...]:
+def seen_blocks(env: MujocoEnv) -> tuple[ObservationBlock, ...]:
     """Return the observation blocks of MuJoCo fields. Raises UsageError if there are none."""
     if not env.task.seen:
         raise UsageError(
