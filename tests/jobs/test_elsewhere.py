@@ -10,7 +10,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
-import psutil
 import pytest
 
 from telic.errors import MissingExtra, Refused, TelicError, UsageError
@@ -20,6 +19,7 @@ from telic.jobs import process
 from telic.jobs.board import JobBoard
 from telic.jobs.launcher import SlurmJobs, launcher_for, read_place
 from telic.jobs.pool import JobPool
+from telic.jobs.process import ProcessId
 from telic.jobs.spec import JobSpec
 from telic.storage.files import write_json
 from telic.testing import LauncherContract
@@ -296,13 +296,13 @@ def test_a_killed_node_of_a_real_cluster_loses_nothing():
 
 
 def test_what_the_dashboard_started_is_listed_apart_from_jobs_elsewhere(tmp_path):
-    folder, now = tmp_path / STARTED, psutil.Process()
+    folder, now = tmp_path / STARTED, ProcessId.own()
     for name, ended in (("run_1", {"state": "done", "exit_code": 0}), ("run_2", {})):
         command = f"telic run {name}"
         asked = JobFile(job=name, verb="session:run", values={}, command=command)
         write_json(folder / f"{name}.json", asked)
         progress = JobProgress(
-            pid=now.pid, started=now.create_time(), thing=f"session_of_{name}", **ended
+            pid=now.pid, started=now.started, thing=f"session_of_{name}", **ended
         )
         write_json(folder / f"{name}.state.json", progress)
         (folder / f"{name}.log").write_text(f"{name} says")

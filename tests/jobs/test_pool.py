@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from telic.errors import Refused, UnknownName, UsageError
 from telic.jobs.board import JobBoard
 from telic.jobs.launcher import LocalJobs, read_place
 from telic.jobs.pool import JobPool
+from telic.jobs.process import start_of
 from telic.jobs.spec import AttemptEnd, JobRecord, JobSpec
 from telic.storage.files import read_record, write_json
 from telic.testing import LauncherContract
@@ -122,21 +124,15 @@ def test_what_another_process_does_is_not_done_twice(tmp_path):
     settled(tmp_path, Scripted("x"), spec(key="k"), place="local?attempts=1")
     path = tmp_path / "jobs" / "job" / "job.json"
     record = read_record(path, JobRecord)
-    parent = record.driver.model_copy(update={"pid": os.getppid(), "started": _began(os.getppid())})
+    parent = replace(record.driver, pid=os.getppid(), started=start_of(os.getppid()))
     write_json(path, record.model_copy(update={"state": "running", "driver": parent}))
     with pytest.raises(Refused, match="is already running in process"):
         settled(tmp_path, Scripted(), spec("other", key="k"))
     write_json(path, record.model_copy(update={"state": "running"}))
-    gone_driver = record.driver.model_copy(update={"started": 1.0})
+    gone_driver = replace(record.driver, started=1.0)
     write_json(path, record.model_copy(update={"state": "running", "driver": gone_driver}))
     assert JobBoard(tmp_path).lines()[0].state == "interrupted"
     assert JobBoard(tmp_path).stop("job").state == "stopped"
-
-
-def _began(pid):
-    import psutil
-
-    return psutil.Process(pid).create_time()
 
 
 def test_a_broken_launcher_is_told_to_whoever_waits(tmp_path):

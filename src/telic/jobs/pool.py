@@ -24,7 +24,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from telic.core.config import Record
@@ -32,9 +31,8 @@ from telic.core.events import Listener, LogMessage, ignore
 from telic.errors import TelicError
 from telic.jobs.board import JobBoard
 from telic.jobs.launcher import JobPlace, Launcher, launcher_for
-from telic.jobs.process import GRACE_S, own_python
+from telic.jobs.process import GRACE_S, own_python, signals_noted
 from telic.jobs.spec import AttemptEnd, JobAttempt, JobFolder, JobOutcome, JobRecord, JobSpec
-from telic.jobs.worker import signals_noted
 from telic.storage.files import read_record, write_json
 from telic.storage.keys import permit
 
@@ -99,12 +97,7 @@ class JobPool:
         self._threads = ThreadPoolExecutor(self.at_once, "telic-jobs")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_closed.set()
         self._threads.shutdown()
         self._connected.close()

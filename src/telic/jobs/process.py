@@ -15,15 +15,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from telic import SAFE_PATH, protect_imports
-from telic.core.config import Record
 from telic.storage.files import open_append
 
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
@@ -154,18 +154,29 @@ class Process:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, signal.SIGTERM)
 
-    def supervise(self, should_stop: Callable[[], bool]) -> bool:
-        """Wait for the process to end, and return whether it was asked to stop."""
+    def supervise(
+        self,
+        should_stop: Callable[[], bool],
+        *,
+        every_s: float | None = None,
+        grace_s: float = GRACE_S,
+        whole_group: bool = False,
+    ) -> bool:
+        """Wait for the process to end, and return whether it was asked to stop.
+
+        `should_stop` is called every `every_s` seconds, by default `BEAT_S`. With `whole_group`,
+        SIGTERM is sent to all descendants, for a program that does not forward it.
+        """
         deadline: float | None = None
         next_beat = time.monotonic()
         try:
             while True:
                 now = time.monotonic()
                 if now >= next_beat:
-                    next_beat = now + BEAT_S
+                    next_beat = now + (every_s or BEAT_S)
                     if should_stop() and deadline is None:
-                        deadline = now + GRACE_S
-                        self.terminate()
+                        deadline = now + grace_s
+                        self.send_signal(signal.SIGTERM) if whole_group else self.terminate()
                 if deadline is not None and now > deadline:
                     self.send_signal(signal.SIGKILL)
                 if self.wait(max(_SOON_S, next_beat - time.monotonic())) is not None:
@@ -214,8 +225,26 @@ def end_after_grace(code: int) -> threading.Event:
     return off
 
 
-class ProcessId(Record):
-    """Identity of a process. Its start time distinguishes it from later processes with its pid."""
+@contextlib.contextmanager
+def signals_noted(*numbers: signal.Signals) -> Generator[list[int]]:
+    """Yield a list that collects the received signals, by default SIGTERM."""
+    signalled: list[int] = []
+    before: dict[signal.Signals, Any] = {}
+    try:
+        for number in numbers or (signal.SIGTERM,):
+            before[number] = signal.signal(number, lambda number, frame: signalled.append(number))
+    except ValueError:  # only the main thread receives signals
+        pass
+    try:
+        yield signalled
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """Identity of a process. Its start distinguishes it from later processes with its pid."""
 
     host: str
     pid: int
@@ -224,26 +253,27 @@ class ProcessId(Record):
     @classmethod
     def own(cls) -> ProcessId:
         """Return the identity of this process."""
-        import psutil
-
-        process = psutil.Process()
-        return cls(host=socket.gethostname(), pid=process.pid, started=process.create_time())
+        return cls(socket.gethostname(), os.getpid(), start_of(os.getpid()) or 0.0)
 
     @property
     def is_alive(self) -> bool:
-        """True while the process is running, and always for processes on other machines."""
-        return self.host != socket.gethostname() or is_same_process(self.pid, self.started)
+        """True while the process runs, and always for processes on other machines."""
+        return self.host != socket.gethostname() or start_of(self.pid) == self.started
 
 
-def is_same_process(pid: int, started: float) -> bool:
-    """Return whether the process with this pid and start time is running on this machine."""
+def start_of(pid: int) -> float | None:
+    """Return the start of a live process in seconds since boot, or None if it has ended.
+
+    Unlike a date, it does not depend on the clock, which may be adjusted while the process runs.
+    """
     import psutil
 
     try:
         process = psutil.Process(pid)
-        return process.create_time() == started and process.status() != psutil.STATUS_ZOMBIE
+        started = round(process.create_time() - psutil.boot_time(), 2)
+        return None if process.status() == psutil.STATUS_ZOMBIE else started
     except psutil.Error:
-        return False
+        return None
 
 
 # ---- pools of interpreters

@@ -13,12 +13,11 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from telic.jobs.process import Process, user_environment
+from telic.jobs.process import Process, signals_noted, user_environment
 from telic.jobs.spec import AttemptEnd, JobFolder, JobHeartbeat, JobSpec
 from telic.storage.files import open_append, read_record, write_json
 
@@ -85,21 +84,6 @@ def run_attempt(
         node=node,
         was_stopped=was_stopped,
     )
-
-
-@contextmanager
-def signals_noted() -> Generator[list[int]]:
-    """Yield a list to which received termination signals are appended."""
-    signalled: list[int] = []
-    try:
-        before = signal.signal(signal.SIGTERM, lambda number, frame: signalled.append(number))
-    except ValueError:  # only the main thread receives signals
-        yield signalled
-        return
-    try:
-        yield signalled
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":

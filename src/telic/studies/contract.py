@@ -55,6 +55,8 @@ _SECTIONS: dict[ApprovalKey, tuple[str, ...]] = {
 class ContractCheck(Record):
     """Problems and open questions found in a contract."""
 
+    ok: bool
+    """true for the agreed version without problems"""
     version: int
     hash: Sha
     agreed_hash: Sha | None
@@ -62,11 +64,6 @@ class ContractCheck(Record):
     problems: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
     """questions that require a human answer"""
-
-    @property
-    def ok(self) -> bool:
-        """True if the document has no problems and matches the agreed version."""
-        return not self.problems and self.hash == self.agreed_hash
 
 
 def contract_hash(contract: Contract) -> Sha:
@@ -124,6 +121,7 @@ def check_contract(study: Study) -> ContractCheck:
     elif study.contract_hash != agreed:
         problems.append("It was edited after it was agreed: record it with contract amend.")
     return ContractCheck(
+        ok=not problems and study.contract_hash == agreed,
         version=contract.version,
         hash=study.contract_hash,
         agreed_hash=agreed,

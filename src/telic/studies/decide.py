@@ -11,8 +11,7 @@ from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor
 from telic.studies.documents.candidate import CandidateStatus, RunStatus, StudyVerdict
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.audit import Audit
-from telic.studies.evidence.store import add_evidence
-from telic.studies.rules.results import judge_falsifier, unresolved_exploit
+from telic.studies.rules.results import unresolved_exploit
 from telic.studies.state import Incumbent
 from telic.studies.study import Study
 
@@ -128,9 +127,6 @@ def _why_unfounded(
             is_claim = held.phase in ("promotion", "incumbent_validation")
             return None if is_claim else f"a gain cannot be proven in phase {held.phase}"
         case "reject":
-            found = judge_falsifier(study, candidate)
-            if found is not None and found.cause == cause and not found.is_met:
-                raise GateRefused("E_CAUSE", f"{candidate} cannot be rejected: {found.why}.")
             most = study.state.automation.max_debug_attempts
             if cause in _CAUSES or audited == "no_improvement":
                 return None
@@ -167,30 +163,18 @@ def _cite(
             raise StudyError("E_NO_AUDIT", f"Unknown audit {audit} of the current {candidate}.")
     own = [name for name, each in study.state.evidence.items() if each.candidate == candidate]
     names = list(dict.fromkeys([*evidence, *audits[-1:]])) or own[-1:]
-    names = names or list(study.candidate(candidate).evidence_refs) or [_ending(study, candidate)]
-    if wrong := study.altered(names):
-        raise BrokenIntegrity("E_EVIDENCE", f"{', '.join(wrong)} is missing or was modified.")
-    cited = Audit.parse(study.sheet(audits[-1]).payload, audits[-1]) if audits else None
-    return names, cited
-
-
-def _ending(study: Study, candidate: str) -> str:
-    """Record that a candidate ended without measurements, and return the evidence."""
-    held, runs = study.candidate_state(candidate), study.state.runs_of(candidate)
-    if any(run.status == RunStatus.FINISHED for run in runs.values()):
+    names = names or list(study.candidate(candidate).evidence_refs)
+    runs = study.state.runs_of(candidate).values()
+    if not names and any(run.status == RunStatus.FINISHED for run in runs):
         raise GateRefused(
             "E_NO_EVIDENCE",
             f"A decision about {candidate} requires evidence, but there is none.",
             hint="Measure its runs first: telic study audit RUN",
         )
-    facts = {
-        "status": held.status,
-        "reason": held.reason,
-        "revision": held.revision,
-        "runs": {name: {"status": run.status, "why": run.why} for name, run in runs.items()},
-    }
-    text = held.reason or str(held.status)
-    return add_evidence(study, "ending", facts, SYSTEM, candidate=candidate, summary=text).id
+    if wrong := study.altered(names):
+        raise BrokenIntegrity("E_EVIDENCE", f"{', '.join(wrong)} is missing or was modified.")
+    cited = Audit.parse(study.sheet(audits[-1]).payload, audits[-1]) if audits else None
+    return names, cited
 
 
 def _trusted(study: Study, candidate: str, audit: Audit) -> dict[str, Any]:

@@ -202,7 +202,7 @@ def take_step(study: Study, step: NextAction, actor: StudyActor, *, processes: b
         cited = {key: args[key] for key in ("audit", "cause", "to") if key in args}
         decide_candidate(study, name, args["verdict"], by, why, **cited)
     elif step.action == "launch":
-        fields = {key: args[key] for key in ("candidate", "phase", "seed", "gpu", "retry_of")}
+        fields = {key: args[key] for key in ("candidate", "phase", "seed", "gpu")}
         launch(study, LaunchRequest(**fields, confirm=TOKEN), actor)
     elif step.action == "advance" and args.get("more_seeds"):
         more_seeds(study, name, actor, why)

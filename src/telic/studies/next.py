@@ -38,7 +38,6 @@ from telic.studies.rules.results import (
     check_incumbent,
     completed,
     is_checked,
-    judge_falsifier,
     ledger_problems,
     phase_step,
     record_findings,
@@ -332,24 +331,16 @@ def _exploits(study: Study) -> dict[str, str]:
 
 
 def _objections(study: Study) -> Iterator[NextAction]:
-    """Yield decisions that end candidates refuted by a review or by their falsifier."""
-    found = [(name, "exploit", why) for name, why in _exploits(study).items()]
-    found += [
-        (name, result.cause, result.why)
-        for name in study.state.candidates
-        if (result := judge_falsifier(study, name)) and result.is_met
-    ]
-    for name, cause, why in found:
-        status, asks = study.candidate_state(name).status, ()
-        step = _decision(name, "reject", f"{name}: {why}", cause=cause)
+    """Yield decisions that end candidates of which a review reports an exploit."""
+    for name, why in _exploits(study).items():
+        status = study.candidate_state(name).status
+        step = _decision(name, "reject", f"{name}: {why}", cause="exploit")
         if status == S.ACCEPTED:
             step = _decision(name, "revert", step.why, **_successor(study, name))
-            asks = ("a person reverts it",)
-        if cause == "exploit":
-            asks = (f"a person may approve it anyway: {_APPROVE.format(name)}",)
         is_tried = status in (S.ACCEPTED, S.COMPLETED, S.DEBUG)
         command = step.command if is_tried else _DECIDE.format(name, "withdraw")
-        args = {**step.args, "cause": cause}
+        args = {**step.args, "cause": "exploit"}
+        asks = (f"a person may approve it anyway: {_APPROVE.format(name)}",)
         yield step.model_copy(update={"blocking": asks, "command": command, "args": args})
 
 
@@ -437,9 +428,8 @@ def _repairs(study: Study) -> Iterator[NextAction]:
         why = f"{name}: the draft has not been checked"
         yield _do("validate", why, _RUN, candidate=name)
     for name, found in failed.items():
-        rule = CHECKS[found[0].id]
-        why = f"{found[0].id} ({rule.title}): {found[0].why}"
-        yield _mend(name, why, "withdraw", rule.mend)
+        why = f"{found[0].id} ({found[0].title}): {found[0].why}"
+        yield _mend(name, why, "withdraw", CHECKS[found[0].id].mend)
     for name in _with_status(study, S.DEBUG):
         if _may_be_repaired(study, name):
             yield _mend(name, study.candidate_state(name).reason or "it failed", "reject")
@@ -480,12 +470,12 @@ def _launch(study: Study, job: Job) -> Iterator[NextAction]:
         yield found
     command = f"{_RUN} {job.candidate} --phase {job.phase} --seed {job.seed} --confirm {TOKEN}"
     args = job.model_dump(include={"candidate", "phase", "seed", "gpu"})
-    yield _do("launch", f"{job.name} is ready", command, **args, retry_of=job.run_id)
+    yield _do("launch", f"{job.name} is ready", command, **args)
 
 
 def remedy_for(study: Study, job: Job) -> NextAction | None:
     """Return the remedy of the first closed gate of a ready job, or None if all are open."""
-    request = LaunchRequest(job.candidate, job.phase, job.seed, gpu=job.gpu, retry_of=job.run_id)
+    request = LaunchRequest(job.candidate, job.phase, job.seed, gpu=job.gpu)
     attempt = LaunchAttempt(study, request, processes=False)
     gate = next((x for x in evaluate(attempt, _LOOKED_AT) if not x.passed), None)
     if gate is None:
@@ -493,7 +483,7 @@ def remedy_for(study: Study, job: Job) -> NextAction | None:
     action, command, *asks = _remedy(attempt, gate)
     args: dict[str, Any] = job.model_dump(include={"candidate", "phase", "seed"})
     args |= {"gate": gate.id, **({"verdict": "revert"} if action == "decide" else {})}
-    why = f"{job.name} cannot start: {gate.id} ({GATES[gate.id].title}) {gate.why}"
+    why = f"{job.name} cannot start: {gate.id} ({gate.title}) {gate.why}"
     return NextAction(action=action, args=args, why=why, blocking=tuple(asks), command=command)
 
 

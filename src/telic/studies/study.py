@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from telic.errors import UnknownName
-from telic.storage.files import read_record
+from telic.storage.files import as_record, read_record
 from telic.storage.journal import JournalEntry
 from telic.storage.keys import SigningKey
 from telic.storage.reading import file_hash
@@ -32,6 +32,7 @@ from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind
 from telic.studies.documents.contract import ApprovalKey, Contract, MetricSpec, Protocol, StudyPhase
 from telic.studies.errors import StudyError
 from telic.studies.evidence.audit import Audit
+from telic.studies.evidence.measurement import Measurement
 from telic.studies.folder import StudyFolder
 from telic.studies.queue import Job, jobs_of
 from telic.studies.state import CandidateState, Incumbent, RunState, StudyState
@@ -62,8 +63,7 @@ def fact(
 def _is_intact(path: Path, recorded: Sha) -> bool:
     """Return whether an evidence file has the hash that the ledger recorded."""
     sheet = read_record(path, Evidence)
-    hashes = {sheet.compute_hash(), sheet.content_hash, recorded}
-    return len(hashes) == 1 and content_hash(sheet.payload) == sheet.payload_hash
+    return sheet.compute_hash() == sheet.content_hash == recorded
 
 
 class Study:
@@ -336,6 +336,12 @@ class Study:
         """Return the newest evidence of a kind for a run or candidate, or None."""
         names = self.evidence_names(kind, run=run, candidate=candidate)
         return self.sheet(names[-1]) if names else None
+
+    @fact
+    def measurement(self, run: str) -> Measurement | None:
+        """Return the measurement of a run, or None if not yet measured."""
+        sheet = self.latest("metrics", run=run)
+        return None if sheet is None else as_record(sheet.payload, Measurement, sheet.id)
 
     def altered(self, names: Iterable[str]) -> list[str]:
         """Return the evidence whose files are missing or differ from the ledger."""

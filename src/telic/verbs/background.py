@@ -31,8 +31,8 @@ from telic.jobs.process import (
     Process,
     ProcessId,
     end_after_grace,
-    is_same_process,
     own_python,
+    start_of,
 )
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import changed_at, new_name
@@ -123,7 +123,7 @@ def read_job(runs_dir: Path, job: str) -> StartedJob:
     file, progress = known[job].with_suffix(".state.json"), JobProgress(state="starting")
     if file.exists():
         progress = read_record(file, JobProgress)
-        is_alive = progress.pid is not None and is_same_process(progress.pid, progress.started)
+        is_alive = progress.pid is not None and start_of(progress.pid) == progress.started
         if progress.state == "running" and not is_alive:
             progress = progress.model_copy(update={"state": "interrupted"})
     about = request.model_dump(include={"job", "verb", "command"})

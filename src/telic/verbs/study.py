@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from telic.core.config import Record
 from telic.core.request import VerbRequest, argument, context, inner, location, option
@@ -226,21 +226,12 @@ def adapter(request: AdapterRequest) -> AdapterReport:
 # ---------------------------------------------------------------------------- the contract
 
 
-class ContractView(Record):
+class ContractView(ContractCheck):
     """Contract with its problems, open questions and approvals."""
 
-    check: ContractCheck
-    ok: bool
     approvals: tuple[ApprovalState, ...]
     voided: tuple[str, ...] = ()
     """approvals that became void because the approved text changed"""
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the check and the approvals."""
-        rows = [standing.model_dump(mode="json") for standing in self.approvals]
-        check = self.check.model_dump(mode="json")
-        more = {"approvals": rows, "voided": list(self.voided)}
-        return {**check, "ok": self.ok, **more}
 
 
 class ContractRequest(PersonRequest):
@@ -299,8 +290,8 @@ def contract(request: ContractRequest) -> ContractView:
         actor = request.person.actor if study.state.approvals else request.who
         amend(study.refresh(), actor, request.amend)
     voided = tuple(str(event.data["key"]) for event in void_changed(study.refresh()))
-    found = check_contract(study)
-    return ContractView(check=found, ok=found.ok, approvals=study.all_approvals, voided=voided)
+    found = check_contract(study).model_dump()
+    return ContractView(**found, approvals=study.all_approvals, voided=voided)
 
 
 # ---------------------------------------------------------------------------- approvals
@@ -338,11 +329,7 @@ class Approvals(Record):
 
     study: str
     keys: tuple[str, ...]
-    said: str = "approved"
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the keys."""
-        return {"study": self.study, "keys": list(self.keys)}
+    status: Literal["approved", "rejected"] = "approved"
 
 
 def _approve_question(request: ApproveRequest) -> Question | None:
@@ -387,5 +374,5 @@ def approve_study(request: ApproveRequest) -> Approvals:
             reject(study, key, request.person, candidate=candidate, note=note)
         else:
             grant(study, key, request.person, candidate=candidate, note=note, seen_hash=subject)
-    said = "rejected" if request.refuse else "approved"
-    return Approvals(study=study.name, keys=tuple(seen), said=said)
+    status = "rejected" if request.refuse else "approved"
+    return Approvals(study=study.name, keys=tuple(seen), status=status)

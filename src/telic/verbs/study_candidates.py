@@ -23,7 +23,7 @@ from telic.studies.documents.candidate import Candidate, Change, Hypothesis
 from telic.studies.documents.contract import CandidateKind
 from telic.studies.errors import StudyError
 from telic.studies.queue import more_seeds
-from telic.studies.rules.checks import ValidationOutcome, validate_candidate
+from telic.studies.rules.checks import ValidationOutcome, outcome_of, validate_candidate
 from telic.studies.study import Study
 from telic.verbs.study import CANDIDATE, PersonRequest, StudyRequest, study_verb
 
@@ -104,23 +104,6 @@ class ProposeRequest(StudyRequest):
         return self.draft.model_copy(update=more)
 
 
-class ProposedCandidate(Record):
-    """A candidate and the results of its checks V01 to V16."""
-
-    id: str
-    revision: int
-    ok: bool
-    content_hash: str | None
-    outcome: ValidationOutcome | None
-    problem: str = ""
-    """reason why it could not be checked"""
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the candidate and its checks."""
-        own = self.model_dump(mode="json", exclude={"outcome"})
-        return {**({} if self.outcome is None else self.outcome.as_data()), **own}
-
-
 _EXAMPLES = """
 telic study propose idea.yaml
 
@@ -131,26 +114,18 @@ telic study propose better.yaml --revise c-0003-more-tracking
 
 
 @study_verb(ProposeRequest, examples=_EXAMPLES, exit_code=lambda found: 0 if found.ok else 4)
-def propose(request: ProposeRequest) -> ProposedCandidate:
+def propose(request: ProposeRequest) -> ValidationOutcome:
     """Write a candidate and run the checks V01 to V16. Exits with code 4 if one fails.
 
     A draft has title, kind, hypothesis, change, evidence_refs and plan. It can be revised until all
     checks pass.
     """
     study = request.open()
-    made, outcome, problem = _write(study, request), None, ""
+    name = _write(study, request).id
     try:
-        outcome = validate_candidate(study, made.id)
+        return validate_candidate(study, name)
     except StudyError as error:  # without a contract the draft is kept and checked later
-        problem = str(error)
-    return ProposedCandidate(
-        id=made.id,
-        revision=made.revision,
-        ok=outcome is not None and outcome.ok,
-        problem=problem,
-        content_hash=made.content_hash,
-        outcome=outcome,
-    )
+        return outcome_of(study, name, (), str(error))
 
 
 def _write(study: Study, request: ProposeRequest) -> Candidate:

@@ -15,6 +15,7 @@ from telic.core.verb import Question, verb
 from telic.errors import UnknownName
 from telic.session.evidence import end_signer
 from telic.session.records import verified
+from telic.storage.journal import JournalCheck
 from telic.storage.keys import signed_text, usable_key
 from telic.storage.layout import SessionFolder
 from telic.storage.reading import read_text
@@ -90,10 +91,17 @@ class StudyProgress(Record):
         """True if a gate is closed."""
         return self.gates is not None and not self.gates.is_open
 
+    @property
+    def hint(self) -> str:
+        """Return the outcome of a dry run, or the next step after a stop."""
+        if self.gates is not None:
+            verdict = "all gates are open" if self.gates.is_open else "the run would be refused"
+            return f"Dry run: nothing was started; {verdict}."
+        return "" if self.stopped is None else "It is stopping. Then: telic study run"
+
     def as_data(self) -> dict[str, Any]:
-        """Return the progress. For a dry run, it includes whether all gates are open."""
-        data = self.model_dump(mode="json", exclude_none=True)
-        return data if self.gates is None else {**data, "open": self.gates.is_open}
+        """Return what is known."""
+        return self.model_dump(mode="json", exclude_none=True)
 
 
 def _resume_question(request: RunRequest) -> Question | None:
@@ -337,11 +345,9 @@ def audit(request: AuditRequest) -> StudyAudit:
         found = review_candidate(study, about, who, request.finding, is_exploit=request.exploit)
         return _entered("review", found)
     if request.probe:
-        return _entered("probe", probe_candidate(study, about, who)[1])
+        return _entered("probe", probe_candidate(study, about, who))
     if not about.startswith("r-"):
-        claim = audit_result(study, about, who)
-        audited = _entered("claim", claim.evidence)
-        return audited.model_copy(update={"summary": claim.audit.verdict})
+        return _entered("claim", audit_result(study, about, who))
     run = study.state.runs.get(about)
     if run is not None and run.is_live:
         report = monitor_run(study, about, who)
@@ -351,7 +357,7 @@ def audit(request: AuditRequest) -> StudyAudit:
     if not study.metric_spec.components or found.facts.get("primary") is None:
         return found
     reflected = reflect_run(study, about, who)
-    terms = {"evidence": reflected.evidence.id, **reflected.reflection.as_data()}
+    terms = {"evidence": reflected.id, **reflected.payload}
     return found.model_copy(update={"reflection": terms})
 
 
@@ -375,17 +381,11 @@ class VerifyRequest(PersonRequest):
     )
 
 
-class LedgerReport(Record):
+class LedgerReport(JournalCheck):
     """Result of verifying a ledger and the files it references."""
 
-    ok: bool
-    check: dict[str, Any]
     changed: tuple[str, ...] = ()
     """files that differ from their hashes in the ledger"""
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the check, including the changed files."""
-        return {**self.check, "ok": self.ok, "changed": list(self.changed)}
 
 
 def _adopt_question(request: VerifyRequest) -> Question | None:
@@ -453,8 +453,8 @@ def verify(request: VerifyRequest) -> LedgerReport | Verification:
             study.ledger.adopt()
         check = study.ledger.verify()
         changed = changed_files(study) if check.ok else ()
-    data = check.model_dump(mode="json")
-    return LedgerReport(ok=check.ok and not changed, check=data, changed=changed)
+    facts = check.model_dump(exclude={"ok"})
+    return LedgerReport(**facts, ok=check.ok and not changed, changed=changed)
 
 
 class ReportRequest(PersonRequest):

@@ -5,7 +5,7 @@ from telic.studies.candidates import new_candidate
 from telic.studies.decide import decide_candidate
 from telic.studies.documents.candidate import Hypothesis
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
-from telic.studies.evidence.audit import audit_result
+from telic.studies.evidence.audit import Audit, audit_result, read_condition
 from telic.studies.evidence.review import review_candidate
 from telic.studies.next import next_step
 from telic.studies.queue import more_seeds, plan_incumbent_check
@@ -13,8 +13,6 @@ from telic.studies.rules.checks import validate_candidate
 from telic.studies.rules.results import (
     check_incumbent,
     is_checked,
-    read_condition,
-    record_findings,
 )
 from tests.studies.candidates.small_study import (
     AGENT,
@@ -56,7 +54,7 @@ def test_an_accepted_baseline_is_the_first_incumbent(based):
 
 def test_a_better_candidate_becomes_the_incumbent_until_it_is_reverted(claimed):
     study, name = claimed, BETTER
-    assert audit_result(study, name, AGENT).audit.verdict == "valid_improvement"
+    assert Audit.parse(audit_result(study, name, AGENT).payload).verdict == "valid_improvement"
     made = decide_candidate(study, name, "accept", AGENT, "it is better")
     assert not made.recorded and "person" in made.why
     assert study.state.candidates[name].status == "completed"
@@ -81,7 +79,7 @@ def test_an_agent_accepts_where_the_contract_lets_it(claimed):
 
 def test_nobody_accepts_what_an_audit_does_not_support(based):
     name = promoted(based, -0.1, change=SMALLER)
-    assert audit_result(based, name, AGENT).audit.verdict == "no_improvement"
+    assert Audit.parse(audit_result(based, name, AGENT).payload).verdict == "no_improvement"
     before = snapshot(based)
     with pytest.raises(GateRefused, match="the audit found no_improvement"):
         decide_candidate(based, name, "accept", HUMAN, "I like it")
@@ -110,7 +108,7 @@ def test_a_decision_needs_evidence_and_a_reason(study):
 
 def test_an_old_audit_does_not_decide_about_new_runs(claimed):
     study, name = claimed, BETTER
-    old = audit_result(study, name, AGENT).audit.id
+    old = Audit.parse(audit_result(study, name, AGENT).payload).id
     more_seeds(study, name, AGENT, "to be sure")
     claim(study, name, "promotion", {105: 0.1, 106: 0.1, 107: 0.1, 108: 0.1, 109: 0.1})
     with pytest.raises(StudyError, match="E_NO_AUDIT"):
@@ -121,7 +119,7 @@ def test_an_old_audit_does_not_decide_about_new_runs(claimed):
 
 def test_altered_evidence_and_a_broken_ledger_decide_nothing(claimed):
     made = audit_result(claimed, BETTER, AGENT)
-    path = claimed.folder.evidence_file(made.evidence.id)
+    path = claimed.folder.evidence_file(made.id)
     held = read_json(path)
     write_json(path, {**held, "payload": {**held["payload"], "verdict": "no_improvement"}})
     with pytest.raises(BrokenIntegrity, match="missing or was modified"):
@@ -186,22 +184,17 @@ def falsifier(text):
     return Hypothesis(statement="it helps", falsifier=text)
 
 
-def test_a_falsifier_that_is_met_is_recorded_and_rejects(claimed, monkeypatch):
-    audit_result(claimed, BETTER, AGENT)
+def test_a_falsifier_that_is_met_refutes_the_claim(claimed, monkeypatch):
     say(claimed, monkeypatch, hypothesis=falsifier("falls > 0.5"))
-    assert next_step(claimed).args["verdict"] == "accept"
-    with pytest.raises(GateRefused, match=r"falls > 0\.5, and the value is 0\.1"):
-        decide_candidate(claimed, BETTER, "reject", AGENT, "a feeling", cause="falsifier_met")
-    say(claimed, monkeypatch, hypothesis=falsifier("gain < 0.3"))
-    assert record_findings(claimed) and not record_findings(claimed), "once is enough"
-    (sheet,) = [x for x in claimed.state.evidence.values() if x.kind == "condition"]
-    assert sheet.candidate == BETTER
+    assert audit_result(claimed, BETTER, AGENT).payload["verdict"] == "valid_improvement"
+    for text, value in (("gain < 0.3", "0.2"), ("falls < 0.5", "0.1")):
+        say(claimed, monkeypatch, hypothesis=falsifier(text))
+        audit = Audit.parse(audit_result(claimed, BETTER, AGENT).payload)
+        assert audit.verdict == "no_improvement"
+        assert audit.reasons[0] == f"its falsifier is met: {text}, and the value is {value}"
     found = next_step(claimed)
-    assert "gain < 0.3, and the value is 0.2" in found.why
-    assert f"decide {BETTER} reject --cause falsifier_met" in (found.command or "")
-    assert decide_candidate(
-        claimed, BETTER, "reject", AGENT, "too little", cause="falsifier_met"
-    ).recorded
+    assert (found.action, found.args["verdict"]) == ("decide", "reject")
+    assert decide_candidate(claimed, BETTER, "reject", AGENT, "too little").recorded
 
 
 @pytest.mark.parametrize(

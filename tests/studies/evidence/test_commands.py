@@ -30,10 +30,10 @@ def test_from_a_finished_run_to_a_report(study, call):
         found = json.loads(call("audit", run, "--json"))
         assert found["primary"] is not None
     assert found["reflection"]["hacking"]["level"] == "low"
-    assert "reward terms" in call("audit", runs[0])
+    assert "hacking" in call("audit", runs[0])
     found = json.loads(call("audit", name, "--json"))
     assert found["verdict"] == "valid_improvement"
-    assert "A12 same hardware class" in call("audit", name)
+    assert "same hardware class" in call("audit", name)
     written = json.loads(call("report", "--json"))
     assert "telic study decide" in Path(written["markdown"]).read_text()
 

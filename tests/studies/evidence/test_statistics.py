@@ -28,7 +28,7 @@ def test_differences_between_arms():
     assert found.welch_p == pytest.approx(
         scipy.stats.ttest_ind(ours, theirs, equal_var=False, alternative="greater").pvalue
     )
-    assert found.poi == pytest.approx(24.5 / 25) and found.ci.low > 0
+    assert found.poi == pytest.approx(24.5 / 25) and found.ci[0] > 0
 
 
 def test_common_seeds_that_agree_are_paired():

@@ -3,16 +3,18 @@
 import json
 import os
 import time
+from dataclasses import asdict
 
 import pytest
 
+from telic.jobs.process import ProcessId
 from telic.storage.files import read_json, write_json
 from telic.studies.administration import set_study_status
 from telic.studies.approvals import Consent, grant
 from telic.studies.canonical import utc_now
 from telic.studies.documents.base import StudyActor, update_yaml
 from telic.studies.errors import GateRefused, StudyError
-from telic.studies.evidence.audit import audit_result
+from telic.studies.evidence.audit import Audit, audit_result
 from telic.studies.evidence.measurement import (
     Measurement,
     analyze_run,
@@ -74,15 +76,17 @@ def test_a_run_is_measured_once_after_its_end(study):
 
 def test_a_better_candidate_is_a_valid_improvement(study):
     name, runs = measured(study)
-    found = audit_result(study, name, AGENT).audit
+    found = Audit.parse(audit_result(study, name, AGENT).payload)
     assert found.verdict == "valid_improvement", found.reasons
     assert found.arms["x"].runs == tuple(runs) and found.arms["y"].n == 5
     assert found.stats.delta == pytest.approx(0.2, abs=0.03)
     head = study.ledger.head
-    assert audit_result(study, name, AGENT).audit == found and study.ledger.head == head
+    assert (
+        Audit.parse(audit_result(study, name, AGENT).payload) == found and study.ledger.head == head
+    )
     assert study.audits(name) == (found,)
     second, _ = measured(study, "second", change={"overrides": {"mode": {"from": "a", "to": "b"}}})
-    stats = audit_result(study, second, AGENT).audit.stats
+    stats = Audit.parse(audit_result(study, second, AGENT).payload).stats
     assert stats.holm_p == pytest.approx(2 * stats.welch_p), "every try counts"
 
 
@@ -90,34 +94,34 @@ def test_runs_are_not_left_out_and_evidence_is_not_altered(study):
     name, runs = promoted(study, "more weight", BETTER)
     for run in runs[:-1]:
         analyze_run(study, run, AGENT)
-    found = audit_result(study, name, AGENT).audit
+    found = Audit.parse(audit_result(study, name, AGENT).payload)
     assert found.verdict == "invalid" and runs[-1] in check(found, "A05").why
     analyze_run(study, runs[-1], AGENT)
     held = read_json(study.folder.candidate_file(name))
     plan = held["plan"]
     plan["seeds"]["promotion"].append(107)
     write_json(study.folder.candidate_file(name), {**held, "plan": plan})
-    found = audit_result(study, name, AGENT).audit
+    found = Audit.parse(audit_result(study, name, AGENT).payload)
     assert found.verdict == "invalid" and check(found, "A05").value == ["seed 107"]
     sheet = next(n for n, e in study.state.evidence.items() if e.run == runs[0])
     path = study.folder.evidence_file(sheet)
     write_json(path, {**read_json(path), "summary": "0.99"})
     assert study.altered([sheet]) == [sheet]
-    assert "evidence" in check(audit_result(study, name, AGENT).audit, "A01").value
+    assert "evidence" in check(Audit.parse(audit_result(study, name, AGENT).payload), "A01").value
 
 
 def test_a_planted_exploit_is_high_blocks_the_claim_and_stops_the_study(study):
     name, runs = measured(study, "bonus", GAMED, is_gamed=True)
     found = reflect_run(study, runs[0], AGENT)
-    assert found.reflection.hacking.level == "high", found.reflection.hacking
-    audit = audit_result(study, name, AGENT).audit
+    assert found.payload["hacking"]["level"] == "high", found.payload
+    audit = Audit.parse(audit_result(study, name, AGENT).payload)
     assert audit.verdict == "invalid" and not check(audit, "A11").passed
     reflect_run(study, runs[1], AGENT)
     assert [each.rule for each in active_stops(study)] == ["hacking_high"]
     with pytest.raises(GateRefused, match="E_OWN_REVIEW"):
         review_candidate(study, name, AGENT, "fine", is_exploit=False)
     review_candidate(study, name, HUMAN, "it stands still; no exploit", is_exploit=False)
-    assert check(audit_result(study, name, AGENT).audit, "A11").passed
+    assert check(Audit.parse(audit_result(study, name, AGENT).payload), "A11").passed
     assert active_stops(study) == ()
     reflect_run(study, runs[2], AGENT)
     assert not is_unreviewed(study, name), "reviewed once is enough"
@@ -198,9 +202,8 @@ def test_a_silent_process_is_stalled_and_a_gone_one_is_dead(study):
         os.utime(each, (old, old))
     found = look_at_run(study, run)
     assert {each.id: each.severity for each in found.signatures}["stalled"] == "fatal"
-    import socket
 
-    gone = {"pid": 2**22 - 1, "start_ticks": 1, "boot_id": "another", "host": socket.gethostname()}
+    gone = {**asdict(ProcessId.own()), "pid": 2**22 - 1, "boot": "another"}
     write_json(folder / "pid.json", gone)
     found = look_at_run(study, run)
     assert [each.id for each in found.signatures] == ["dead"]

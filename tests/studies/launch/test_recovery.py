@@ -82,7 +82,7 @@ def test_a_run_whose_supervisor_vanished_is_lost_and_tried_again(
         run = study.state.runs[done.run]
         assert run.actual.wall_clock_h == pytest.approx(beat["wall_s"] / 3600, abs=0.01)
         assert (run.retry_of is None) == (attempt == 1)
-        wait_for(lambda: not is_running(beat["child_pid"]))  # what it left behind was ended
+        wait_for(lambda: not is_running(beat["child"]["pid"]))  # what it left behind was ended
     state = study.state
     assert state.candidates[candidate].status == "debug"
     assert f"seed 1: {done.run} was lost" in state.candidates[candidate].reason

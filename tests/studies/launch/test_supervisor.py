@@ -3,28 +3,28 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from telic.jobs.process import Process
 from telic.studies.launch import supervisor
 from telic.studies.launch.process import RunProcess
 
-PROGRAM = [sys.executable, "-I", "-S", supervisor.__file__]
+PROGRAM = [sys.executable, "-I", "-m", supervisor.__name__]
 
 
 def start(folder: Path, *command: str, **limits: float) -> RunProcess:
-    """Order a command and start its supervisor, which leaves at once."""
+    """Order a command and start its supervisor."""
     folder.mkdir(exist_ok=True)
     step = {"name": "train", "folder": ".", "argv": command, "cwd": str(folder), "env": {}}
     limits = {"timeout_s": None, "grace_s": 30.0, "heartbeat_s": 0.05, **limits}
     rule = {"checkpoint_glob": None, "selection": "last"}
     order = {"nonce": "abc", "steps": [step], **rule, **limits}
     (folder / "cmd.json").write_text(json.dumps(order))
-    assert subprocess.run([*PROGRAM, str(folder)], check=False).returncode == 0
+    Process.detach([*PROGRAM, folder], folder / "supervisor.log", dict(os.environ))
     return RunProcess(folder)
 
 
@@ -56,8 +56,8 @@ def test_it_records_who_ran_and_how_it_ended(tmp_path):
     assert found["code"] == 127 and "No such file" in found["error"]
     process = start(tmp_path, *python("print('hello'); raise SystemExit(3)"))
     found, claim = ended(process), process.claim
-    assert claim["nonce"] == "abc" and claim["session"] == claim["pid"] != os.getpid()
-    assert claim["boot_id"] == supervisor.boot_id() and claim["start_ticks"] > 0
+    assert claim["nonce"] == "abc" and claim["pid"] != os.getpid() and claim["started"] > 0
+    assert claim["boot"] == supervisor.boot_id()
     assert (found["code"], found["signal"], found["ended_by"]) == (3, None, None)
     assert found["wall_s"] > 0 and found["cpu_s"] > 0 and process.state == "ended"
     assert (tmp_path / "stdout.log").read_text() == "hello\n"
@@ -68,7 +68,7 @@ def test_it_is_found_by_its_identity_and_stopped(tmp_path):
     wait_for(lambda: process.heartbeat)
     claim = process.claim
     assert process.state == "alive"
-    for other in ({"start_ticks": claim["start_ticks"] - 1}, {"boot_id": "another"}):
+    for other in ({"started": claim["started"] - 1}, {"boot": "another"}):
         (tmp_path / "pid.json").write_text(json.dumps({**claim, **other}))
         assert process.state == "gone"
     (tmp_path / "pid.json").write_text(json.dumps({**claim, "host": "another"}))
@@ -113,13 +113,17 @@ def test_what_a_run_leaves_behind_ends_with_it(tmp_path):
 
 
 def test_leftovers_of_a_killed_supervisor_are_ended(tmp_path):
-    process = start(tmp_path, *python("import time; time.sleep(60)"))
-    beat = wait_for(lambda: process.heartbeat)
+    code = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True)"
+    )
+    process = start(tmp_path, *python(f"{code}; time.sleep(60)"))
+    wait_for(lambda: (tmp_path / "stdout.log").exists() and (tmp_path / "stdout.log").read_text())
+    child = process.heartbeat["child"]["pid"]
     os.kill(process.claim["pid"], signal.SIGKILL)
     wait_for(lambda: process.state == "gone")
-    assert is_running(beat["child_pid"])
+    assert is_running(child)
     assert process.end_leftovers() == 1
-    wait_for(lambda: not is_running(beat["child_pid"]))
+    wait_for(lambda: not is_running(child))
     assert process.end_leftovers() == 0
 
 

@@ -9,10 +9,13 @@ import os
 import random
 import shutil
 import time
+from dataclasses import asdict
 from pathlib import Path
 
+from telic.jobs.process import ProcessId
 from telic.studies import _git_read as git_read
 from telic.studies._ledger import Ledger
+from telic.studies.canonical import utc_now
 from telic.studies.folder import StudyFolder
 from telic.studies.launch import _isolation as isolation
 from telic.studies.launch import launch, supervisor
@@ -66,12 +69,13 @@ class World:
     def start(self, attempt) -> dict:
         """Start a run that has ended, or hangs, or is gone, before anybody looks."""
         folder = attempt.run_folder
-        claim = {"nonce": attempt.nonce, "at": supervisor.now(), **supervisor.identity()}
+        claim = {"nonce": attempt.nonce, "at": utc_now(), "boot": supervisor.boot_id()}
+        claim |= asdict(ProcessId.own())
         how = self.luck.choices(
             ("finished", "hangs", "vanished", "failed", "unreadable", "silent"), self.ODDS
         )[0]
         if how == "vanished":
-            claim["start_ticks"] = -1
+            claim["started"] = -1.0
         supervisor.claim(folder / supervisor.PID_FILE, claim)
         (folder / "key").write_text(attempt.variables[supervisor.SEAL_VARIABLE])
         if how not in ("hangs", "vanished"):
@@ -93,7 +97,7 @@ class World:
         over.order = json.loads((folder / supervisor.ORDER_FILE).read_text())
         measured_by = json.dumps(over.order["evaluator"]["files"])
         over.code_hash = hashlib.sha256(measured_by.encode()).hexdigest()
-        over._finish(key, supervisor.now(), [{"name": "train", "code": code, "error": None}])
+        over._finish(key, utc_now(), [{"name": "train", "code": code, "error": None}])
 
     # ------------------------------------------------------------------ the disk
 

@@ -106,6 +106,7 @@ class CheckResult(DocumentPart):
     """Result of one check or gate."""
 
     id: str
+    title: str = ""
     passed: bool
     value: Any = None
     why: str = ""
@@ -178,13 +179,6 @@ EvidenceKind = Literal[
 ]
 
 
-class Producer(DocumentPart):
-    """Program that produced an evidence record."""
-
-    name: str
-    version: str
-
-
 class Evidence(Envelope):
     """Immutable, hashed evidence record (evidence/<id>.json)."""
 
@@ -194,6 +188,7 @@ class Evidence(Envelope):
     """a run, a candidate, or the two sides of a comparison"""
     protocol_hash: Sha | None = None
     payload: dict[str, Any]
-    payload_hash: Sha
-    producer: Producer
+    payload_hash: Sha | None = None
+    """only in evidence of earlier versions, as is `producer`"""
+    producer: Any = None
     summary: str = ""

@@ -12,9 +12,12 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from telic.studies.documents.base import DocumentPart
+
 if TYPE_CHECKING:
     import numpy as np
 
+FIRST_ALPHA = 0.05
 _RESAMPLES = 10_000
 _PAIRED_ABOVE = 0.3
 """minimum correlation of two arms on common seeds that allows a paired test"""
@@ -29,22 +32,28 @@ class BootstrapInterval(NamedTuple):
     high: float
 
 
-class ArmDifference(NamedTuple):
-    """Comparison of candidate and incumbent."""
+class AuditStats(DocumentPart):
+    """Statistics of a comparison. Scores are oriented so that larger is better."""
 
-    delta: float
-    ci: BootstrapInterval | None
-    welch_p: float | None
-    """one-sided p-value of Welch's test, or of the paired test if common seeds are correlated"""
-    is_paired: bool
-    is_counted: bool
+    delta: float | None = None
+    ci: tuple[float, float] | None = None
+    delta_min: float | None = None
+    welch_p: float | None = None
+    """one-sided p that the candidate is better: Welch, or paired for correlated common seeds"""
+    is_paired: bool = False
+    is_counted: bool = False
     """true if all pairs differ by the same amount, so that p is from a sign test"""
-    mwu_p: float | None
-    """p-value of the exact one-sided Mann-Whitney test"""
-    poi: float
-    """probability of improvement, that a candidate run beats an incumbent run"""
-    sigma: float
-    """pooled standard deviation"""
+    holm_p: float | None = None
+    mwu_p: float | None = None
+    """p of the exact one-sided Mann-Whitney test"""
+    poi: float | None = None
+    """probability of improvement: a candidate run beats an incumbent run"""
+    sigma: float | None = None
+    """pooled standard deviation of the arms"""
+    sigma_0: float | None = None
+    sigma_0_ci: tuple[float, float] | None = None
+    look: int = 1
+    alpha: float = FIRST_ALPHA
 
 
 def oriented(value: float, direction: str) -> float:
@@ -107,7 +116,7 @@ def difference_interval(
 
 def difference(
     ours: Sequence[float], theirs: Sequence[float], seed: int, *, common_seeds: bool = False
-) -> ArmDifference:
+) -> AuditStats:
     """Compare two arms. With `common_seeds` their n-th scores share a seed."""
     import numpy as np
 
@@ -120,7 +129,7 @@ def difference(
     is_paired = is_counted or (has_spread and statistics.correlation(ours, theirs) > _PAIRED_ABOVE)
     paired_poi = float((a > b).mean() + (a == b).mean() / 2) if is_counted else None
     is_same = has_pairs and bool((a == b).all())  # resampling is degenerate here, too
-    return ArmDifference(
+    return AuditStats(
         delta=(iqm(ours) or 0.0) - (iqm(theirs) or 0.0),
         ci=difference_interval(ours, theirs, seed, is_paired=is_counted or is_same),
         welch_p=stats.paired_greater(a, b) if is_paired else stats.welch(a, b, "greater"),

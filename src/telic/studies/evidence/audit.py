@@ -6,19 +6,20 @@ Identical facts give byte-identical audits.
 from __future__ import annotations
 
 import math
+import operator
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from telic.storage.files import as_record
 from telic.studies.canonical import content_hash, utc_now
 from telic.studies.documents.base import Document, DocumentPart, StudyActor
 from telic.studies.documents.candidate import CheckResult, Evidence, RunStatus
 from telic.studies.documents.contract import BudgetUnit, Guardrail, Primary, StudyPhase
 from telic.studies.errors import StudyError
 from telic.studies.evidence import _statistics as statistics
-from telic.studies.evidence._statistics import BootstrapInterval, oriented
+from telic.studies.evidence._statistics import FIRST_ALPHA, AuditStats, BootstrapInterval, oriented
 from telic.studies.evidence.measurement import Measurement, fatal_alerts
 from telic.studies.evidence.review import is_reviewed, newest_level
 from telic.studies.evidence.store import add_evidence
@@ -63,9 +64,13 @@ AUDIT_CHECKS = {
 """title and remedy of each check"""
 
 _BUDGET_TOLERANCE = 0.02
-_FIRST_ALPHA, _LATER_ALPHA = 0.05, 0.025
+_LATER_ALPHA = 0.025
 """stricter significance level for claims that were audited before"""
 _LEAST_POI = 0.75
+GAIN = "gain"
+"""name in a falsifier of the primary metric's gain over the incumbent"""
+_FORM = re.compile(r"\s*(\S+)\s*(<=|>=|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
+_COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _VOIDING = {"A01", "A02", "A03", "A04", "A05", "A06", "A07", "A08", "A11"}
 _BASELINE = {"A01", "A02", "A04", "A05", "A06", "A07", "A08", "A09", "A12"}
 
@@ -80,27 +85,6 @@ class ArmSummary(DocumentPart):
     """measured score of each run"""
     iqm: float | None
     ci: tuple[float, float] | None
-
-
-class AuditStats(DocumentPart):
-    """Statistics of a comparison. Scores are oriented so that larger is better."""
-
-    delta: float | None = None
-    ci: tuple[float, float] | None = None
-    delta_min: float | None = None
-    welch_p: float | None = None
-    is_paired: bool = False
-    is_counted: bool = False
-    """true if all pairs differ by the same amount, so that p is from a sign test"""
-    holm_p: float | None = None
-    mwu_p: float | None = None
-    poi: float | None = None
-    sigma: float | None = None
-    """pooled standard deviation of the arms"""
-    sigma_0: float | None = None
-    sigma_0_ci: tuple[float, float] | None = None
-    look: int = 1
-    alpha: float = _FIRST_ALPHA
 
 
 class GuardrailResult(DocumentPart):
@@ -131,13 +115,6 @@ class Audit(Document):
     n_star: int | None = None
     prng_seed: str
     """integer as text, since it does not fit in a double"""
-
-
-class AuditResult(DocumentPart):
-    """Audit together with the evidence that a decision cites."""
-
-    audit: Audit
-    evidence: Evidence
 
 
 # ---------------------------------------------------------------------------- the claim
@@ -183,6 +160,8 @@ class ClaimFacts(DocumentPart):
     other_p: tuple[float, ...] = ()
     """p-values of other candidates that reached promotion against this incumbent"""
     look: int = Field(default=1, ge=1)
+    falsifier: str = ""
+    """condition under which the author's hypothesis is refuted"""
 
     @property
     def arms(self) -> list[Arm]:
@@ -259,6 +238,7 @@ def _gather(study: Study, candidate: str) -> ClaimFacts:
         sigma_0=state.noise_floor,
         other_p=tuple(sorted(p for p in last_p.values() if p is not None)),
         look=1 + earlier,
+        falsifier=study.candidate(candidate).hypothesis.falsifier,
     )
     # The name is derived from all inputs, so identical facts give the same audit.
     name = f"a-{content_hash(facts.as_data())[:12]}"
@@ -276,8 +256,7 @@ def _arm(
         for name, run in study.state.runs_of(candidate, phase).items():
             if run.revision != state.revision:
                 continue
-            sheet = study.latest("metrics", run=name)
-            measured = as_record(sheet.payload, Measurement, sheet.id) if sheet else None
+            measured = study.measurement(name)
             if run.status == RunStatus.FINISHED and measured is not None and measured.scores:
                 runs[run.seed] = measured
             else:
@@ -302,21 +281,18 @@ def _arm(
 # ---------------------------------------------------------------------------- the audit
 
 
-def audit_result(study: Study, candidate: str, actor: StudyActor) -> AuditResult:
+def audit_result(study: Study, candidate: str, actor: StudyActor) -> Evidence:
     """Audit a candidate's claim and record it as evidence.
 
     Identical facts give the same audit, which is not recorded again.
     """
     facts = _gather(study, candidate)
     for name in study.evidence_names("audit", candidate=candidate):
-        known = study.sheet(name)
-        if known.payload["id"] == facts.id:
-            return AuditResult(audit=Audit.parse(known.payload, name), evidence=known)
+        if study.sheet(name).payload["id"] == facts.id:
+            return study.sheet(name)
     audit = audit_claim(facts)
     text = ": ".join([audit.verdict, *audit.reasons[:1]])
-    data = audit.as_data()
-    evidence = add_evidence(study, "audit", data, actor, candidate=candidate, summary=text)
-    return AuditResult(audit=audit, evidence=evidence)
+    return add_evidence(study, "audit", audit.as_data(), actor, candidate=candidate, summary=text)
 
 
 def audit_claim(facts: ClaimFacts) -> Audit:
@@ -371,7 +347,7 @@ def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
         floor = statistics.spread(values) if len(values) > 1 else None
         interval = statistics.spread_interval(values, seed)
         return AuditStats(sigma_0=floor, sigma_0_ci=interval, look=facts.look)
-    alpha = _FIRST_ALPHA if facts.look == 1 else _LATER_ALPHA
+    alpha = FIRST_ALPHA if facts.look == 1 else _LATER_ALPHA
     if not facts.incumbent.runs or not facts.candidate.runs:
         return AuditStats(look=facts.look, alpha=alpha)
     primary = facts.primary
@@ -383,14 +359,9 @@ def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
         primary.min_effect_rel * abs(statistics.iqm(theirs) or 0.0),
         primary.noise_k * (facts.sigma_0 or 0.0),
     )
-    return AuditStats(
-        **found._asdict(),
-        delta_min=least,
-        holm_p=holm([found.welch_p, *facts.other_p])[0],
-        sigma_0=facts.sigma_0,
-        look=facts.look,
-        alpha=alpha,
-    )
+    more = {"delta_min": least, "holm_p": holm([found.welch_p, *facts.other_p])[0]}
+    more |= {"sigma_0": facts.sigma_0, "look": facts.look, "alpha": alpha}
+    return found.model_copy(update=more)
 
 
 def _guardrail(facts: ClaimFacts, rule: Guardrail, seed: int) -> GuardrailResult:
@@ -426,6 +397,8 @@ def _verdict(
         return "invalid", reasons
     if is_baseline:
         return ("inconclusive" if counting else "baseline_established"), reasons
+    if refuted := _refutation(facts, stats):
+        return "no_improvement", [refuted, *reasons]
     if stats.ci is not None and stats.delta_min is not None and stats.ci[1] < stats.delta_min:
         most = f"at most {stats.ci[1]:.4g} better, but {stats.delta_min:.4g} is required"
         return "no_improvement", [*reasons, most]
@@ -437,6 +410,34 @@ def _verdict(
     if not short and set(failed) == {"A09"}:
         return "provisional", reasons
     return "inconclusive", reasons + short
+
+
+class Condition(NamedTuple):
+    """Comparison of a metric or the gain with a number, e.g. `success < 0.6`."""
+
+    what: str
+    comparison: str
+    number: float
+
+
+def read_condition(text: str) -> Condition | None:
+    """Parse a condition, or return None for free text, which only people can check."""
+    match = _FORM.fullmatch(text)
+    return None if match is None else Condition(match[1], match[2], float(match[3]))
+
+
+def _refutation(facts: ClaimFacts, stats: AuditStats) -> str | None:
+    """Return why the falsifier is met, or None if it is not or cannot be evaluated."""
+    condition, value = read_condition(facts.falsifier), stats.delta
+    if condition is None:
+        return None
+    if condition.what != GAIN:
+        key, runs = facts.primary.key, facts.candidate.runs
+        values = [{**run.guardrails, key: run.primary}.get(condition.what) for run in runs]
+        value = None if None in values else statistics.iqm([x for x in values if x is not None])
+    if value is None or not _COMPARE[condition.comparison](value, condition.number):
+        return None
+    return f"its falsifier is met: {facts.falsifier.strip()}, and the value is {value:.4g}"
 
 
 def _shortcomings(stats: AuditStats) -> list[str]:
@@ -496,7 +497,7 @@ def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> lis
         "A12": _same(facts, "hardware"),
     }
     return [
-        CheckResult(id=code, passed=not why, value=value, why=why)
+        CheckResult(id=code, title=AUDIT_CHECKS[code][0], passed=not why, value=value, why=why)
         for code, (value, why) in found.items()
     ]
 

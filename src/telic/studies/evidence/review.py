@@ -215,14 +215,7 @@ class Reflection(Document):
     insufficient_data: bool
 
 
-class ReflectionResult(DocumentPart):
-    """Reflection and the evidence that candidates cite."""
-
-    reflection: Reflection
-    evidence: Evidence
-
-
-def reflect_run(study: Study, run: str, actor: StudyActor) -> ReflectionResult:
+def reflect_run(study: Study, run: str, actor: StudyActor) -> Evidence:
     """Analyze a run's reward. Raises StudyError E_NO_TERMS if no reward terms were logged."""
     candidate, spec = study.run_state(run).candidate, study.metric_spec
     series = read_run_log(study, run).series
@@ -238,8 +231,7 @@ def reflect_run(study: Study, run: str, actor: StudyActor) -> ReflectionResult:
     is_flagged = bool(review and review.payload.get("exploit"))
     reflection = reflect(run, names, series, spec, is_flagged=is_flagged)
     text = f"hacking risk {reflection.hacking.level}"
-    evidence = add_evidence(study, "reflection", reflection.as_data(), actor, run=run, summary=text)
-    return ReflectionResult(reflection=reflection, evidence=evidence)
+    return add_evidence(study, "reflection", reflection.as_data(), actor, run=run, summary=text)
 
 
 def reflect(

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from telic.core.config import Record
-from telic.storage.files import as_record
 from telic.studies.documents.base import Document, DocumentPart, StudyActor
 from telic.studies.documents.candidate import Evidence, RunStatus
 from telic.studies.errors import StudyError
@@ -84,19 +83,16 @@ class Curriculum(DocumentPart):
 
 def _measured(study: Study, candidate: str) -> list[Measurement]:
     """Return the measurements of a candidate's finished runs under perturbations."""
-    found: list[Measurement] = []
-    for name, run in study.state.runs_of(candidate).items():
-        sheet = study.latest("metrics", run=name)
-        is_full = run.status == RunStatus.FINISHED and run.phase != "smoke"
-        if is_full and sheet is not None:
-            found.append(as_record(sheet.payload, Measurement, sheet.id))
+    found = [
+        study.measurement(name)
+        for name, run in study.state.runs_of(candidate).items()
+        if run.status == RunStatus.FINISHED and run.phase != "smoke"
+    ]
     now = study.protocol_hash
-    return [each for each in found if each.perturbed and each.protocol_hash == now]
+    return [each for each in found if each and each.perturbed and each.protocol_hash == now]
 
 
-def probe_candidate(
-    study: Study, candidate: str, actor: StudyActor
-) -> tuple[ProbeSummary, Evidence]:
+def probe_candidate(study: Study, candidate: str, actor: StudyActor) -> Evidence:
     """Find and record the range of each parameter in which 80 % of the score is retained.
 
     Raises StudyError E_PROBE_RUNS if too few runs were evaluated under perturbations.
@@ -139,8 +135,7 @@ def probe_candidate(
     )
     text = ", ".join(f"{x.path} {x.feasible[0]:g} to {x.feasible[1]:g}" for x in parameters)
     data = summary.as_data()
-    sheet = add_evidence(study, "dr_probe", data, actor, candidate=candidate, summary=text)
-    return summary, sheet
+    return add_evidence(study, "dr_probe", data, actor, candidate=candidate, summary=text)
 
 
 def _parameter(

@@ -14,14 +14,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from telic import __version__
 from telic.errors import TelicError
 from telic.storage.files import plain, read_json, write_json
 from telic.storage.reading import file_hash, read_bytes
 from telic.studies.candidates import FILES, files_of
 from telic.studies.canonical import content_hash, existing_key, utc_now
 from telic.studies.documents.base import StudyActor
-from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind, Producer
+from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind
 from telic.studies.errors import BrokenIntegrity
 from telic.studies.launch.process import RunProcess
 from telic.studies.launch.supervisor import MANIFEST_FILE, seal_of
@@ -48,8 +47,9 @@ def add_evidence(
     if run in study.state.runs:
         candidate = study.state.runs[run].candidate
     subject, facts = tuple(name for name in (run, candidate) if name), plain(payload)
-    producer = actor.label if kind == "review" else f"telic.{kind}"
-    identity = {"kind": kind, "subject": subject, "payload": facts, "producer": producer}
+    identity = {"kind": kind, "subject": subject, "payload": facts}
+    if kind == "review":
+        identity["by"] = actor.label
     name = f"e-{content_hash(identity)[:12]}"
     sheet = Evidence(
         id=name,
@@ -59,8 +59,6 @@ def add_evidence(
         subject=subject,
         protocol_hash=facts.get("protocol_hash"),
         payload=facts,
-        payload_hash=content_hash(facts),
-        producer=Producer(name=producer, version=__version__),
         summary=summary,
     )
     sheet = sheet.model_copy(update={"content_hash": sheet.compute_hash()})

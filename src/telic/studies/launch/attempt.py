@@ -65,7 +65,6 @@ class LaunchRequest(NamedTuple):
     confirm: str | None = None
     """token that starts the run, or None for a dry run"""
     gpu: int | None = None
-    retry_of: str | None = None
     times: int = 1
     """factor on the phase's steps, used by smoke tests to verify that steps have an effect"""
 
@@ -150,6 +149,17 @@ class LaunchAttempt:
         if held is None:
             raise InvalidDocument("E_NO_CANDIDATE", f"Unknown candidate {self.request.candidate}.")
         return held
+
+    @property
+    def retry_of(self) -> str | None:
+        """The last run with this seed if it was lost or preempted."""
+        request = self.request
+        same = [
+            (name, run)
+            for name, run in self.study.state.runs_of(request.candidate, request.phase).items()
+            if run.seed == request.seed and run.status != RunStatus.ABORTED
+        ]
+        return same[-1][0] if same and same[-1][1].may_be_retried else None
 
     @cached_property
     def checks(self) -> tuple[CheckResult, ...]:
@@ -345,9 +355,8 @@ class LaunchAttempt:
     @property
     def started_by(self) -> tuple[str, ...]:
         """The supervisor's command line."""
-        # -I and -S isolate it from the caller's and the repository's Python settings.
-        program = str(Path(supervisor.__file__).resolve())
-        return tuple(own_python(None, "-I", "-S", program, self.run_folder))
+        # -I isolates it from the caller's and the repository's Python settings.
+        return tuple(own_python(None, "-I", "-m", supervisor.__name__, self.run_folder))
 
     @property
     def variables(self) -> dict[str, str]:

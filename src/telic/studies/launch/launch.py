@@ -6,7 +6,6 @@ This is the only way to start a run, so every training process passes all gates.
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +13,13 @@ from typing import Any
 
 from telic.core.config import Record
 from telic.errors import TelicError
+from telic.jobs.process import Process
 from telic.jobs.spec import JOB_FILE
 from telic.storage.files import write_json
 from telic.studies import _git_read as git_read
 from telic.studies.canonical import content_hash
 from telic.studies.documents.base import RUNNER, StudyActor
-from telic.studies.documents.candidate import CheckResult, RunStatus
+from telic.studies.documents.candidate import CheckResult
 from telic.studies.errors import EnvironmentBlocked
 from telic.studies.launch._isolation import mode_of, prepare_evaluator, prepare_tree
 from telic.studies.launch.attempt import LaunchAttempt, LaunchRequest, check_token
@@ -64,7 +64,7 @@ def look(study: Study, request: LaunchRequest, *, processes: bool = True) -> Dry
 
     With `processes` the GPU driver may be queried.
     """
-    attempt = _first_attempt(study, request, processes=processes)
+    attempt = LaunchAttempt(study, request, processes=processes)
     gates = evaluate(attempt)
     start: dict[str, Any] | None = None
     with contextlib.suppress(TelicError):  # reported by the gates that need it
@@ -91,7 +91,7 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
     """
     check_token(request.confirm)
     reconcile(study)
-    first = _first_attempt(study, request, processes=True)
+    first = LaunchAttempt(study, request, processes=True)
     _refuse_closed(study, first, evaluate(first), actor)
     prepare_tree(study.folder, first.candidate)
     prepare_evaluator(study.folder, first.candidate, first.study.protocol)
@@ -119,18 +119,6 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
         folder=attempt.run_folder,
         pid=int(claim["pid"]),
     )
-
-
-def _first_attempt(study: Study, request: LaunchRequest, *, processes: bool) -> LaunchAttempt:
-    """Return the attempt for a request, with the lost or preempted run that it retries."""
-    same = [
-        (name, run)
-        for name, run in study.state.runs_of(request.candidate, request.phase).items()
-        if run.seed == request.seed and run.status != RunStatus.ABORTED
-    ]
-    if request.retry_of is None and same and same[-1][1].may_be_retried:
-        request = request._replace(retry_of=same[-1][0])
-    return LaunchAttempt(study, request, processes=processes)
 
 
 def _refuse_closed(
@@ -165,7 +153,7 @@ def _intent(
         "gates": {each.id: each.passed for each in results},
         "reservation": attempt.reservation.model_dump(exclude_none=True),
         "gpu": attempt.gpus[0] if attempt.gpus else None,
-        "retry_of": request.retry_of,
+        "retry_of": attempt.retry_of,
         "asked_by": actor.label,
     }
 
@@ -203,26 +191,17 @@ def _write_run_folder(attempt: LaunchAttempt) -> None:
 
 
 def _start(attempt: LaunchAttempt) -> dict[str, Any]:
-    """Start the supervisor, which detaches immediately, and return its claim file.
+    """Start the supervisor, which outlives this process, and return its claim.
 
     Raises EnvironmentBlocked E_LAUNCHER.
     """
-    with (attempt.run_folder / "supervisor.log").open("ab") as log:
-        done = subprocess.run(
-            attempt.started_by,
-            cwd=attempt.run_folder,
-            env=attempt.variables,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-    process, deadline = RunProcess(attempt.run_folder), time.monotonic() + _CLAIM_S
-    while (claim := process.claim) is None and done.returncode == 0:
-        if time.monotonic() > deadline:
-            break
+    log = attempt.run_folder / "supervisor.log"
+    process = Process.detach(attempt.started_by, log, attempt.variables)
+    run, deadline = RunProcess(attempt.run_folder), time.monotonic() + _CLAIM_S
+    while run.claim is None and process.code is None and time.monotonic() < deadline:
         time.sleep(_POLL_S)
-    if claim is None or process.state == "given_up":
-        why = f"did not start (see supervisor.log, code {done.returncode})"
+    claim = run.claim
+    if claim is None or run.state == "given_up":
+        why = f"did not start (see supervisor.log, code {process.code})"
         raise EnvironmentBlocked("E_LAUNCHER", f"The supervisor of {attempt.run_id} {why}.")
     return claim

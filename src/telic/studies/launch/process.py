@@ -9,6 +9,7 @@ import socket
 from pathlib import Path
 from typing import Any, Literal
 
+from telic.jobs.process import start_of
 from telic.storage.files import read_fields, write_json
 from telic.studies.canonical import utc_now
 from telic.studies.launch import supervisor
@@ -61,8 +62,8 @@ class RunProcess:
             return "unclaimed"
         if claim.get("host") != socket.gethostname():
             return "elsewhere"
-        is_same_boot = claim.get("boot_id") == supervisor.boot_id()
-        if is_same_boot and supervisor.is_alive(int(claim["pid"]), claim.get("start_ticks")):
+        is_same_boot = claim.get("boot") == supervisor.boot_id()
+        if is_same_boot and start_of(int(claim["pid"])) == claim.get("started"):
             return "alive"
         # The record may have been written between the two reads.
         return "gone" if self.exit_record is None else "ended"
@@ -92,13 +93,13 @@ class RunProcess:
         """Kill the remaining processes of a dead supervisor's session and return their number."""
         for job in self.folder.glob("jobs/*/job.json"):
             (job.parent / "stop").touch()  # a worker on another machine watches this file
-        claim = self.claim or {}
-        is_same_boot = claim.get("boot_id") == supervisor.boot_id()
-        if not is_same_boot or claim.get("session") != claim.get("pid"):
-            return 0  # the session belongs to another process
+        claim, child = self.claim or {}, (self.heartbeat or {}).get("child")
+        if child is None or claim.get("boot") != supervisor.boot_id():
+            return 0
         # The kernel does not reuse the id of a session that still has members.
-        session = int(claim["session"])
-        left = [pid for pid in supervisor.session_members(session) if pid != session]
+        if start_of(child["pid"]) not in (None, child["started"]):
+            return 0  # the session belongs to another process
+        left = supervisor.session_members(child["pid"])
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

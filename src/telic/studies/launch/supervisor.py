@@ -1,10 +1,10 @@
 """Supervisor of a run: execute its commands in sequence, monitor them, and record the end.
 
-    python -I -S supervisor.py FOLDER
+    python -I -m telic.studies.launch.supervisor FOLDER
 
-This standalone program uses only the standard library, so that neither the training's environment
-nor the repository's state can prevent it from starting. It reads cmd.json from the run folder and
-writes only to that folder.
+It is started in isolated mode, so that neither the training's environment nor the repository's
+state can change what it imports. It reads cmd.json from the run folder and writes only to that
+folder.
 
     pid.json        this process; created exclusively, so that a launch starts or is given up
     heartbeat       when the run was last alive
@@ -21,17 +21,24 @@ import hmac
 import json
 import os
 import resource
-import select
 import shutil
 import signal
-import socket
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from telic.jobs.process import (
+    Process,
+    ProcessId,
+    signals_noted,
+    start_of,
+    user_environment,
+)
+from telic.storage.files import write_json
+from telic.storage.reading import file_hash
+from telic.studies.canonical import utc_now
 
 ORDER_FILE = "cmd.json"
 PID_FILE = "pid.json"
@@ -42,112 +49,49 @@ MANIFEST_FILE = "artefacts.json"
 SEAL_VARIABLE = "TELIC_SEAL"
 """variable of the signing key, removed from the environment before the training starts"""
 
-_STOPPING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2}
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
 """signals that stop the run; clusters send SIGUSR2 shortly before a job's time limit"""
 _COULD_NOT_START = 127
-_STARTED = 19
-"""field of /proc/PID/stat after the name: start time in clock ticks since boot"""
 _HEARTBEAT_S = 5.0
+_LOOK_S = 0.1
 _SWEEP_S = 0.05
 
 
-# ---------------------------------------------------------------------------- identity
-
-
-def boot_id() -> str | None:
-    """Return the machine's boot id, or None if the kernel does not provide one."""
+def boot_id() -> str:
+    """Return the machine's boot id, or "" if the kernel does not provide one."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
-        return None
+        return ""
 
 
-def _stat(pid: int) -> list[str] | None:
-    """Return the fields of /proc/PID/stat after the name, or None if the process is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
+def session_members(session: int) -> list[int]:
+    """Return the live processes of an operating system session."""
+    import psutil  # slow to load
 
-
-def identity() -> dict[str, Any]:
-    """Return an identity of this process that remains unique if its pid is reused."""
-    fields = _stat(os.getpid())
-    return {
-        "pid": os.getpid(),
-        "pgid": os.getpgid(0),
-        "session": os.getsid(0),
-        "start_ticks": None if fields is None else int(fields[_STARTED]),
-        "boot_id": boot_id(),
-        "host": socket.gethostname(),
-    }
-
-
-def is_alive(pid: int, ticks: int | None) -> bool:
-    """Return whether the process with this pid and start time is alive."""
-    if not os.path.isdir("/proc"):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, 0)
-            return True
-        return False
-    fields = _stat(pid)
-    return fields is not None and fields[0] not in "ZX" and int(fields[_STARTED]) == ticks
-
-
-def session_members(session: int) -> Iterator[int]:
-    """Yield the other live processes of an operating system session."""
-    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
-        if name.isdigit() and int(name) != os.getpid():
-            with contextlib.suppress(OSError):
-                fields = _stat(int(name))
-                if os.getsid(int(name)) == session and fields and fields[0] not in "ZX":
-                    yield int(name)
-
-
-# ---------------------------------------------------------------------------- files
-
-
-def now() -> str:
-    """Return the current time in the format of the records."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    found: list[int] = []
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError):
+            if os.getsid(pid) == session and start_of(pid) is not None:
+                found.append(pid)
+    return found
 
 
 def claim(path: Path, content: dict[str, Any]) -> bool:
-    """Create `path` atomically if it does not exist, and return whether this call created it.
+    """Atomically create `path` unless it exists, and return whether this call created it.
 
-    The hard link is atomic and exclusive: readers never see a partial file, and only one of several
-    writers succeeds.
+    A hard link is exclusive and atomic: readers never see a partial file, and two writers cannot
+    both succeed.
     """
     own = path.with_name(f".{path.name}-{os.getpid()}-{time.monotonic_ns()}")
-    _write(own, content)
+    write_json(own, content)
     try:
         os.link(own, path)
     except FileExistsError:
         return False
     finally:
         own.unlink()
-    _sync(path.parent)
     return True
-
-
-def _replace(path: Path, content: dict[str, Any]) -> None:
-    own = path.with_name(f".{path.name}-{os.getpid()}")
-    _write(own, content)
-    os.replace(own, path)
-    _sync(path.parent)
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n")
-    _sync(path)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def seal_of(record: dict[str, Any], key: str) -> str:
@@ -155,11 +99,6 @@ def seal_of(record: dict[str, Any], key: str) -> str:
     fields = {name: value for name, value in record.items() if name != "seal"}
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def importable_files(tree: Path) -> dict[str, str]:
@@ -170,7 +109,7 @@ def importable_files(tree: Path) -> dict[str, str]:
         for name in files:
             path = Path(folder, name)
             if name.endswith((".py", ".so", ".pyd")) and path.is_file():
-                found[path.relative_to(tree).as_posix()] = _hash(path)
+                found[path.relative_to(tree).as_posix()] = file_hash(path)
     return found
 
 
@@ -230,33 +169,28 @@ class _Supervisor:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.order = json.loads((folder / ORDER_FILE).read_text())
-        self.began = time.monotonic()
+        self.began, self.beaten = time.monotonic(), float("-inf")
+        self.signalled: list[int] = []
         self.ended_by: str | None = None
         self.code_hash: str | None = None
-        # Signals are written to a pipe, so that waiting for them can have a timeout.
-        self._signals, write = os.pipe()
-        os.set_blocking(self._signals, False)
-        os.set_blocking(write, False)
-        signal.set_wakeup_fd(write)
-        for number in (*_STOPPING, signal.SIGCHLD):
-            signal.signal(number, lambda *_: None)
 
     def run(self) -> int:
         """Run all steps, record the end, and return the exit code of the first step."""
-        claimed = {"nonce": self.order["nonce"], "at": now(), **identity()}
-        if not claim(self.folder / PID_FILE, claimed):
-            return 0  # given up, or claimed by another supervisor
-        key = os.environ.pop(SEAL_VARIABLE, None)
-        results: list[dict[str, Any]] = []
-        before = self._written()
-        for step in self.order["steps"]:
-            results.append(self._step(step))
-            _sweep(self.order["grace_s"])  # no training process may observe its evaluation
-            if step["name"] == "train":
-                self._collect(before)
-            if results[-1]["code"] != 0 or self.ended_by is not None:
-                break
-        return self._finish(key, claimed["at"], results)
+        with signals_noted(*_STOPPING) as self.signalled:
+            claimed = {"nonce": self.order["nonce"], "at": utc_now(), "boot": boot_id()}
+            claimed |= asdict(ProcessId.own())
+            if not claim(self.folder / PID_FILE, claimed):
+                return 0  # given up, or claimed by another supervisor
+            key = os.environ.pop(SEAL_VARIABLE, None)
+            results: list[dict[str, Any]] = []
+            before = self._written()
+            for step in self.order["steps"]:
+                results.append(self._step(step))
+                if step["name"] == "train":
+                    self._collect(before)
+                if results[-1]["code"] != 0 or self.ended_by is not None:
+                    break
+            return self._finish(key, claimed["at"], results)
 
     def _written(self) -> set[Path]:
         """Return the paths that match the `collect` pattern."""
@@ -273,7 +207,7 @@ class _Supervisor:
         """Record the evaluator's code, interpreter and packages. Return a problem, or None."""
         wanted = self.order["evaluator"]
         tree, files = Path(wanted["tree"]), wanted["files"]
-        present = {name: _hash(tree / name) for name in files if (tree / name).is_file()}
+        present = {name: file_hash(tree / name) for name in files if (tree / name).is_file()}
         if wanted["checkout"] is not None:
             files, present = wanted["checkout"], importable_files(tree)
         if changed := [x for x in {*files, *present} if files.get(x) != present.get(x)]:
@@ -284,7 +218,7 @@ class _Supervisor:
         if missing := [each for each in programs if not each.is_file()]:
             return f"the program {missing[0]} does not exist"
         packages = [_packages(each) for each in dict.fromkeys(programs)]
-        parts = (wanted["files"], [_hash(each) for each in programs], packages)
+        parts = (wanted["files"], [file_hash(each) for each in programs], packages)
         texts = [json.dumps(part, sort_keys=True).encode() for part in parts]
         digest = "-".join(hashlib.sha256(text).hexdigest()[:20] for text in texts)
         if self.code_hash not in (None, digest):
@@ -306,43 +240,36 @@ class _Supervisor:
             return {**result, "error": why}
         try:
             with (home / "stdout.log").open("ab") as out, (home / "stderr.log").open("ab") as err:
-                # Separate process group, so that stopping it does not stop the supervisor.
-                child = subprocess.Popen(
+                process = Process(
                     argv,
-                    cwd=step["cwd"],
-                    env={**os.environ, **step["env"]},
-                    stdin=subprocess.DEVNULL,
+                    cwd=Path(step["cwd"]),
+                    env={**user_environment(), **step["env"]},
                     stdout=out,
                     stderr=err,
-                    process_group=0,
+                    parent_death_signal=signal.SIGTERM,
                 )
         except OSError as error:
             return {**result, "error": str(error)}
-        self._watch(child)
-        return {**result, "code": child.returncode}
+        child = {"pid": process.pid, "started": start_of(process.pid)}
+        grace_s: float = self.order["grace_s"]
+        process.supervise(
+            lambda: self._must_stop(child), every_s=_LOOK_S, grace_s=grace_s, whole_group=True
+        )
+        _sweep(process.pid, grace_s)  # no training process may observe its evaluation
+        return {**result, "code": process.code}
 
-    def _watch(self, child: subprocess.Popen[bytes]) -> None:
-        """Wait for a command while writing heartbeats, and stop it on a signal or timeout."""
-        never, limit_s = float("inf"), self.order["timeout_s"]
-        kill_at, deadline = never, self.began + limit_s if limit_s else never
-        while child.poll() is None:
-            wall_s = time.monotonic() - self.began
-            beat = {"at": now(), "wall_s": wall_s, "child_pid": child.pid}
-            _replace(self.folder / HEARTBEAT_FILE, beat)
-            left = min(deadline, kill_at) - time.monotonic()
-            pause = max(0.0, min(self.order.get("heartbeat_s", _HEARTBEAT_S), left))
-            ready, _, _ = select.select([self._signals], [], [], pause)
-            caught = set(os.read(self._signals, 512)) if ready else set[int]()
-            moment, number = time.monotonic(), None
-            if self.ended_by is None and (caught & _STOPPING or moment >= deadline):
-                self.ended_by = "timeout" if moment >= deadline else "signal"
-                deadline, kill_at = never, moment + self.order["grace_s"]
-                number = signal.SIGTERM
-            elif moment >= kill_at:
-                kill_at, number = moment + 1.0, signal.SIGKILL
-            if number is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child.pid, number)
+    def _must_stop(self, child: dict[str, Any]) -> bool:
+        """Write a heartbeat if one is due, and return whether a signal or the time ends the run."""
+        wall_s, limit_s = time.monotonic() - self.began, self.order["timeout_s"]
+        if wall_s - self.beaten >= self.order.get("heartbeat_s", _HEARTBEAT_S):
+            self.beaten = wall_s
+            beat = {"at": utc_now(), "wall_s": wall_s, "child": child}
+            write_json(self.folder / HEARTBEAT_FILE, beat)
+        if self.ended_by is None and limit_s and wall_s >= limit_s:
+            self.ended_by = "timeout"
+        if self.ended_by is None and self.signalled:
+            self.ended_by = "signal"
+        return self.ended_by is not None
 
     def _finish(self, key: str | None, started_at: str, results: list[dict[str, Any]]) -> int:
         """List the run's outputs, write the exit record, and return the exit code."""
@@ -353,15 +280,15 @@ class _Supervisor:
         files = [self.folder / name for name in named]
         files += sorted((self.folder / "artefacts").rglob("*"))
         manifest = {
-            path.relative_to(self.folder).as_posix(): _hash(path)
+            path.relative_to(self.folder).as_posix(): file_hash(path)
             for path in files
             if path.is_file() and not path.is_symlink()
         }
-        _replace(self.folder / MANIFEST_FILE, manifest)
+        write_json(self.folder / MANIFEST_FILE, manifest)
         record: dict[str, Any] = {
             "nonce": self.order["nonce"],
             "started_at": started_at,
-            "ended_at": now(),
+            "ended_at": utc_now(),
             "wall_s": time.monotonic() - self.began,
             "cpu_s": used.ru_utime + used.ru_stime,
             "max_rss_kb": used.ru_maxrss,
@@ -370,39 +297,26 @@ class _Supervisor:
             "ended_by": self.ended_by,
             "error": first["error"],
             "evaluations": evaluations,
-            "artefacts": _hash(self.folder / MANIFEST_FILE),
+            "artefacts": file_hash(self.folder / MANIFEST_FILE),
             "code_hash": self.code_hash,
         }
         if key is not None:
             record["seal"] = seal_of(record, key)
-        _replace(self.folder / EXIT_FILE, record)
+        write_json(self.folder / EXIT_FILE, record)
         return code if code >= 0 else 128 - code
 
 
-def _sweep(grace: float) -> None:
-    """Kill all remaining processes of the run in this session."""
-    if os.getsid(0) != os.getpid():
-        return  # the session belongs to another process, e.g. a scheduler's job step
-    deadline = time.monotonic() + grace
-    asked: set[int] = set()
-    while left := list(session_members(os.getpid())):
-        late = time.monotonic() >= deadline
-        for pid in left:
-            if late or pid not in asked:
-                asked.add(pid)
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL if late else signal.SIGTERM)
+def _sweep(session: int, grace_s: float) -> None:
+    """End all remaining processes of a command."""
+    deadline, asked = time.monotonic() + grace_s, set[int]()
+    while left := session_members(session):
+        is_late = time.monotonic() >= deadline
+        for pid in left if is_late else {*left} - asked:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL if is_late else signal.SIGTERM)
+        asked.update(left)
         time.sleep(_SWEEP_S)
 
 
-def supervise_run(folder: Path) -> int:
-    """Run in a new session, so that the caller's exit or terminal does not end the run."""
-    if os.fork():
-        os._exit(0)
-    with contextlib.suppress(PermissionError):  # already a session leader
-        os.setsid()
-    return _Supervisor(folder.resolve()).run()
-
-
 if __name__ == "__main__":
-    sys.exit(supervise_run(Path(sys.argv[1])))
+    sys.exit(_Supervisor(Path(sys.argv[1]).resolve()).run())

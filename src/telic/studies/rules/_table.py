@@ -53,5 +53,6 @@ def run_rules(rules: Mapping[str, Rule], subject: Any) -> tuple[RuleResult, ...]
         except TelicError as error:
             found = [Problem(str(error))]
         why, remedy = "; ".join(x.why for x in found), found[0].remedy if found else ""
-        results.append(RuleResult(id=code, passed=not found, why=why, remedy=remedy))
+        result = {"id": code, "title": each.title, "passed": not found, "why": why}
+        results.append(RuleResult(**result, remedy=remedy))
     return tuple(results)

@@ -34,6 +34,7 @@ from telic.studies.documents.contract import (
     ParamRange,
 )
 from telic.studies.errors import GateRefused, InvalidDocument
+from telic.studies.evidence.audit import GAIN, read_condition
 from telic.studies.evidence.robustness import (
     ProbeSummary,
     curriculum_problems,
@@ -41,7 +42,6 @@ from telic.studies.evidence.robustness import (
 )
 from telic.studies.folder import STATE_FOLDER
 from telic.studies.rules._table import Problems, Rule, rule, run_rules
-from telic.studies.rules.results import GAIN, read_condition
 from telic.studies.state import CandidateState, exceeding, left_of, total_amounts
 from telic.studies.study import Study
 
@@ -59,16 +59,32 @@ CHECKS: dict[str, Rule] = {}
 
 
 class ValidationOutcome(DocumentPart):
-    """Result of validating a candidate."""
+    """Candidate and the results of its checks V01 to V16."""
 
-    candidate: str
+    id: str
+    revision: int
     status: CandidateStatus
-    checks: tuple[CheckResult, ...]
+    ok: bool
+    content_hash: str | None
+    checks: tuple[CheckResult, ...] = ()
+    problem: str = ""
+    """reason why it could not be checked"""
 
-    @property
-    def ok(self) -> bool:
-        """True if every check passed."""
-        return all(check.passed for check in self.checks)
+
+def outcome_of(
+    study: Study, name: str, checks: tuple[CheckResult, ...], problem: str = ""
+) -> ValidationOutcome:
+    """Return the outcome of a validation, with the candidate as it is now."""
+    held = study.candidate_state(name)
+    return ValidationOutcome(
+        id=name,
+        revision=held.revision,
+        status=held.status,
+        ok=not problem and all(check.passed for check in checks),
+        content_hash=held.content_hash,
+        checks=checks,
+        problem=problem,
+    )
 
 
 def check_candidate(
@@ -116,8 +132,7 @@ def validate_candidate(study: Study, name: str) -> ValidationOutcome:
             }
             to, reason = CandidateStatus.VALIDATED, "all checks passed"
             transition(study, name, to, SYSTEM, reason, facts)
-        status = study.candidate_state(name).status
-    return ValidationOutcome(candidate=name, status=status, checks=checks)
+        return outcome_of(study, name, checks)
 
 
 def changed_since(study: Study, name: str) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from telic.studies.launch.attempt import LaunchAttempt
 from telic.studies.launch.command import shell_problems
 from telic.studies.queue import TOKEN, why_seed_is_spent
 from telic.studies.rules._table import Problem, Problems, Rule, RuleResult, rule, run_rules
-from telic.studies.rules.checks import CHECKS, WRITES_CODE
+from telic.studies.rules.checks import WRITES_CODE
 from telic.studies.rules.results import active_stops, unresolved_exploit
 from telic.studies.state import shortfalls
 
@@ -74,7 +74,7 @@ def refusal(closed: Sequence[CheckResult]) -> StudyError:
     codes = [each.id for each in closed]
     first = "G03" if "G03" in codes else codes[0]
     kind = _ERRORS.get(first, GateRefused) if first == "G03" or len(codes) == 1 else GateRefused
-    listed = "; ".join(f"{each.id} ({GATES[each.id].title}): {each.why}" for each in closed)
+    listed = "; ".join(f"{each.id} ({each.title}): {each.why}" for each in closed)
     mend = "; ".join(f"{code}: {GATES[code].mend}" for code in codes)
     return kind(f"E_{codes[0]}", f"Not launched. {listed}.", hint=f"To fix it: {mend}.")
 
@@ -169,7 +169,7 @@ def _unchanged(attempt: LaunchAttempt) -> Problems:
 def _checked(attempt: LaunchAttempt) -> Problems:
     for check in attempt.checks:
         if not check.passed and (not _is_control(attempt) or check.id in _CONTROL_CHECKS):
-            yield f"{check.id} ({CHECKS[check.id].title}): {check.why}"
+            yield f"{check.id} ({check.title}): {check.why}"
 
 
 @_gate("G10", "phases in order", "which order of phases is intended? Revise its plan")
@@ -206,12 +206,6 @@ def _seed_fresh(attempt: LaunchAttempt) -> Problems:
             is_done = (run.seed, run.status) == (seed, RunStatus.FINISHED) and phase != "smoke"
             if is_done and run.revision == attempt.held.revision:  # smoke may test determinism
                 yield f"{run_id} has finished with this seed"
-    if request.retry_of is not None:
-        run = state.runs.get(request.retry_of)
-        if run is None or (run.candidate, run.phase, run.seed) != (name, phase, seed):
-            yield f"{request.retry_of} is not a run of this candidate, phase and seed"
-        elif not run.may_be_retried:
-            yield f"{request.retry_of} is {run.status}; only lost and preempted runs can be retried"
 
 
 # ---------------------------------------------------------------------------- the machine

@@ -1,4 +1,4 @@
-"""Rules on results: phases, reviews, falsifiers, the incumbent's gain, and stop rules.
+"""Rules on results: phases, reviews, the incumbent's gain, and stop rules.
 
 Stop rules are evaluated before every launch and in every step of the loop, and recorded when they
 fire. This module also checks the ledger's integrity and that files match the contract.
@@ -6,28 +6,24 @@ fire. This module also checks the ledger's integrity and that files match the co
 
 from __future__ import annotations
 
-import operator
-import re
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from telic.core.config import Record
 from telic.errors import TelicError
-from telic.storage.files import as_record
 from telic.studies.candidates import transition
 from telic.studies.canonical import moment, utc_now
-from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor
+from telic.studies.documents.base import SYSTEM, StudyActor
 from telic.studies.documents.candidate import CandidateStatus, Evidence, RunStatus
 from telic.studies.documents.contract import PHASES, RESOURCES, StopName, StopRule, StudyPhase
 from telic.studies.evidence._statistics import difference_interval, iqm, oriented, seed_of
-from telic.studies.evidence.measurement import Measurement, analyze_run, fatal_alerts
+from telic.studies.evidence.measurement import analyze_run, fatal_alerts
 from telic.studies.evidence.review import (
     hacking_levels,
     is_approved_knowing,
     last_review,
     reflect_run,
 )
-from telic.studies.evidence.store import add_evidence
 from telic.studies.queue import JOB_OVER
 from telic.studies.state import DecisionState, StudyState
 from telic.studies.study import Study, fact
@@ -72,7 +68,7 @@ def phase_step(study: Study, candidate: str) -> PhaseStep:
     if not runs:
         return step("wait", f"no run of {phase} has ended")
     for run in runs:
-        sheet, fatal = measured(study, run), fatal_alerts(study, [run])
+        sheet, fatal = study.measurement(run), fatal_alerts(study, [run])
         if study.state.runs[run].status != RunStatus.FINISHED:
             return step("hold", f"{run} did not finish")
         if fatal and phase == "smoke":
@@ -106,20 +102,13 @@ def _last_runs(study: Study, candidate: str, phase: StudyPhase) -> dict[int, str
     }
 
 
-@fact
-def measured(study: Study, run: str) -> Measurement | None:
-    """Return the measurement of a run, or None if it was not measured yet."""
-    sheet = study.latest("metrics", run=run)
-    return None if sheet is None else as_record(sheet.payload, Measurement, sheet.id)
-
-
 def _scores(study: Study, candidate: str, phase: StudyPhase) -> dict[int, float]:
     """Return the scores of a candidate by seed, oriented so that larger is better."""
     direction = study.metric_spec.primary.direction
     return {
         seed: oriented(sheet.primary, direction)
         for seed, run in _last_runs(study, candidate, phase).items()
-        if (sheet := measured(study, run)) is not None and sheet.primary is not None
+        if (sheet := study.measurement(run)) is not None and sheet.primary is not None
     }
 
 
@@ -138,74 +127,6 @@ def unresolved_exploit(study: Study, candidate: str) -> str | None:
     if not review.payload.get("exploit") or is_approved_knowing(study, review):
         return None
     return f"{review.id} reports an exploit: {review.payload['finding']}"
-
-
-GAIN = "gain"
-"""name of the primary metric's gain over the incumbent on the same seeds"""
-_FORM = re.compile(r"\s*(\S+)\s*(<=|>=|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
-_COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-
-
-class Condition(NamedTuple):
-    """Comparison of a metric or the gain with a number, e.g. `success < 0.6`."""
-
-    what: str
-    comparison: str
-    number: float
-
-
-class ConditionResult(DocumentPart):
-    """Result of checking a candidate's falsifier."""
-
-    candidate: str
-    cause: Literal["falsifier_met"] = "falsifier_met"
-    """cause of the rejection if the condition is met"""
-    condition: str
-    value: float
-    is_met: bool
-    runs: tuple[str, ...]
-
-    @property
-    def why(self) -> str:
-        """Summary of the result in one sentence."""
-        met = "is met" if self.is_met else "is not met"
-        return f"its falsifier {met}: {self.condition}, and the value is {self.value:.4g}"
-
-
-def read_condition(text: str) -> Condition | None:
-    """Parse a condition, or return None for free text, which only people can check."""
-    match = _FORM.fullmatch(text)
-    return None if match is None else Condition(match[1], match[2], float(match[3]))
-
-
-@fact
-def judge_falsifier(study: Study, candidate: str) -> ConditionResult | None:
-    """Check the falsifier of a completed candidate, if all promotion runs are measured."""
-    held, phase = study.candidate_state(candidate), "promotion"
-    text = study.candidate(candidate).hypothesis.falsifier
-    condition = read_condition(text)
-    if held.status != CandidateStatus.COMPLETED or held.phase != phase or condition is None:
-        return None
-    runs, trusted = _last_runs(study, candidate, phase), study.incumbent
-    value = None
-    if condition.what != GAIN:
-        key, sheets = study.metric_spec.primary.key, [measured(study, x) for x in runs.values()]
-        numbers = [{**x.guardrails, key: x.primary} if x else {} for x in sheets]
-        values = [each.get(condition.what) for each in numbers]
-        value = iqm([x for x in values if x is not None]) if None not in values else None
-    elif trusted is not None and trusted.candidate != candidate:
-        ours, theirs = _scores(study, candidate, phase), _scores(study, trusted.candidate, phase)
-        if runs and runs.keys() == ours.keys() <= theirs.keys():
-            value = (iqm(list(ours.values())) or 0.0) - (iqm([theirs[x] for x in ours]) or 0.0)
-    if value is None:
-        return None
-    return ConditionResult(
-        candidate=candidate,
-        condition=text.strip(),
-        value=value,
-        is_met=_COMPARE[condition.comparison](value, condition.number),
-        runs=tuple(runs.values()),
-    )
 
 
 # ---------------------------------------------------------------------------- fresh seeds
@@ -487,10 +408,6 @@ def record_findings(study: Study) -> bool:
     if not is_agreed or state.study_status != "open":
         return False
     with study.locked():
-        for name in study.state.candidates:
-            if result := judge_falsifier(study, name):
-                facts, text = result.as_data(), result.why
-                add_evidence(study, "condition", facts, SYSTEM, candidate=name, summary=text)
         for stop in active_stops(study):
             fired = [x for x in study.events_of("stop.fired") if x.data["rule"] == stop.rule][-1:]
             is_new = [x for x in fired if x.seq > study.state.opened_seq]
