@@ -1,11 +1,11 @@
-"""Say what changed in speed between two commits, beyond noise.
+"""Report changes in speed between two commits that exceed the noise.
 
     python benchmarks/compare.py REF [OTHER] [--rounds 6]      make bench-compare REF=main~5
 
-REF is measured against OTHER, or against the working tree. Both are measured in turns, each time in
-processes of their own, so that what else the machine does falls on both alike. What is compared is
-processor time: on a machine that others use, the clock says more about them. A number has changed
-when the 95 % interval of the ratio leaves out 1 and the ratio is off by more than two percent.
+REF is measured against OTHER, or against the working tree. Both are measured in turn, each time in
+separate processes, so that other load on the machine affects both alike. The measure is CPU time,
+because wall time on a shared machine depends on other users. A value has changed if the 95 %
+interval of the ratio excludes 1 and the ratio differs from 1 by more than two percent.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 SMALLEST = 0.02
-"""a change that matters"""
+"""smallest relevant change of a ratio"""
 _T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
-"""two-sided quantiles of Student's distribution, from one degree of freedom on"""
+"""two-sided quantiles of Student's distribution, starting with one degree of freedom"""
 
 # What is measured, by name: a program that prints how much it did, and the processor time of which
 # counts. Only what every commit of the last months has: the command line, `make` and `train`.
@@ -67,7 +67,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
 
 
 class Change(NamedTuple):
-    """How much longer something takes; 1 is as long as before."""
+    """Ratio of two durations, where 1 means no change."""
 
     ratio: float
     low: float
@@ -75,14 +75,14 @@ class Change(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """What may be said of it."""
+        """Conclusion about the ratio."""
         if self.low <= 1 <= self.high or abs(self.ratio - 1) < SMALLEST:
             return "no change beyond noise"
         return f"{abs(self.ratio - 1):.0%} {'slower' if self.ratio > 1 else 'faster'}"
 
 
 def change(before: list[float], after: list[float]) -> Change:
-    """Return the ratio of two series that were measured in turns, with its 95 % interval."""
+    """Return the ratio of two series that were measured in turn, with its 95 % interval."""
     logs = [math.log(b / a) for a, b in zip(before, after, strict=True)]
     middle, count = statistics.mean(logs), len(logs)
     if count < 2:
@@ -93,7 +93,7 @@ def change(before: list[float], after: list[float]) -> Change:
 
 
 def seconds(program: tuple[str, ...], tree: Path) -> float:
-    """Return the processor seconds that a program took, or says it did, with the code of a tree."""
+    """Return the CPU seconds that a program took or reported, run with the code of a tree."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", *program],
@@ -112,7 +112,7 @@ def seconds(program: tuple[str, ...], tree: Path) -> float:
 
 @contextmanager
 def tree_of(reference: str | None) -> Generator[Path]:
-    """Give the tree of a commit, or of what is checked out here, as it lies."""
+    """Return the tree of a commit, or the working tree."""
     if reference is None:
         yield ROOT
         return
@@ -127,7 +127,7 @@ def tree_of(reference: str | None) -> Generator[Path]:
 
 
 def compare(before: Path, after: Path, rounds: int) -> dict[str, Change]:
-    """Measure two trees in turns; the first round only warms."""
+    """Measure two trees in turn. The first round is a warm-up."""
     for tree in (before, after):
         subprocess.run([sys.executable, "-m", "compileall", "-q", str(tree / "src")], check=True)
     took: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in MEASURES}
@@ -143,7 +143,7 @@ def compare(before: Path, after: Path, rounds: int) -> dict[str, Change]:
 
 
 def main() -> None:
-    """Compare the commits named on the command line."""
+    """Compare the commits given on the command line."""
     words = sys.argv[1:]
     rounds = 6
     if "--rounds" in words:

@@ -1,11 +1,11 @@
-"""Is the stated confidence kept? Sessions are simulated on policies whose true worth is known.
+"""Check the stated confidence by simulating sessions on policies whose true score is known.
 
     python benchmarks/confidence.py            the measurements of docs/explanation/judging.md
     python benchmarks/confidence.py --sessions 200
 
-The first table compares lower bounds of a mean: how much 64 episodes prove, and how often that is
-wrong. The second one plays whole sessions as `telic.session` does them: several iterations, three
-policies each, a look at every checkpoint, the best chosen on some episodes and confirmed on others.
+The first table compares lower bounds of a mean: how much 64 episodes prove, and how often the bound
+is wrong. The second table simulates whole sessions as in `telic.session`: several iterations with
+three policies each, interim evaluations, selection on some episodes and confirmation on others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Draw = Callable[[np.random.Generator, int], np.ndarray]
 
 
 class Worth(NamedTuple):
-    """A policy of known worth."""
+    """Policy with a known true score."""
 
     name: str
     mean: float
@@ -34,20 +34,20 @@ class Worth(NamedTuple):
 
 
 def bernoulli(mean: float) -> Worth:
-    """All or nothing."""
+    """Scores of either 0 or 1."""
     return Worth(
         f"all or nothing, {mean:g}", mean, lambda chance, n: (chance.random(n) < mean).astype(float)
     )
 
 
 def beta(mean: float, sharpness: float) -> Worth:
-    """Smooth."""
+    """Scores with a smooth distribution."""
     one, other = mean * sharpness, (1.0 - mean) * sharpness
     return Worth(f"smooth, {mean:g}", mean, lambda chance, n: chance.beta(one, other, n))
 
 
 def two_points(mean: float, failing: float) -> Worth:
-    """The same score but for a few that are worth nothing, which a small sample misses."""
+    """Equal scores except for a few of 0, which a small sample misses."""
     usual = mean / (1.0 - failing)
     return Worth(
         f"{failing:.0%} worth nothing, {mean:g}",
@@ -57,7 +57,7 @@ def two_points(mean: float, failing: float) -> Worth:
 
 
 def saturated(mean: float) -> Worth:
-    """Mostly full marks, the rest spread evenly."""
+    """Mostly full scores, with the rest distributed evenly."""
     short = 2.0 * (1.0 - mean)
 
     def draw(chance: np.random.Generator, n: int) -> np.ndarray:
@@ -67,7 +67,7 @@ def saturated(mean: float) -> Worth:
 
 
 def constant(mean: float) -> Worth:
-    """Always the same."""
+    """Constant scores."""
     return Worth(f"always {mean:g}", mean, lambda chance, n: np.full(n, mean))
 
 
@@ -78,17 +78,17 @@ _DRAWS = {n: np.random.default_rng(0).integers(0, n, (1000, n)) for n in (12, EP
 
 
 def bootstrap(scores: np.ndarray, alpha: float) -> float:
-    """Percentiles of resampled means."""
+    """Percentiles of resampled means (bootstrap)."""
     return float(np.quantile(scores[_DRAWS[len(scores)]].mean(1), alpha))
 
 
 def hoeffding(scores: np.ndarray, alpha: float) -> float:
-    """Hoeffding (1963)."""
+    """Bound of Hoeffding (1963)."""
     return float(scores.mean() - math.sqrt(math.log(1.0 / alpha) / (2.0 * len(scores))))
 
 
 def bernstein(scores: np.ndarray, alpha: float) -> float:
-    """Maurer and Pontil (2009), from the empirical variance."""
+    """Bound of Maurer and Pontil (2009), based on the empirical variance."""
     n, term = len(scores), math.log(2.0 / alpha)
     return float(
         scores.mean()
@@ -98,7 +98,7 @@ def bernstein(scores: np.ndarray, alpha: float) -> float:
 
 
 def anderson(scores: np.ndarray, alpha: float) -> float:
-    """Anderson (1969): the mean of the lowest distribution that the sample allows (DKW)."""
+    """Bound of Anderson (1969): the mean of the lowest distribution that DKW allows."""
     n = len(scores)
     above = np.minimum(1.0, np.arange(n + 1) / n + math.sqrt(math.log(1.0 / alpha) / (2.0 * n)))
     return float(((1.0 - above) * np.diff(np.concatenate(([0.0], np.sort(scores), [1.0])))).sum())
@@ -108,7 +108,7 @@ _ORDERS = np.sort(np.random.default_rng(1).random((4000, EPISODES)), axis=1)
 
 
 def gaffke(scores: np.ndarray, alpha: float) -> float:
-    """Gaffke (2005); Learned-Miller and Thomas (2019). That it always holds is not proven."""
+    """Bound of Gaffke (2005), see Learned-Miller and Thomas (2019). Its validity is not proven."""
     gaps = np.diff(np.concatenate((np.sort(1.0 - scores), [1.0])))
     return float(1.0 - np.quantile(1.0 - _ORDERS @ gaps, 1.0 - alpha))
 
@@ -124,7 +124,7 @@ BOUNDS: dict[str, Callable[[np.ndarray, float], float]] = {
 
 
 def compare_bounds(sessions: int) -> list[str]:
-    """Return the first table: mean bound of 64 episodes, and the share of bounds that hold."""
+    """Return the first table: mean bound of 64 episodes, and the fraction of bounds that hold."""
     worths = [
         constant(0.85),
         beta(0.9, 8.0),
@@ -150,7 +150,7 @@ def compare_bounds(sessions: int) -> list[str]:
 
 
 class Claim(NamedTuple):
-    """What a session says of the policy it hands over."""
+    """Claim of a session about the policy that it delivers."""
 
     passed: bool
     low: float
@@ -158,7 +158,7 @@ class Claim(NamedTuple):
 
 
 def session(worths: list[Worth], chance: np.random.Generator, iterations: int) -> Claim:
-    """Return what a session says whose policies at every checkpoint are drawn from `worths`."""
+    """Return the claim of a session whose policies at every checkpoint are drawn from `worths`."""
     last: Claim | None = None
     for number in range(1, iterations + 1):
         seen: list[tuple[float, Worth]] = [(-1.0, worths[0])] * POLICIES
@@ -212,7 +212,7 @@ def _confirmed(
 
 
 def earlier_session(worths: list[Worth], chance: np.random.Generator, iterations: int) -> Claim:
-    """Return what a session said before: twelve episodes, the bootstrap, nothing allowed for."""
+    """Return the claim of the earlier method, a bootstrap of twelve episodes."""
     best = Claim(False, 0.0, 1.0)
     for _ in range(iterations):
         policies = [worths[chance.integers(len(worths))] for _ in range(POLICIES)]
@@ -249,13 +249,13 @@ Play = Callable[[list[Worth], np.random.Generator, int], Claim]
 
 
 class Calibration(NamedTuple):
-    """How sessions of one kind went, as shares."""
+    """Results of sessions of one kind, as fractions."""
 
     held: float
-    """what was claimed of the policy handed over is true"""
+    """whether the claim about the delivered policy is true"""
     passed: float
     passed_wrongly: float
-    """although the policy is worth less than the threshold"""
+    """whether the true score of the policy is below the threshold"""
 
 
 def calibrate(name: str, sessions: int, play: Play = session) -> Calibration:

@@ -1,13 +1,13 @@
-"""Speed and learning on a CPU, side by side with Stable-Baselines3, in one run.
+"""Compare speed and learning on a CPU with Stable-Baselines3 in one run.
 
     python benchmarks/cpu.py                 everything, in at most 12 minutes
-    python benchmarks/cpu.py rates return    only some parts: rates, return, population, memory
-    python benchmarks/cpu.py --long          half an hour: longer, and with more seeds
+    python benchmarks/cpu.py rates return    run only some parts: rates, return, population, memory
+    python benchmarks/cpu.py --long          run for half an hour, with more seeds
 
-The first table is the one that most readers want; what takes longer comes after it, and is left out
-where the time is over. What is compared is measured in turn within minutes on the same machine, so
-ratios hold even where absolute numbers vary. Only --long tries how many processes suit
-Stable-Baselines3 best. Prints tables and writes benchmarks/results/cpu.json.
+The most important table comes first. Parts that take longer follow, and are omitted if the time is
+over. Compared values are measured in turn within minutes on the same machine, so ratios are valid
+even if absolute values vary. Only --long searches for the best number of processes for
+Stable-Baselines3. Prints tables and writes benchmarks/results/cpu.json.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ LONG = "--long"
 
 
 class Patience(NamedTuple):
-    """How long is measured, in seconds; Stable-Baselines3's defaults need the most."""
+    """Duration of measurements in seconds. The defaults of Stable-Baselines3 need the longest."""
 
     rounds: int
-    """of physics and environments, in turn"""
+    """seconds for physics and environments, measured in turn"""
     training: float
     parallel: float
     processes: int | None
-    """of Stable-Baselines3's environments; None: the best of several numbers"""
+    """number of processes for Stable-Baselines3, or None to search for the best"""
     ours: float
     defaults: float
     seeds: int
@@ -59,7 +59,7 @@ class Patience(NamedTuple):
     steps_of_population: int
     rounds_of_population: int
     last_start: float
-    """no part begins later than so many seconds after the first"""
+    """number of seconds after which no further part begins"""
 
 
 SHORT_PATIENCE = Patience(
@@ -93,7 +93,7 @@ console = Console(width=140)
 
 
 def main() -> None:
-    """Run the parts named on the command line, or all."""
+    """Run the parts given on the command line, or all parts."""
     parts: dict[str, Callable[[], Any]] = {
         "rates": rates,
         "return": time_to_return,
@@ -120,7 +120,7 @@ def main() -> None:
 
 
 def rates() -> list[dict[str, Any]]:
-    """Physics alone, our environments, our training, and SB3's training, in steps per second."""
+    """Measure physics, environments, training, and SB3's training in steps per second."""
     rows: list[dict[str, Any]] = []
     for env_id, xml in MODELS.items():
         console.print(f"rates: {env_id} ...")
@@ -183,7 +183,7 @@ def physics_and_env(env_id: str, xml: str, num_envs: int = 64) -> tuple[float, f
 
 
 def peer(what: str, env_id: str, *options: str, seconds: float) -> Any:
-    """Measure Stable-Baselines3 in a process of its own, with torch as it comes."""
+    """Measure Stable-Baselines3 in a separate process with torch's default settings."""
     script = Path(__file__).parent / "peers.py"
     command = [sys.executable, "-W", "ignore", str(script), what, env_id, "--seconds", str(seconds)]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
@@ -191,7 +191,7 @@ def peer(what: str, env_id: str, *options: str, seconds: float) -> Any:
 
 
 def measure(function: Callable[[int], None], per_call: int, seconds: float = 1.5) -> float:
-    """Return calls x per_call per second."""
+    """Return the calls per second times `per_call`."""
     start, count = time.perf_counter(), 0
     while time.perf_counter() - start < seconds:
         function(count)
@@ -200,7 +200,7 @@ def measure(function: Callable[[int], None], per_call: int, seconds: float = 1.5
 
 
 def training_rate(env_id: str, seconds: float = 15.0, **settings: Any) -> dict[str, float]:
-    """Train for a while as `telic train` does; return steps/s and how busy the processors were."""
+    """Train for a while as `telic train` does, and return steps/s and the CPU utilization."""
     with tempfile.TemporaryDirectory() as folder:
         marks: list[tuple[float, float, int]] = []
 
@@ -219,7 +219,7 @@ def training_rate(env_id: str, seconds: float = 15.0, **settings: Any) -> dict[s
 
 
 def busy_seconds() -> float:
-    """Return the processor seconds this machine has worked, all processors together."""
+    """Return the CPU seconds used on this machine by all cores."""
     fields = [int(x) for x in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
     idle = fields[3] + fields[4]
     return (sum(fields[:8]) - idle) / os.sysconf("SC_CLK_TCK")
@@ -229,7 +229,7 @@ def busy_seconds() -> float:
 
 
 def time_to_return(target: float = 4000.0, env_id: str = "HalfCheetah-v5") -> list[dict[str, Any]]:
-    """Seconds of training until fresh evaluation episodes reach the target, median over seeds."""
+    """Measure the training time until evaluation reaches the target, as the median over seeds."""
     rows: list[dict[str, Any]] = []
     for seed in range(1, 1 + patience.seeds):
         rows.append({"trainer": "telic", "seed": seed, **our_time(env_id, seed, target)})
@@ -273,14 +273,14 @@ def time_to_return(target: float = 4000.0, env_id: str = "HalfCheetah-v5") -> li
 
 
 def median_time(rows: list[dict[str, Any]], trainer: str) -> float | None:
-    """Return the median over seeds; None when half of them never got there."""
+    """Return the median over seeds, or None if half of them never reached the target."""
     times = [row["seconds"] for row in rows if row["trainer"] == trainer]
     middle = sorted(float("inf") if each is None else each for each in times)[len(times) // 2]
     return None if middle == float("inf") else middle
 
 
 def our_time(env_id: str, seed: int, target: float) -> dict[str, Any]:
-    """Train as `telic train` does with frequent evaluations; evaluation time is not counted."""
+    """Train as `telic train` does, with frequent evaluations whose time is not counted."""
     with tempfile.TemporaryDirectory() as folder:
         found: list[dict[str, Any]] = []
 
@@ -317,7 +317,7 @@ def our_time(env_id: str, seed: int, target: float) -> dict[str, Any]:
 
 
 def population() -> dict[str, Any]:
-    """Eight members (4 rewards x 2 seeds) against one member with as many environments."""
+    """Compare eight members (4 rewards x 2 seeds) with one member with as many environments."""
     source = (Path(__file__).parent / "speed_reward.py").read_text()
     together, alone = [], []
     for _ in range(patience.rounds_of_population):
@@ -331,7 +331,7 @@ def population() -> dict[str, Any]:
 
 
 def timed(**options: Any) -> float:
-    """Return the training seconds of as many environment steps in all."""
+    """Return the training time in seconds for the same total number of environment steps."""
     members = len(options.get("reward", [None])) * len(options.get("seeds", (1,)))
     with tempfile.TemporaryDirectory() as folder:
         job = plan(
@@ -344,7 +344,7 @@ def timed(**options: Any) -> float:
 
 
 def memory() -> dict[str, Any]:
-    """Peak resident memory of training Humanoid with 256 environments per member and P = 4."""
+    """Measure the peak memory of training Humanoid with 256 environments per member and P = 4."""
     code = (
         "import sys; from pathlib import Path; from telic.training.plan import plan;"
         "from telic.training.run import execute;"
@@ -372,7 +372,7 @@ def show(title: str, rows: list[dict[str, Any]], columns: list[str]) -> None:
 
 
 def text(value: Any) -> str:
-    """Write a cell; a missing number is a dash."""
+    """Format a cell, where a missing value is a dash."""
     if isinstance(value, float):
         return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
     return "–" if value is None else str(value)

@@ -1,14 +1,14 @@
-"""A foreign simulator trained by us and by its own trainer: mjlab's Go1 beside rsl_rl, one run.
+"""Compare telic and rsl_rl on a task of an external simulator (mjlab's Go1).
 
     python benchmarks/foreign.py --python MJLAB_ENV/bin/python --device cuda
     python benchmarks/foreign.py --site FOLDER_OF_ITS_PACKAGES --device cuda
 
-Both have the same task, environments, steps per batch, network sizes, passes, minibatches and
-learning rates. mjlab's own trainer runs in mjlab's process; ours runs here, and mjlab in a process
-of its own that it reaches through shared memory. Both start at once (that compiles), then train one
-after the other, each alone on the machine. The rate is that of whole training iterations after
-three to warm up; the reward is the mean per step of the latest iterations, with the noise of
-exploration, under the task's own reward. The last line is the result as JSON.
+Both have the same task, environments, steps per batch, network sizes, epochs, minibatches and
+learning rates. mjlab's own trainer runs in mjlab's process. telic's trainer runs here and accesses
+mjlab in a separate process through shared memory. Both are started at once, so that they compile in
+parallel, and then train one after the other. The rate is that of whole training iterations after
+three warm-up iterations. The reward is the mean per step of the last iterations, with exploration
+noise, under the task's own reward. The last line is the result as JSON.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BEGAN = time.perf_counter()
 
 
 def main() -> None:
-    """Measure both and print the result."""
+    """Measure both trainers, and print the result."""
     asked = arguments()
     python = asked.python or wrapper(asked.site)
     options = [f"--{name}={getattr(asked, name)}" for name in SHARED]
@@ -73,23 +73,25 @@ SHARED = ("task", "envs", "batch", "seconds", "device", "seed")
 
 
 def arguments() -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--python", help="the Python of mjlab's own environment")
-    where.add_argument("--site", help="folder that mjlab's packages are unpacked in")
+    where.add_argument("--site", help="folder with mjlab's unpacked packages")
     parser.add_argument("--task", default=TASK)
     parser.add_argument("--envs", type=int, default=4_096)
-    parser.add_argument("--batch", type=int, default=24, help="steps per environment")
-    parser.add_argument("--seconds", type=float, default=25.0, help="of training, each")
+    parser.add_argument("--batch", type=int, default=24, help="number of steps per environment")
+    parser.add_argument("--seconds", type=float, default=25.0, help="training time of each trainer")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--set", action="append", default=[], help="a setting of ours, name=value")
+    parser.add_argument(
+        "--set", action="append", default=[], help="setting of telic's trainer, name=value"
+    )
     return parser.parse_args()
 
 
 def wrapper(site: str) -> str:
-    """Return a program that is this Python with the packages of a folder before its own."""
+    """Return a program that runs this Python with the packages of a folder first."""
     path = Path(tempfile.mkdtemp(), "python")
     folders = os.pathsep.join((str((HERE / "stand_ins").resolve()), str(Path(site).resolve())))
     path.write_text(f'#!/bin/sh\nPYTHONPATH={folders} exec {sys.executable} "$@"\n')
@@ -103,7 +105,7 @@ def say(words: str) -> None:
 
 
 def heard(peer: subprocess.Popen[str], wanted: str) -> dict[str, Any]:
-    """Return the peer's next message of a kind; what else it prints is passed on."""
+    """Return the peer's next message of a kind, and pass on its other output."""
     assert peer.stdout is not None
     for line in peer.stdout:
         if line.startswith(f"PEER {wanted} "):
@@ -112,14 +114,14 @@ def heard(peer: subprocess.Popen[str], wanted: str) -> dict[str, Any]:
 
 
 def device_name(device: str) -> str:
-    """Return the name of the GPU, or the device's."""
+    """Return the name of the GPU, or of the device."""
     import torch
 
     return torch.cuda.get_device_name(0) if device.startswith("cuda") else device
 
 
 class Ours:
-    """telic's trainer on mjlab's environments."""
+    """Trainer of telic on mjlab's environments."""
 
     def __init__(self, asked: argparse.Namespace, python: str) -> None:
         """Start the simulators and wait until they are ready."""
@@ -166,7 +168,7 @@ class Ours:
         cell = member_groups(job, folder)[0]
         prepare_folders(cell, folder)
         self.marks: list[tuple[float, float, float]] = []
-        """after every iteration: the time, rewards so far, seconds in the simulator so far"""
+        """time, total reward and seconds in the simulator after every iteration"""
         self.channel = LocalChannel(lambda message: None, self.should_stop)
         self.payload = {
             "job": job.model_dump(mode="json"),
@@ -185,7 +187,7 @@ class Ours:
         self.env.step = self.step
 
     def _raw(self) -> float:
-        """Return the steps/s of the environments alone, with no action."""
+        """Return the steps/s of the environments alone, without actions."""
         import torch
 
         self.env.reset()
@@ -197,7 +199,7 @@ class Ours:
         return RAW_STEPS * self.env.num_envs / (time.perf_counter() - began)
 
     def step(self, action: Any) -> Any:
-        """Step the environments, and add up what they gave and how long it took."""
+        """Step the environments, and accumulate rewards and time."""
         began = time.perf_counter()
         step = self._step(action)
         self._stepping += time.perf_counter() - began
@@ -205,7 +207,7 @@ class Ours:
         return step
 
     def should_stop(self) -> bool:
-        """Note how far it is after an iteration; say whether that is enough."""
+        """Record the progress after an iteration, and return whether it is sufficient."""
         synchronize(self.asked.device)
         self.marks.append((time.perf_counter(), float(self._rewards), self._stepping))
         return len(self.marks) > WARM and self._trained() >= self.asked.seconds
@@ -214,7 +216,7 @@ class Ours:
         return self.marks[-1][0] - self.marks[WARM - 1][0]
 
     def train(self) -> dict[str, Any]:
-        """Train for some seconds."""
+        """Train for a number of seconds."""
         began = time.perf_counter()
         self.worker.run(self.prepared, self.payload, self.channel)
         say(f"trained, saved and closed after {time.perf_counter() - began:.0f} s")
@@ -237,7 +239,7 @@ def synchronize(device: str) -> None:
 
 
 def curve(marks: list[tuple[float, ...]], batch: int, points: int = 10) -> list[dict[str, float]]:
-    """Return the mean reward per step over some stretches of training."""
+    """Return the mean reward per step over several intervals of training."""
     rows: list[dict[str, float]] = []
     last = marks[WARM - 1]
     for part in range(1, points + 1):

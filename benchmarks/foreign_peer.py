@@ -1,4 +1,4 @@
-"""mjlab's side of `foreign.py`: its task with its own trainer (rsl_rl), in mjlab's Python."""
+"""Peer of `foreign.py`: mjlab's task with its own trainer (rsl_rl), run by mjlab's Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WARM, RAW_STEPS, POINTS = 3, 40, 10
 
 
 def main() -> None:
-    """Start, wait for the word, train, tell."""
+    """Start, wait for the signal, train and report."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--task", required=True)
     parser.add_argument("--envs", type=int, required=True)
@@ -36,12 +36,12 @@ def main() -> None:
 
 
 def tell(kind: str, message: dict[str, Any]) -> None:
-    """Send a message to whoever started us."""
+    """Send a message to the parent process."""
     print(f"PEER {kind} {json.dumps(message)}", flush=True)
 
 
 class OwnTrainer:
-    """The task with its own trainer and its own settings."""
+    """The task with its own trainer and settings."""
 
     def __init__(self, asked: argparse.Namespace) -> None:
         import mjlab.tasks  # noqa: F401  registers the tasks
@@ -67,7 +67,7 @@ class OwnTrainer:
         self.env.step = self.step
 
     def _raw(self) -> float:
-        """Return the steps/s of the environments alone, with no action."""
+        """Return the steps/s of the environments alone, without actions."""
         width = self.env.action_manager.total_action_dim
         action = torch.zeros(self.asked.envs, width, device=self.device)
         with torch.inference_mode():
@@ -80,7 +80,7 @@ class OwnTrainer:
         return RAW_STEPS * self.asked.envs / (time.perf_counter() - began)
 
     def step(self, action: Any) -> Any:
-        """Step, and add up the rewards."""
+        """Step the environments, and accumulate the rewards."""
         returned = self._step(action)
         self._rewards = self._rewards + returned[1].mean()
         return returned
@@ -91,7 +91,7 @@ class OwnTrainer:
             torch.cuda.synchronize()
 
     def train(self) -> dict[str, Any]:
-        """Train for some seconds after a few iterations to warm up."""
+        """Train for a number of seconds after a few warm-up iterations."""
         self.runner.learn(WARM, init_at_random_ep_len=True)
         self.wait()
         seconds, iterations = 0.0, 0

@@ -1,8 +1,8 @@
-"""Speed and learning on one GPU, in one run.
+"""Measure speed and learning on one GPU in one run.
 
     python benchmarks/gpu.py                 everything, about 12 minutes
-    python benchmarks/gpu.py raw one         only some parts: raw, one, many, minute, peer
-    python benchmarks/gpu.py minute Ant-v5   only some environments
+    python benchmarks/gpu.py raw one         run only some parts: raw, one, many, minute, peer
+    python benchmarks/gpu.py minute Ant-v5   run only some environments
 
 raw     physics alone, 16,384 simulations
 one     one HalfCheetah policy: rate, and seconds to a return of 8,000
@@ -10,7 +10,7 @@ many    48 HalfCheetah policies (16 rewards x 3 seeds): rate, and seconds to a m
 minute  return after 60 s of training for four more environments, three seeds together
 peer    rsl_rl's PPO on the same environments and network sizes (needs rsl-rl-lib)
 
-Times are of training; evaluations on fresh seeds are left out. Prints tables and writes
+Times are training times, without evaluations on fresh seeds. Prints tables and writes
 benchmarks/results/gpu.json.
 """
 
@@ -61,7 +61,7 @@ console = Console(width=140)
 
 
 def main() -> None:
-    """Run the parts named on the command line, or all."""
+    """Run the parts given on the command line, or all parts."""
     parts: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "raw": raw,
         "one": one,
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def raw() -> list[dict[str, Any]]:
-    """Control steps per second of physics alone under random actions."""
+    """Measure control steps per second of physics alone under random actions."""
     rows: list[dict[str, Any]] = []
     for env, (xml, skip) in MODELS.items():
         started = time.perf_counter()
@@ -113,10 +113,10 @@ def raw() -> list[dict[str, Any]]:
 
 
 def tumble(sim: GpuSimulation, skip: int) -> float:
-    """Return the seconds that STEPS control steps under random actions take.
+    """Return the time in seconds of STEPS control steps under random actions.
 
-    From the start of an episode: states as training meets them. Robots that are left alone end up
-    on the ground, where their many contacts cost physics more than a task ever pays.
+    Episodes start as in training. Robots that are left alone end up on the ground, where their many
+    contacts make physics slower than in any task.
     """
     qpos = torch.tensor(sim.model.qpos0, device="cuda").float().repeat(WORLDS, 1)
     qpos += 0.05 * torch.randn_like(qpos)
@@ -136,7 +136,7 @@ def tumble(sim: GpuSimulation, skip: int) -> float:
 
 
 def one(target: float = 8000.0) -> list[dict[str, Any]]:
-    """One policy; the median of three seeds."""
+    """Train one policy, and report the median of three seeds."""
     rows = [
         {"seed": seed, **train(target, steps=48_000_000, evaluations=24, seeds=(seed,))}
         for seed in (1, 2, 3)
@@ -147,7 +147,7 @@ def one(target: float = 8000.0) -> list[dict[str, Any]]:
 
 
 def many(target: float = 4700.0) -> list[dict[str, Any]]:
-    """48 policies: 16 rewards x 3 seeds; returns are the environment's own."""
+    """Train 48 policies (16 rewards x 3 seeds). Returns are the environment's own."""
     source = (Path(__file__).parent / "speed_reward.py").read_text()
     rewards = [source.replace('"control": 0.1', f'"control": {0.05 + i / 100}') for i in range(16)]
     assert len(set(rewards)) == 16
@@ -155,7 +155,7 @@ def many(target: float = 4700.0) -> list[dict[str, Any]]:
 
 
 def minute(seconds: float = 60.0) -> list[dict[str, Any]]:
-    """Return after a minute from scratch; three seeds share the GPU for that minute."""
+    """Measure the return after a minute from scratch, with three seeds that share the GPU."""
     rows: list[dict[str, Any]] = []
     for env, steps in MINUTE.items():
         result = train(None, env=env, steps=steps, evaluations=5, seeds=(1, 2, 3))
@@ -234,7 +234,7 @@ def train(target: float | None, *, env: str = "HalfCheetah-v5", **options: Any) 
 
 
 def peer(seconds: float = 30.0) -> list[dict[str, Any]]:
-    """rsl_rl and telic, the same environment, batch and network sizes, for the same time."""
+    """Compare rsl_rl and telic with the same environment, batch, networks and time."""
     from rsl_rl_peer import curve
 
     rows: list[dict[str, Any]] = []
@@ -267,7 +267,7 @@ def peer(seconds: float = 30.0) -> list[dict[str, Any]]:
 
 
 def used_gib() -> float:
-    """Return the memory of the GPU in use, by everybody."""
+    """Return the GPU memory in use by all processes."""
     free, total = torch.cuda.mem_get_info()
     return (total - free) / 2**30
 
@@ -284,7 +284,7 @@ def show(title: str, rows: list[dict[str, Any]]) -> None:
 
 
 def text(value: Any) -> str:
-    """Write a cell; a missing number is a dash."""
+    """Format a cell, where a missing value is a dash."""
     if isinstance(value, float):
         return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
     return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

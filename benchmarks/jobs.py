@@ -1,12 +1,12 @@
-"""Many small jobs on a Ray cluster of two nodes, one of which is killed in the middle.
+"""Run many small jobs on a Ray cluster of two nodes, one of which is killed.
 
-    python benchmarks/jobs.py                       1,000 jobs; a node dies when half are settled
-    python benchmarks/jobs.py --count 100 --whole   nobody dies
+    python benchmarks/jobs.py                       1,000 jobs, node killed after half of them
+    python benchmarks/jobs.py --count 100 --whole   no node is killed
 
-Both nodes are processes of this machine, on loopback, and share nothing: each job gets a file and
-brings one home. Whoever comes to its end says so to a witness file, which tells jobs that ran twice
-from jobs that counted twice. The same processes are also run without any of it, two at a time: what
-is left is the overhead.
+Both nodes are processes of this machine on loopback and share nothing: each job receives a file and
+returns one. Jobs that finish append to a log, which distinguishes jobs that ran twice from jobs
+that counted twice. The same processes are also run without the cluster, two at a time. The
+difference is the overhead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from telic.jobs.spec import JobRecord, JobSpec
 
 STORE_BYTES = 80 * 2**20
 LOOPBACK = "127.0.0.2"
-"""not .1, which Ray replaces by an address that others can reach"""
+"""address other than .1, which Ray would replace by an external address"""
 JOB = """
 import pathlib, sys, time
 name, witness = sys.argv[1:]
@@ -48,9 +48,9 @@ with open(witness, "a") as ends:
 
 @contextmanager
 def two_nodes(client_port: int | None = None, *, spare: int = 0) -> Generator[Any]:
-    """Yield a Ray cluster on loopback, and its second node: one processor each.
+    """Yield a Ray cluster on loopback and its second node, with one CPU each.
 
-    With a spare the head takes no jobs, and there are so many nodes more that do.
+    With spare nodes, the head runs no jobs, and that many further nodes do.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
@@ -68,7 +68,7 @@ def two_nodes(client_port: int | None = None, *, spare: int = 0) -> Generator[An
 
 
 def specs(count: int, folder: Path) -> list[JobSpec]:
-    """Return so many jobs, each of which reads a file and writes one."""
+    """Return jobs, each of which reads a file and writes one."""
     (folder / "given.txt").write_text("given")
     names = [f"small_{index:04d}" for index in range(count)]
     return [
@@ -84,7 +84,7 @@ def specs(count: int, folder: Path) -> list[JobSpec]:
 
 
 def bare_seconds(count: int) -> float:
-    """Return how long the same processes take two at a time, without jobs."""
+    """Return the duration of the same processes, two at a time and without jobs."""
     with tempfile.TemporaryDirectory() as path:
         every = specs(count, Path(path))
         began = time.perf_counter()
@@ -94,7 +94,7 @@ def bare_seconds(count: int) -> float:
 
 
 def measure(count: int, *, kill: bool) -> dict[str, Any]:
-    """Run the jobs; return what became of them."""
+    """Run the jobs, and return their outcomes."""
     told: list[str] = []
 
     def hear(event: Event) -> None:
@@ -130,7 +130,7 @@ def measure(count: int, *, kill: bool) -> dict[str, Any]:
 
 
 def _settled_twice(records: Sequence[JobRecord]) -> int:
-    """Count the jobs of which more than one attempt was taken for its end."""
+    """Count the jobs with more than one accepted attempt."""
     return sum(
         sum((attempt.ended or "").startswith("code") for attempt in record.attempts) > 1
         for record in records
@@ -145,15 +145,15 @@ def _kill_in_the_middle(cluster: Any, node: Any, futures: Sequence[Future[JobRec
 
 
 def _reason(message: str) -> str:
-    """Return a message without the job's name, short enough for a table."""
+    """Return a message without the job's name, shortened for a table."""
     return message.partition(": ")[2][:80]
 
 
 def main() -> None:
-    """Measure and print one JSON document."""
+    """Measure, and print one JSON document."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--whole", action="store_true", help="kill no node")
+    parser.add_argument("--whole", action="store_true", help="do not kill a node")
     asked = parser.parse_args()
     load = os.getloadavg()[0]
     bare_s = bare_seconds(asked.count)

@@ -1,12 +1,12 @@
-"""What 1,000 nodes and 1,000,000 runs would do to the table of jobs and to its one driver.
+"""Simulate the load of 1,000 nodes and 1,000,000 runs on the job table and its driver.
 
     python benchmarks/many_machines.py                  measure the costs here, then simulate
-    python benchmarks/many_machines.py --costs 3,2,4,1  simulate with given costs, in milliseconds
+    python benchmarks/many_machines.py --costs 3,2,4,1  simulate with given costs in milliseconds
 
-First the real code is timed on this disk: putting a job on the board, starting and settling it,
-taking in a heartbeat, and reading a job for `telic jobs`. Then nodes, jobs and the driver are
-simulated: nodes work and beat, the driver is one server that takes things as they come. What comes
-out is how busy nodes and driver are, and how late a heartbeat is heard: later than the silence that
+First, the real code is timed on this disk: submitting, starting and settling a job, processing a
+heartbeat, and reading a job for `telic jobs`. Then nodes, jobs and the driver are simulated, where
+the driver is a server with a queue. The results are the utilization of nodes and driver, and the
+delay of heartbeats. If the delay exceeds the timeout of a place, live jobs are considered dead.
 a place allows, living jobs are taken for dead.
 """
 
@@ -36,20 +36,20 @@ COUNT = 200
 
 
 class Costs(NamedTuple):
-    """Seconds of the driver."""
+    """Costs of the driver in seconds."""
 
     submit: float
     start: float
-    """and settle"""
+    """cost of starting and settling a job"""
     beat: float
     read: float
-    """of one job, for a list"""
+    """cost of reading one job for a list"""
     bytes: float
-    """that a job leaves on the board"""
+    """bytes that a job leaves in the table"""
 
 
 def measure() -> Costs:
-    """Time the board and the mail on this disk."""
+    """Time the job table and the messages on this disk."""
     with tempfile.TemporaryDirectory() as path:
         board = JobBoard(Path(path))
         specs = [
@@ -81,7 +81,7 @@ def measure() -> Costs:
 
 
 def database(files: Costs) -> Costs:
-    """Time the same writes as rows of SQLite, a hundred jobs to a transaction."""
+    """Time the same writes as rows of SQLite, with a hundred jobs per transaction."""
     with tempfile.TemporaryDirectory() as path:
         base = sqlite3.connect(Path(path) / "jobs.sqlite", isolation_level=None)
         base.execute("pragma journal_mode=wal")
@@ -112,24 +112,24 @@ def _timed(work: Any) -> tuple[float, Any]:
 
 
 class Simulated(NamedTuple):
-    """What became of a number of nodes."""
+    """Result for a number of nodes."""
 
     nodes: int
     job_s: float
     nodes_busy: float
     driver_busy: float
     beat_late_s: float
-    """the 99th percentile of how late a heartbeat was heard at the end"""
+    """99th percentile of the heartbeat delay at the end"""
     taken_for_dead: bool
 
 
 def simulate(nodes: int, job_s: float, costs: Costs) -> Simulated:
-    """Let nodes with one job each work for a while under one driver.
+    """Simulate nodes with one job each and a single driver.
 
     Args:
-        nodes: jobs at a time.
-        job_s: how long a job takes at the mean, exponentially distributed.
-        costs: what the driver pays.
+        nodes: number of concurrent jobs.
+        job_s: mean of the exponentially distributed job duration.
+        costs: costs of the driver.
     """
     dice = random.Random(0)
     events: list[tuple[float, int, str]] = []  # time, node, what
@@ -176,7 +176,9 @@ def _shown(costs: Costs) -> dict[str, float]:
 def main() -> None:
     """Measure, simulate, and print one JSON document."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--costs", help="submit,start,beat,read in milliseconds, instead of timing")
+    parser.add_argument(
+        "--costs", help="submit,start,beat,read in milliseconds, instead of measuring them"
+    )
     asked = parser.parse_args()
     if asked.costs:
         given = [float(each) / 1000 for each in asked.costs.split(",")]

@@ -1,14 +1,14 @@
-"""Stable-Baselines3 as the peer: how fast it trains, and how soon it is good.
+"""Measure the training speed and learning curves of Stable-Baselines3.
 
-Plain Gymnasium environments and its own vectorised wrappers, nothing of ours in its way. Settings
-are its own defaults (None), or ours translated by `sb3.ppo_arguments`.
+It runs on plain Gymnasium environments with its own vectorized wrappers. Its settings are the
+defaults (None), or those of telic translated by `sb3.ppo_arguments`.
 
     python benchmarks/peers.py rate HalfCheetah-v5 --seconds 20
     python benchmarks/peers.py rate HalfCheetah-v5 --vector subproc --num-envs 4
     python benchmarks/peers.py curve HalfCheetah-v5 --seconds 600 --target 4000 --ours
 
-Each prints one JSON line. Run it as a process of its own when torch has been set up for something
-else in this one: Stable-Baselines3 is measured with torch as it comes.
+Each command prints one JSON line. Run it in a separate process if torch was configured differently
+in this one, because Stable-Baselines3 is measured with torch's defaults.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EVALUATION_SEED = 1_000_000
 
 
 class Rate(NamedTuple):
-    """Full training rate: collecting, learning and everything between."""
+    """Rate of complete training, including collection and learning."""
 
     steps_per_second: float
     steps: int
@@ -49,7 +49,7 @@ class Rate(NamedTuple):
 
 
 class Point(NamedTuple):
-    """One evaluation; `seconds` is training time without evaluations."""
+    """Result of one evaluation, where `seconds` is training time without evaluations."""
 
     seconds: float
     steps: int
@@ -65,7 +65,7 @@ def sb3_rate(
     num_envs: int | None = None,
     seed: int = 0,
 ) -> Rate:
-    """Train for about this long, whole updates only, and return the rate; the first is warm-up."""
+    """Train for about this long in whole updates, and return the rate after a warm-up update."""
     model = make_model(env_id, settings, vector=vector, num_envs=num_envs, seed=seed)
     marks: list[tuple[float, int]] = []
 
@@ -87,9 +87,9 @@ def sb3_best_parallel_rate(
     num_envs: Iterable[int] | None = None,
     seed: int = 0,
 ) -> Rate:
-    """Return the best rate with its environments in processes of their own, two or more.
+    """Return the best rate with environments in two or more separate processes.
 
-    Without settings, its defaults with n_steps divided so that the batch stays 2,048.
+    Without settings, these are the defaults with n_steps divided so that the batch stays 2,048.
     """
     cores = os.cpu_count() or 2
     usual = [settings.num_envs] if settings else sorted({2, cores, 2 * cores, 4 * cores})
@@ -114,10 +114,10 @@ def sb3_curve(
     evaluate_every_s: float = 2.0,
     episodes: int = 10,
 ) -> list[Point]:
-    """Train for some seconds or steps, or until an evaluation reaches the target.
+    """Train for a number of seconds or steps, or until an evaluation reaches the target.
 
-    Returns the evaluations, which come after whole updates; their time is not counted. A learning
-    rate that is annealed reaches zero after `steps`.
+    Returns the evaluations, which follow whole updates and whose time is not counted. An annealed
+    learning rate reaches zero after `steps`.
     """
     model = make_model(env_id, settings, vector=vector, num_envs=num_envs, seed=seed)
     points: list[Point] = []
@@ -138,14 +138,14 @@ def sb3_curve(
 
 
 def seconds_to(points: Iterable[Point], target: float) -> float | None:
-    """Return the training time of the first evaluation to reach the target; None if none did."""
+    """Return the training time of the first evaluation that reaches the target, or None."""
     return next((point.seconds for point in points if point.mean_return >= target), None)
 
 
 def make_model(
     env_id: str, settings: PpoSettings | None, *, vector: Vector, num_envs: int | None, seed: int
 ) -> PPO:
-    """Return a model on Gymnasium's environments; without settings, as its authors set it."""
+    """Return a model on Gymnasium's environments, by default with its own settings."""
     count = num_envs or (settings.num_envs if settings else 1)
     kind = DummyVecEnv if vector == "dummy" else SubprocVecEnv
     env: VecEnv = kind([partial(_make_env, env_id) for _ in range(count)])
@@ -160,7 +160,7 @@ def _make_env(env_id: str) -> gymnasium.Env:
 
 
 def learn(model: PPO, after_update: Callable[[int], bool], steps: int = _ENDLESS) -> None:
-    """Train until `after_update(steps)`, called after every whole update, says no; then close."""
+    """Train until `after_update(steps)`, called after every whole update, returns False."""
     try:
         model.learn(steps, callback=_AfterUpdate(after_update))
     finally:
@@ -169,7 +169,7 @@ def learn(model: PPO, after_update: Callable[[int], bool], steps: int = _ENDLESS
 
 
 class _AfterUpdate(BaseCallback):
-    """Calls back when a new rollout starts or training ends, which is when an update has ended."""
+    """Callback at the start of a new rollout and at the end of training, i.e. after each update."""
 
     def __init__(self, call: Callable[[int], bool]) -> None:
         super().__init__()
@@ -209,12 +209,12 @@ def mean_return(model: PPO, env_id: str, episodes: int) -> float:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure one thing and print it as one JSON line."""
+    """Measure one quantity, and print it as one JSON line."""
     parser = argparse.ArgumentParser(description="Measure Stable-Baselines3's PPO.")
     parser.add_argument("what", choices=["rate", "best-parallel-rate", "curve"])
     parser.add_argument("env_id")
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--ours", action="store_true", help="our preset's settings, not its own")
+    parser.add_argument("--ours", action="store_true", help="use the settings of telic's preset")
     parser.add_argument("--vector", choices=["dummy", "subproc"], default="dummy")
     parser.add_argument("--num-envs", type=int, default=None)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,9 +1,9 @@
-"""Keep what a model answered in a benchmark, so that it can be asked again without the model.
+"""Record the answers of a model in a benchmark, so that it can be repeated without the model.
 
     python benchmarks/record.py RUNS/bench_core_... [more folders]
 
-For every case that was run: `benchmarks/recordings/CASE/replies`, which
-`telic.testing.models.Replay` answers from, and `result.json`, the outcome. No pictures, no weights.
+For every case that was run, this writes `benchmarks/recordings/CASE/replies`, from which
+`telic.testing.models.Replay` answers, and `result.json` with the outcome.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KEPT = (
 
 
 def record(bench: Path) -> list[Path]:
-    """Copy the replies of every case of a benchmark, with its result; returns the folders."""
+    """Copy the replies and the result of every case of a benchmark, and return the folders."""
     results = {}
     if (bench / "results.json").exists():
         rows = json.loads((bench / "results.json").read_text(encoding="utf-8"))["results"]
@@ -80,7 +80,7 @@ def _ended(summary: Path) -> dict[str, Any]:
 
 
 def _commit(session: Path) -> str | None:
-    """Return the commit that trained the first policies, whatever is checked out here by now."""
+    """Return the commit that trained the first policies, which may differ from the current one."""
     for path in sorted(session.glob("iter_*/train/manifest.json")):
         return json.loads(path.read_text(encoding="utf-8")).get("commit")
     return None

@@ -1,10 +1,10 @@
-"""Robots by name: is a step the same on CPU and GPU, and what do commands and variation cost?
+"""Compare robots on CPU and GPU, and measure the cost of commands and domain randomization.
 
     python benchmarks/robots.py                     parity of all robots, and costs on a CPU
-    python benchmarks/robots.py parity              only the first; on Warp's CPU backend if need be
+    python benchmarks/robots.py parity              only parity, on Warp's CPU backend without a GPU
     python benchmarks/robots.py cost --device cuda --envs 4096
 
-Fetches the robots at the first need. Prints tables and writes benchmarks/results/robots.json.
+Downloads the robots on first use. Prints tables and writes benchmarks/results/robots.json.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WORLDS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    """Run the parts named on the command line, or all."""
+    """Run the parts given on the command line, or all parts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", default=["parity", "cost"])
     parser.add_argument("--device", default="cpu")
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def parity(name: str) -> dict[str, Any]:
-    """Return how far joints and base are apart after one control step from equal states."""
+    """Return the differences of joints and base after one control step from equal states."""
     path = built_robot(name)
     assert path is not None
     model = mujoco.MjModel.from_xml_path(str(path))
@@ -102,7 +102,7 @@ def parity(name: str) -> dict[str, Any]:
 
 
 def cost(robot: str, device: str, envs: int) -> list[dict[str, Any]]:
-    """Return steps per second in every kind of world, measured in turn, the median of five."""
+    """Return steps per second in every kind of environment, as the median of five measurements."""
     worlds = {
         name: make(robot, num_envs=envs, device=device, seed=1, **arguments)
         for name, arguments in WORLDS.items()

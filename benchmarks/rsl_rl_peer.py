@@ -1,4 +1,4 @@
-"""rsl_rl's PPO as the peer on a GPU, trained on our environments through its own interface."""
+"""Train rsl_rl's PPO on telic's environments through its own interface, as a peer on a GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EVALUATION_SEED = 1_000_000
 
 
 class Adapter(VecEnv):
-    """Our environments as rsl_rl wants them: actions in [-1, 1], one group of observations."""
+    """Environment of rsl_rl, with actions in [-1, 1] and one observation group."""
 
     def __init__(self, env_id: str, num_envs: int, seed: int) -> None:
         self.env: Any = telic.make(env_id, num_envs=num_envs, device="cuda", seed=seed)
@@ -32,11 +32,11 @@ class Adapter(VecEnv):
         self.env.stagger()
 
     def get_observations(self) -> TensorDict:
-        """Return what to act on next."""
+        """Return the next observations."""
         return TensorDict({"policy": self.obs}, batch_size=[self.num_envs])
 
     def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict]:
-        """Make one control step."""
+        """Take one control step."""
         step = self.env.step(actions.clamp(-1.0, 1.0))
         self.obs = step.obs
         done = step.terminated | step.truncated
@@ -44,7 +44,7 @@ class Adapter(VecEnv):
 
 
 def curve(env_id: str, num_envs: int, seconds: float, evaluations: int = 5) -> dict[str, Any]:
-    """Train for some seconds; return the rate and evaluations, whose time is not counted."""
+    """Train for some time, and return the rate and evaluations, whose time is not counted."""
     network = {
         "class_name": "MLPModel",
         "hidden_dims": [256, 256],
@@ -88,7 +88,7 @@ def curve(env_id: str, num_envs: int, seconds: float, evaluations: int = 5) -> d
 
 @torch.inference_mode()
 def mean_return(runner: OnPolicyRunner, env: Any) -> float:
-    """Return the mean return of the most likely actions on fresh starts."""
+    """Return the mean return of deterministic actions in new episodes."""
     policy = runner.get_inference_policy("cuda")
     obs = env.reset(_EVALUATION_SEED)
     total, live = torch.zeros(10, device="cuda"), torch.ones(10, dtype=torch.bool, device="cuda")

@@ -2,8 +2,8 @@
 
     python benchmarks/sb3.py HalfCheetah-v5 --reward reward.py --steps 1M --out policy.pt
 
-Settings are those of our preset, or Stable-Baselines3's own with --defaults. Prints the mean return
-of evaluation episodes, and writes the trained policy as `telic.load_policy` reads it.
+The settings are those of telic's preset, or with --defaults those of Stable-Baselines3. Prints the
+mean return of evaluation episodes, and writes a policy file for `telic.load_policy`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from telic.training.setup import PROBE_ENVS, build_setup, load_rewards, make_env
 
 
 class BatchedEnv(Sb3VecEnv):
-    """One member's environments with its reward, stepped together.
+    """Environments of one member with its reward, stepped in a batch.
 
-    Finished episodes go to the member's tracker, as in our own trainer.
+    Finished episodes are passed to the member's tracker, as in telic's trainer.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class BatchedEnv(Sb3VecEnv):
         """Wrap an environment made for one member.
 
         Args:
-            env: the environments.
-            scoring: their reward.
-            tracker: where finished episodes go.
-            native: actions in the environment's own range, as Gymnasium declares it, instead of
-                [-1, 1] as our trainer scales them.
-            stagger: start episodes at random ages.
+            env: environments to wrap.
+            scoring: reward of the environments.
+            tracker: tracker of finished episodes.
+            native: whether actions are in the environment's range, as in Gymnasium, instead of
+                in [-1, 1], as in telic's trainer.
+            stagger: whether to start episodes at random ages.
         """
         self.env = env
         self.scoring = scoring
@@ -78,7 +78,7 @@ class BatchedEnv(Sb3VecEnv):
         return spaces.Box(low, high)
 
     def reset(self) -> np.ndarray:
-        """Start new episodes everywhere."""
+        """Start new episodes in all environments."""
         self._obs = self.env.reset()
         if self._stagger:
             self.env.stagger()
@@ -87,12 +87,12 @@ class BatchedEnv(Sb3VecEnv):
         return self._seen(self._obs)
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Take the actions of the next step."""
+        """Store the actions of the next step."""
         action = torch.as_tensor(actions, device=self.env.device)
         self._action = action if self._native else self._to_env(action)
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        """Make the step; a finished episode restarts, its last observation is in its info."""
+        """Take the step. A finished episode restarts, with its last observation in the info."""
         step = self.env.step(self._action)
         score = self.scoring.score(self._obs, self._action, step)
         done = step.terminated | step.truncated
@@ -115,7 +115,7 @@ class BatchedEnv(Sb3VecEnv):
         return self._seen(step.obs), rewards, done.cpu().numpy(), infos
 
     def _seen(self, obs: Tensor) -> np.ndarray:
-        """Return what the policy sees: the observation, and the reward's memory if it may."""
+        """Return the policy's input: the observation, and the reward's memory if it is observed."""
         if self.scoring.actor_inputs == self.scoring.obs_dim:
             return obs.cpu().numpy().copy()
         inputs = torch.empty(1, self.num_envs, self.scoring.critic_inputs, device=obs.device)
@@ -129,26 +129,26 @@ class BatchedEnv(Sb3VecEnv):
         self._sums[row] = 0.0
 
     def close(self) -> None:
-        """Leave the environments to whoever made them."""
+        """Do nothing, because the caller closes the environments."""
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Return an attribute once per environment; they have none of their own."""
+        """Return an attribute once per environment, because the batch shares all attributes."""
         if attr_name == "render_mode":
             return [None] * self.num_envs
         raise AttributeError(attr_name)
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Refuse: the environments are one batch."""
+        """Raise an error, because the environments are one batch."""
         raise AttributeError(attr_name)
 
     def env_method(
         self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any
     ) -> list[Any]:
-        """Refuse: the environments are one batch."""
+        """Raise an error, because the environments are one batch."""
         raise AttributeError(method_name)
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
-        """Say that no environment is wrapped."""
+        """Return that no environment is wrapped."""
         return [False] * self.num_envs
 
 
@@ -173,14 +173,14 @@ DEFAULTS = PpoSettings(
     stagger=False,
     overlap=False,
 )
-"""Stable-Baselines3's own defaults in our words; it has no KL limit, so ours is out of reach"""
+"""Stable-Baselines3's defaults as telic settings (it has no KL limit, so the limit is infinite)"""
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "elu": nn.ELU, "relu": nn.ReLU}
 _HUGE = 2.0**64
 
 
 def ppo_arguments(settings: PpoSettings) -> dict[str, Any]:
-    """Return the keyword arguments of Stable-Baselines3's PPO for our settings."""
+    """Return the keyword arguments of Stable-Baselines3's PPO for telic settings."""
     rate: Any = settings.learning_rate
     if settings.schedule == "linear":
         rate = LinearSchedule(settings.learning_rate, 0.0, 1.0)
@@ -206,7 +206,7 @@ def ppo_arguments(settings: PpoSettings) -> dict[str, Any]:
 
 
 def normalised(env: Sb3VecEnv, settings: PpoSettings) -> Sb3VecEnv:
-    """Wrap an environment as the settings ask, with the limits that our normaliser has."""
+    """Wrap an environment as the settings require, with the limits of telic's normalization."""
     if not (settings.normalise_obs or settings.scale_reward):
         return env
     return VecNormalize(
@@ -220,7 +220,7 @@ def normalised(env: Sb3VecEnv, settings: PpoSettings) -> Sb3VecEnv:
 
 
 def not_honoured(settings: PpoSettings) -> list[str]:
-    """Return what the settings ask for and Stable-Baselines3 does not have."""
+    """Return the requested settings that Stable-Baselines3 does not support."""
     missing = {
         "schedule=adaptive (the rate is constant)": settings.schedule == "adaptive",
         "critic_sees": bool(settings.critic_sees),
@@ -230,10 +230,10 @@ def not_honoured(settings: PpoSettings) -> list[str]:
 
 @torch.no_grad()
 def adopt(population: Population, model: PPO) -> None:
-    """Copy a model's networks and normaliser into a population of one.
+    """Copy a model's networks and normalization into a population of one.
 
-    The population must be set to normalise observations. Where the model does not, the scale is a
-    power of two so small that our limits are never reached, and the first layers undo it: exact.
+    The population must normalize observations. If the model does not, the scale is a power of two
+    so small that clipping never occurs, and the first layers undo it exactly.
     """
     inputs = population.shape.actor_inputs
     moments = population.moments
@@ -264,7 +264,7 @@ def _linear(network: nn.Module) -> list[nn.Module]:
 
 
 def _fill(layers: list[Layer], modules: list[Any], factor: float) -> None:
-    """Write linear modules into layers; inputs the modules do not have get zero weights."""
+    """Copy linear modules to layers, with zero weights for inputs that the modules lack."""
     for index, (layer, module) in enumerate(zip(layers, modules, strict=True)):
         layer.weight.zero_()
         weight = module.weight.T * (factor if index == 0 else 1.0)
@@ -273,7 +273,7 @@ def _fill(layers: list[Layer], modules: list[Any], factor: float) -> None:
 
 
 def _rescale(last: Layer, log_std: Tensor, space: spaces.Box) -> None:
-    """Turn outputs in the action space's range into outputs where the range is [-1, 1]."""
+    """Transform outputs in the action space's range to outputs in [-1, 1]."""
     low, high = from_numpy(space.low), from_numpy(space.high)
     middle, half = (high + low) / 2.0, (high - low) / 2.0
     last.weight.div_(half)
@@ -287,7 +287,7 @@ def _rescale(last: Layer, log_std: Tensor, space: spaces.Box) -> None:
 def solo(job: TrainJob) -> TrainJob:
     """Return the job with settings that describe a converted policy.
 
-    It always has a normaliser, layers of its own and no privileged critic.
+    It always has normalization, separate layers and no privileged critic.
     """
     (member,) = job.members
     settings = member.settings.replace(normalise_obs=True, critic_sees=())
@@ -295,7 +295,7 @@ def solo(job: TrainJob) -> TrainJob:
 
 
 def probed_rewards(job: TrainJob) -> list[Reward]:
-    """Return the rewards of a job, loaded and probed."""
+    """Return the loaded and probed rewards of a job."""
     rewards, env = load_rewards(job), make_env(job, PROBE_ENVS, [0])
     for reward in rewards:
         probe(reward, env)
@@ -330,13 +330,13 @@ def train(job: TrainJob, out: Path, *, native: bool) -> float:
 
 
 def main() -> None:
-    """Train once and print the result."""
+    """Train once, and print the result."""
     parser = argparse.ArgumentParser(description="Stable-Baselines3's PPO on our environments.")
     parser.add_argument("env")
     parser.add_argument("--reward", default=None)
     parser.add_argument("--steps", type=read_count, default=None)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--defaults", action="store_true", help="its own settings, not ours")
+    parser.add_argument("--defaults", action="store_true", help="use the peer's settings")
     parser.add_argument("--out", type=Path, default=Path("policy.pt"))
     given = parser.parse_args()
     job = plan(given.env, reward=given.reward, steps=given.steps, seeds=(given.seed,))

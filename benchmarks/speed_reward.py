@@ -1,10 +1,10 @@
-"""Run forward, cheaply: the reward of the population benchmark."""
+"""Reward of the population benchmark: run forward with little effort."""
 
 from telic import RewardFunction
 
 
 class Speed(RewardFunction):
-    """Forward velocity less control cost."""
+    """Reward forward velocity minus control cost."""
 
     weights = {"speed": 1.0, "control": 0.1}  # noqa: RUF012 - the contract's way to name weights
 

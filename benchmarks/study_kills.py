@@ -1,8 +1,8 @@
-"""Kill a study's launch loop at random moments and count what went wrong; it must be nothing.
+"""Kill a study's launch loop at random moments, and count the resulting faults.
 
     python benchmarks/study_kills.py 200 [SEED]
 
-The trials themselves are those of tests/studies/launch/kills.py.
+The trials are those of tests/studies/launch/kills.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.studies.launch.kills import run_trials
 
 
 def main() -> int:
-    """Run the trials and print what was seen."""
+    """Run the trials, and print the results."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     began = time.monotonic()

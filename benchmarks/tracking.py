@@ -1,32 +1,32 @@
-"""Unitree G1 follows motions on one GPU: telic's trackers and mjlab's, side by side.
+"""Compare the motion trackers of telic and mjlab for the Unitree G1 on one GPU.
 
     python benchmarks/tracking.py clip                          the motion, for both sides
     python benchmarks/tracking.py rate --envs 4096,16384        steps/s of telic
     python benchmarks/tracking.py single --envs 4096 --seconds 300
     python benchmarks/tracking.py multi --clips 192 --steps 300000000 --runs DIR
-    python benchmarks/tracking.py play --tracker FILE           one that was kept, once more
+    python benchmarks/tracking.py play --tracker FILE           play a tracker that was kept
     PYTHONPATH=MJLAB python benchmarks/tracking.py peer-rate --envs 4096,16384
     PYTHONPATH=MJLAB python benchmarks/tracking.py peer-single --envs 4096 --seconds 600
-    python benchmarks/tracking.py table                         what was measured, and the ratios
+    python benchmarks/tracking.py table                         print the results and the ratios
 
 Every result is a line of JSON, on the terminal and in results/tracking.jsonl (TELIC_BENCH_OUT names
-another folder). MJLAB is a folder with mjlab 1.6.0 and what it needs; it reads the clip that `clip`
-has written. Try everything on a processor: --device cpu --envs 8 --starts 8 --seconds 20.
+another folder). MJLAB is a folder with mjlab 1.6.0 and its dependencies, which reads the clip that
+`clip` has written. To test everything on a CPU: --device cpu --envs 8 --starts 8 --seconds 20.
 
-The motion: 6 s of walking at 0.8 m/s while the right hand waves, generated for the robot. Both
-train PPO with layers of 512, 256, 128 on batches of 24 steps, 5 passes in 4 minibatches, from
-starts anywhere in the clip that are off by the same noise, each with its own reward and failures.
-Neither is pushed nor varied; --disturbed gives mjlab its own pushes and variation, ours "light"
-variation and pushes every 2 s.
+The motion is 6 s of walking at 0.8 m/s while the right hand waves, generated for the robot. Both
+train PPO with layers of 512, 256, 128 on batches of 24 steps, 5 epochs in 4 minibatches, from
+initial states anywhere in the clip with the same noise, each with its own reward and terminations.
+Neither has pushes or domain randomization. --disturbed enables those of mjlab, and for telic the
+level "light" with pushes every 2 s.
 
-Success (`single`): 1,024 fresh starts, evenly spread over the first half of the clip and off by the
-noise of training, are played to its end with the most likely actions on the nominal robot, without
-noise of sensors. One has failed when the pelvis is ever 0.25 m too high or low or turned by 1 rad,
-an ankle or a wrist is 0.25 m too high or low, or the 14 tracked bodies are 0.5 m from where they
-belong, on average: who stands still does not pass. `seconds` are of training alone, counted from
-the end of the first batch (compiling and measuring left out), of this call alone if it goes on with
-a run (--runs); `wall_s` is everything since the program began. `multi` tells how all held-out clips
-are followed by each encoder, from their first frames, and how often encoders give equal codes.
+Success (`single`): 1,024 fresh episodes start evenly spread over the first half of the clip, with
+the noise of training, and are played to its end with deterministic actions on the nominal robot,
+without sensor noise. An episode fails if the pelvis is ever 0.25 m too high or low or turned by 1
+rad, an ankle or a wrist is 0.25 m too high or low, or the 14 tracked bodies are 0.5 m from their
+targets on average, so standing still fails. `seconds` is the time of training alone, from the end
+of the first batch (without compilation and measurement), and of this call alone if it resumes a run
+(--runs). `wall_s` is the time since the program started. `multi` reports the tracking of all
+held-out clips by each encoder, from their first frames, and the agreement of the encoders' codes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ PARAMETERS = {"seconds": 6.0, "speed": 0.8, "hertz": 1.0, "wide": 0.15, "left": 
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Run the part given on the command line."""
     parts = {
         "clip": lambda asked: make_library(),
         "rate": our_rates,
@@ -65,20 +65,31 @@ def main() -> None:
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("part", choices=list(parts))
-    parser.add_argument("--envs", default="4096", help="environments; several: 4096,16384")
-    parser.add_argument("--seeds", default="1", help="one after the other: 1,2,3")
-    parser.add_argument("--seconds", type=float, default=300.0, help="of training, at most")
-    parser.add_argument("--look-every", type=float, default=10.0, help="seconds, about")
-    parser.add_argument("--guess", type=float, default=250_000.0, help="steps/s; sets when to look")
-    parser.add_argument("--starts", type=int, default=1_024, help="fresh starts that are played")
-    parser.add_argument("--clips", type=int, default=64, help="of `multi`")
-    parser.add_argument("--preset", help="another preset than that of the part")
-    parser.add_argument("--set", action="append", default=[], help="another setting: a.b=value")
+    parser.add_argument("--envs", default="4096", help="number of environments, e.g. 4096,16384")
+    parser.add_argument(
+        "--seeds", default="1", help="seeds to train one after the other, e.g. 1,2,3"
+    )
+    parser.add_argument("--seconds", type=float, default=300.0, help="maximum training time")
+    parser.add_argument(
+        "--look-every", type=float, default=10.0, help="approximate seconds between evaluations"
+    )
+    parser.add_argument(
+        "--guess",
+        type=float,
+        default=250_000.0,
+        help="estimated steps/s for scheduling evaluations",
+    )
+    parser.add_argument("--starts", type=int, default=1_024, help="number of fresh episodes")
+    parser.add_argument("--clips", type=int, default=64, help="number of clips of `multi`")
+    parser.add_argument("--preset", help="preset to use instead of the default")
+    parser.add_argument("--set", action="append", default=[], help="override a setting, a.b=value")
     parser.add_argument("--keep", type=Path, help="folder for the latest tracker")
-    parser.add_argument("--tracker", type=Path, help="of `play`: what --keep has kept")
-    parser.add_argument("--steps", type=int, help="to plan for, if not what the seconds allow")
-    parser.add_argument("--runs", type=Path, help="folder of runs: the same command goes on there")
-    parser.add_argument("--disturbed", action="store_true", help="with pushes and variation")
+    parser.add_argument("--tracker", type=Path, help="tracker for `play`, written by --keep")
+    parser.add_argument(
+        "--steps", type=int, help="planned steps, by default what the seconds allow"
+    )
+    parser.add_argument("--runs", type=Path, help="folder of runs, which the same command resumes")
+    parser.add_argument("--disturbed", action="store_true", help="enable pushes and randomization")
     parser.add_argument("--device", default="cuda")
     asked = parser.parse_args()
     asked.envs = [int(count) for count in asked.envs.split(",")]
@@ -88,7 +99,7 @@ def main() -> None:
 
 
 def as_mjlab(robot: Any, clip: Any) -> dict[str, Any]:
-    """Return a clip as mjlab and BeyondMimic read it: joints and all bodies, 50 frames a second."""
+    """Return a clip in the format of mjlab and BeyondMimic: joints and all bodies at 50 fps."""
     import torch
 
     from telic.motions.library import MotionLibrary
@@ -109,7 +120,7 @@ def as_mjlab(robot: Any, clip: Any) -> dict[str, Any]:
 
 
 def make_library() -> Path:
-    """Write the motion, as a library for us and as a file for mjlab; return the library."""
+    """Write the motion as a library for telic and as a file for mjlab, and return the library."""
     if CLIP.is_file():
         return LIBRARY
     from telic.motions.generate import make_clip
@@ -127,7 +138,7 @@ def make_library() -> Path:
 
 
 def settings(asked: argparse.Namespace, envs: int, *own: str) -> Any:
-    """Return the configuration; without --steps as many as the seconds allow at that rate."""
+    """Return the configuration. Without --steps, it has as many as the seconds allow."""
     from telic.tracking.config import preset
 
     batch = envs * BATCH
@@ -150,10 +161,10 @@ def settings(asked: argparse.Namespace, envs: int, *own: str) -> Any:
 
 
 class Watch:
-    """A training of ours that is looked at from time to time; counts seconds of training alone."""
+    """Training of telic that is evaluated periodically, with the time of training alone."""
 
     def __init__(self, look: Callable[[int, float], bool], limit_s: float) -> None:
-        """`look` is given step and seconds, and says whether it is enough."""
+        """Call `look` with step and seconds. It returns whether training may stop."""
         self.look, self.limit_s = look, limit_s
         self.heard: list[tuple[int, float]] = []
         self.is_enough = False
@@ -161,7 +172,7 @@ class Watch:
         self._looking = 0.0
 
     def hear(self, event: Any) -> None:
-        """Take in an event of the training."""
+        """Process an event of the training."""
         from telic.core.events import TrainProgress
         from telic.training.results import EvalDone
 
@@ -177,14 +188,14 @@ class Watch:
             self._looking += time.perf_counter() - now
 
     def rate(self) -> float | None:
-        """Return the steps per second of the last two thirds; None: it was too short."""
+        """Return the steps per second of the last two thirds, or None if it was too short."""
         late = [each for each in self.heard if each[0] >= self.heard[-1][0] / 3]
         seconds = late[-1][1] - late[0][1]
         return (late[-1][0] - late[0][0]) / seconds if seconds > 0 else None
 
 
 def train(asked: argparse.Namespace, config: Any, seed: int, runs: Path, watch: Watch) -> None:
-    """Train one tracker of ours."""
+    """Train one tracker of telic."""
     from telic.tracking.train import TrackingOptions, train_tracker
 
     planned_s = asked.steps / asked.guess if asked.steps else asked.seconds
@@ -201,7 +212,7 @@ def train(asked: argparse.Namespace, config: Any, seed: int, runs: Path, watch: 
 
 
 def our_rates(asked: argparse.Namespace) -> None:
-    """Measure steps per second of ours."""
+    """Measure the steps per second of telic."""
     library = make_library()
     for envs in asked.envs:
         config = settings(asked, envs, f"motions.library={library}")
@@ -212,7 +223,7 @@ def our_rates(asked: argparse.Namespace) -> None:
 
 
 class OurStarts:
-    """Fresh starts of our environment."""
+    """Fresh episodes of telic's environment."""
 
     def __init__(
         self, config: Any, library: Any, count: int, device: str, begins_off: bool = True
@@ -231,7 +242,7 @@ class OurStarts:
 
     @torch.no_grad()
     def play(self, path: Path) -> dict[str, Any]:
-        """Return how a tracker does."""
+        """Return the results of a tracker."""
         from telic.tracking.tracker import load_tracker
 
         tracker = load_tracker(path).to(self.env.device)
@@ -245,7 +256,7 @@ class OurStarts:
 
 
 def our_single(asked: argparse.Namespace) -> None:
-    """Train on one clip until it is followed; tell the curve."""
+    """Train on one clip until it is tracked, and print the curve."""
     from telic.motions.library import MotionLibrary
 
     library = make_library()
@@ -258,7 +269,7 @@ def our_single(asked: argparse.Namespace) -> None:
 
 
 def our_multi(asked: argparse.Namespace) -> None:
-    """Train on many clips with tokens; tell the curve of each encoder, and how tokens agree."""
+    """Train on many clips with tokens, and print the curve of each encoder and the agreement."""
     for envs in asked.envs:
         config = settings(asked, envs, f"motions.generated={asked.clips}", "motions.held_share=0.2")
         for seed in asked.seeds:
@@ -271,7 +282,7 @@ def follow(
     told: dict[str, int],
     measure: Callable[[Path], dict[str, Any]],
 ) -> None:
-    """Train one tracker, and tell what `measure` says of it from time to time."""
+    """Train one tracker, and print the results of `measure` periodically."""
     runs = asked.runs or Path(tempfile.mkdtemp())
 
     def look(step: int, seconds: float) -> bool:
@@ -289,7 +300,7 @@ def follow(
 
 
 def reported(path: Path) -> dict[str, Any]:
-    """Return what was measured of a tracker during training."""
+    """Return the results of a tracker measured during training."""
     from telic.tracking.reports import TrackingReport
 
     step = path.stem.partition("_")[2]
@@ -298,7 +309,7 @@ def reported(path: Path) -> dict[str, Any]:
 
 
 def summary(report: Any) -> dict[str, Any]:
-    """Return the numbers of a report, by encoder."""
+    """Return the values of a report by encoder."""
     return {
         "success": report.success_rate,
         "split": report.split,
@@ -318,7 +329,7 @@ def summary(report: Any) -> dict[str, Any]:
 
 
 def play_kept(asked: argparse.Namespace) -> None:
-    """Play a tracker that was kept: starts of the one clip, or clips that were held out."""
+    """Play a tracker that was kept, on episodes of the single clip or on held-out clips."""
     from telic.motions.library import MotionLibrary
     from telic.tracking.evaluate import ClipPlayer
     from telic.tracking.task import open_motions
@@ -343,7 +354,7 @@ def play_kept(asked: argparse.Namespace) -> None:
 
 
 def table() -> None:
-    """Print what was measured, and the ratios."""
+    """Print the results and the ratios."""
     rows = [json.loads(line) for line in (RESULTS / "tracking.jsonl").read_text().splitlines()]
     for envs in sorted({row["envs"] for row in rows if row["part"] == "rate"}):
         rates = {

@@ -1,4 +1,4 @@
-"""mjlab's side of `tracking.py`: its tracking task with its own trainer, on the same clip."""
+"""Peer of `tracking.py`: mjlab's tracking task with its own trainer, on the same clip."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PEER_TASK = "Mjlab-Tracking-Flat-Unitree-G1"
 
 
 class Peer:
-    """mjlab's tracking of the clip with its own trainer (rsl_rl)."""
+    """mjlab's tracking task for the clip, with its own trainer (rsl_rl)."""
 
     def __init__(self, asked: argparse.Namespace, envs: int, seed: int) -> None:
         if not CLIP.is_file():
@@ -45,7 +45,7 @@ class Peer:
         self.done, self.seconds = 0, 0.0
 
     def made(self, config: Any) -> Any:
-        """Return an environment that follows the clip, in the robot's own order of parts."""
+        """Return an environment that tracks the clip, in the robot's own order of parts."""
         from mjlab.asset_zoo.robots import get_g1_robot_cfg
         from mjlab.entity import Entity
         from mjlab.envs import ManagerBasedRlEnv
@@ -63,7 +63,7 @@ class Peer:
         return ManagerBasedRlEnv(cfg=config, device=self.device)
 
     def learn(self, iterations: int) -> float:
-        """Train; return the seconds it took."""
+        """Train, and return the duration in seconds."""
         began = time.perf_counter()
         with contextlib.redirect_stdout(sys.stderr):
             self.runner.learn(iterations, init_at_random_ep_len=self.done == 0)
@@ -73,7 +73,7 @@ class Peer:
         return time.perf_counter() - began
 
     def prepare_starts(self) -> None:
-        """Make the environment of fresh starts: nominal, no noise but that of starts."""
+        """Create the nominal environment for fresh episodes, with noise only on initial states."""
         from mjlab.tasks.registry import load_env_cfg
 
         config, usual = load_env_cfg(PEER_TASK, play=True), load_env_cfg(PEER_TASK)
@@ -94,7 +94,7 @@ class Peer:
 
     @torch.inference_mode()  # as its own training steps the environment
     def play(self) -> dict[str, Any]:
-        """Return how the policy does from fresh starts."""
+        """Return the results of the policy in fresh episodes."""
         from mjlab.utils.lab_api.math import quat_error_magnitude
 
         if self.starts is None:
@@ -114,7 +114,7 @@ class Peer:
 
 
 def peer_rates(asked: argparse.Namespace) -> None:
-    """Measure steps per second of mjlab."""
+    """Measure the steps per second of mjlab."""
     for envs in asked.envs:
         peer = Peer(asked, envs, 1)
         peer.learn(3)
@@ -127,7 +127,7 @@ def peer_rates(asked: argparse.Namespace) -> None:
 
 
 def peer_single(asked: argparse.Namespace) -> None:
-    """Train mjlab's tracker on the clip until it is followed; tell the curve."""
+    """Train mjlab's tracker on the clip until it is tracked, and print the curve."""
     for envs in asked.envs:
         for seed in asked.seeds:
             peer = Peer(asked, envs, seed)

@@ -1,6 +1,6 @@
-"""What both sides of `tracking.py` share: the clip, the rule of success, where results go.
+"""Common parts of both sides of `tracking.py`: the clip, the success rule and the results file.
 
-Nothing here needs telic or mjlab: each side runs without the other.
+This module does not require telic or mjlab, because each side runs without the other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ENDS = [f"{side}_{part}_link" for part in ("ankle_roll", "wrist_yaw") for side i
 
 
 class Teller:
-    """Prints results and keeps them."""
+    """Print results and append them to the file."""
 
     def __init__(self, asked: argparse.Namespace) -> None:
         who = "mjlab" if asked.part.startswith("peer") else "telic"
@@ -45,10 +45,10 @@ class Teller:
 
 
 class Judge:
-    """Says of played starts which have failed by the rule at the top of `tracking.py`."""
+    """Determine which episodes failed according to the rule in `tracking.py`."""
 
     def __init__(self, frames: torch.Tensor, ends: list[int], device: Any) -> None:
-        """`frames` (N,) are how many steps each start plays."""
+        """`frames` (N,) is the number of steps in each episode."""
         self.left, self.ends = frames.to(device), ends
         self.failed = torch.zeros_like(self.left, dtype=torch.bool)
         self.reasons: dict[str, torch.Tensor] = {}
@@ -56,7 +56,7 @@ class Judge:
         self.played = torch.zeros_like(self.off_m)
 
     def see(self, robot: torch.Tensor, target: torch.Tensor, turned: torch.Tensor) -> None:
-        """Take in a step: bodies (N, B, 3) with the pelvis first, and how far that is turned."""
+        """Process a step, with bodies (N, B, 3), of which the pelvis is the first."""
         live = (self.left > 0) & ~self.failed
         high = (robot - target)[..., 2].abs()
         apart = (robot - target).norm(dim=-1).mean(-1)
@@ -77,7 +77,7 @@ class Judge:
         self.left -= 1
 
     def row(self) -> dict[str, Any]:
-        """Return the share of successes, the mean error of bodies while followed, and why not."""
+        """Return the success rate, the mean body error before failures, and the failure reasons."""
         off = (self.off_m.sum() / self.played.sum().clamp_min(1.0)).item()
         return {
             "success": 1.0 - self.failed.float().mean().item(),
@@ -90,5 +90,5 @@ class Judge:
 
 
 def spread_starts(frames: int, count: int) -> torch.Tensor:
-    """Return the frames that fresh starts begin at."""
+    """Return the frames at which fresh episodes start."""
     return torch.linspace(0, frames // 2, count).long()

@@ -1,17 +1,17 @@
-"""Robots under command on one GPU: telic's trainer and mjlab's, side by side.
+"""Compare velocity tracking of telic and mjlab on one GPU.
 
     python benchmarks/velocity.py rate go1 4096 16384          steps/s of telic
     python benchmarks/velocity.py learn go1 4096 --seeds 3 --seconds 40
-    python benchmarks/velocity.py peer-rate go1 4096 16384     the same of mjlab (its own packages)
+    python benchmarks/velocity.py peer-rate go1 4096 16384     the same for mjlab (own packages)
     python benchmarks/velocity.py peer-learn go1 4096 --seeds 3 --seconds 80
-    python benchmarks/velocity.py table                        both, and the ratios
+    python benchmarks/velocity.py table                        print both and the ratios
 
-Both train PPO with the network of mjlab's task (512, 256, 128), 24 steps a batch, 5 passes in 4
-minibatches, on commands of -1 to 1 m/s ahead and aside and -0.5 to 0.5 rad/s of turning. Each has
-its own reward (ours: the composer's) and its own randomised worlds with pushes; errors are means
-over the first 6 s of fresh episodes in 1,024 of these worlds, with the most likely action. Times
-are of training; compiling and measuring errors are left out. mjlab needs an environment of its
-own (mjlab 1.6.0). Rows are added to benchmarks/results/velocity.jsonl.
+Both train PPO with the network of mjlab's task (512, 256, 128), 24 steps per batch, 5 epochs in 4
+minibatches, on commands of -1 to 1 m/s forward and sideways and -0.5 to 0.5 rad/s yaw rate. Each
+has its own reward (telic: the composer's) and its own domain randomization with pushes. Errors are
+means over the first 6 s of fresh episodes in 1,024 of these environments, with deterministic
+actions. Times are training times, without compilation and evaluation. mjlab requires a separate
+environment (mjlab 1.6.0). Rows are added to benchmarks/results/velocity.jsonl.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ PEER_TASK = {"go1": "Mjlab-Velocity-Flat-Unitree-Go1", "g1": "Mjlab-Velocity-Fla
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Run the part given on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("part", choices=["rate", "learn", "peer-rate", "peer-learn", "table"])
     parser.add_argument("robot", nargs="?", default="go1", choices=["go1", "g1"])
     parser.add_argument("envs", nargs="*", type=int, default=[4_096])
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=20.0, help="of training, about")
-    parser.add_argument("--keep", type=Path, help="folder for the last policy of every seed")
+    parser.add_argument("--seconds", type=float, default=20.0, help="approximate training time")
+    parser.add_argument("--keep", type=Path, help="folder for the last policy of each seed")
     parser.add_argument("--device", default="cuda")
     asked = parser.parse_args()
     if asked.part == "table":
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 class Errors:
-    """Means of how far robots are off what they were told."""
+    """Mean errors of robots relative to their commands."""
 
     def __init__(self) -> None:
         self._speed: list[float] = []
@@ -73,13 +73,13 @@ class Errors:
         self.falls = 0
 
     def add(self, speeds: torch.Tensor, turn: torch.Tensor, told: torch.Tensor) -> None:
-        """Add a step of all robots: speeds ahead and aside, turning rate, command (N, 3)."""
+        """Add a step of all robots: forward and lateral velocity, yaw rate, and command (N, 3)."""
         self._speed.append((speeds - told[:, :2]).norm(dim=1).mean().item())
         self._turn.append((turn - told[:, 2]).abs().mean().item())
         self._strayed.append((torch.cat((speeds, turn[:, None]), 1) - told).cpu())
 
     def row(self, robots: int) -> dict[str, float]:
-        """Return the means, and falls per hour of one robot."""
+        """Return the means, and the falls per hour and robot."""
         hours = robots * len(self._speed) * 0.02 / 3_600.0
         # Hips sway with every step: what is left over half a second is where it goes.
         means = torch.stack(self._strayed).unfold(0, _STRIDE, 1).mean(-1)
@@ -93,7 +93,7 @@ class Errors:
 
 
 class Ours:
-    """telic's trainer."""
+    """Trainer of telic."""
 
     name = "telic"
 
@@ -111,7 +111,7 @@ class Ours:
         }
 
     def train(self, envs: int, seed: int, looks: int) -> list[dict[str, Any]]:
-        """Train for some seconds; return the rate, and errors at checkpoints."""
+        """Train for a number of seconds, and return the rate and the errors at checkpoints."""
         from telic.composer.compose import compose
         from telic.core.events import Event, TrainProgress
         from telic.envs import make
@@ -180,7 +180,7 @@ class Ours:
 
     @torch.no_grad()
     def errors(self, path: Path) -> dict[str, float]:
-        """Return how far the policy is off in fresh worlds."""
+        """Return the errors of the policy in fresh environments."""
         from telic.core.rotations import conjugate, rotate
         from telic.envs import make
         from telic.training.policy import load_policy
@@ -213,7 +213,7 @@ class Peer:
         self.task, self.seconds = PEER_TASK[asked.robot], asked.seconds
 
     def train(self, envs: int, seed: int, looks: int) -> list[dict[str, Any]]:
-        """Train for some seconds; return the rate, and errors between."""
+        """Train for a number of seconds, and return the rate and the errors in between."""
         from dataclasses import asdict
 
         import mjlab.tasks  # noqa: F401  registers the tasks
@@ -261,7 +261,7 @@ class Peer:
 
     @torch.inference_mode()  # as its own training steps the environment
     def errors(self, env: Any, wrapped: Any, runner: Any) -> dict[str, float]:
-        """Return how far the policy is off, from fresh episodes of the same worlds."""
+        """Return the errors of the policy in fresh episodes of the same environments."""
         policy = runner.get_inference_policy(device="cuda:0")
         robot = env.scene["robot"]
         errors = Errors()
@@ -279,7 +279,7 @@ class Peer:
 
 
 def table() -> None:
-    """Print what was measured, and the ratios."""
+    """Print the results and the ratios."""
     rows = [json.loads(line) for line in (RESULTS / "velocity.jsonl").read_text().splitlines()]
     keys = sorted({(row["robot"], row["envs"]) for row in rows})
     for robot, envs in keys:

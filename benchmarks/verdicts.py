@@ -1,16 +1,16 @@
-"""Measure how far verdicts can be relied on: flips on fresh episodes, and agreement with people.
+"""Measure the reliability of verdicts: flips on fresh episodes, and agreement with people.
 
     python benchmarks/verdicts.py flips SESSION_FOLDER ...
     python benchmarks/verdicts.py people TASK_FOLDER SESSION_FOLDER ...
 
-A verdict says whether a policy is proven to reach the threshold. It flips when the same judge says
-otherwise of as many fresh episodes. For agreement with people a labelling task is exported: a
-folder of contact sheets and a table to fill in, without any score.
+A verdict states whether a policy is proven to reach the threshold. It flips if the same judge gives
+the opposite verdict on as many fresh episodes. To measure agreement with people, a labeling task is
+exported: a folder of contact sheets and a table to fill in, without any scores.
 
 <folder>/
     episode_01.png     one episode
-    labels.csv         episode, intent and one column per labeller: yes, no, or empty
-    key.json           the verdict on each episode; not for labellers
+    labels.csv         episode, intent and one column per person: yes, no or empty
+    key.json           verdict on each episode, hidden from the people
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ _ANSWERS = {"yes": True, "no": False}
 
 
 class JudgedAgain(Record):
-    """A policy that was judged again by code, on fresh episodes."""
+    """Policy that was judged again by code on fresh episodes."""
 
     session: str
     iteration: int
     member: str
     low: float | None
-    """lower bound of its score then"""
+    """lower bound of its score at that time"""
     low_again: float | None
     flipped: bool
 
 
 class FlipReport(Record):
-    """Share of verdicts that flip on fresh episodes, with its 95 % interval."""
+    """Fraction of verdicts that flip on fresh episodes, with its 95 % interval."""
 
     flips: Rate
-    """`passed` counts those that flip"""
+    """`passed` counts the verdicts that flip"""
     policies: tuple[JudgedAgain, ...]
 
 
 def flip_rate(sessions: Sequence[SessionFolder], times: int = 1) -> FlipReport:
-    """Judge every policy of sessions again, so many times, on as many fresh episodes as then."""
+    """Judge every policy of sessions again several times, on as many fresh episodes as before."""
     draws = range(times)
     again = [row for folder in sessions for draw in draws for row in _judged_again(folder, draw)]
     if not again:
@@ -80,7 +80,7 @@ def _iterations(folder: SessionFolder) -> Iterator[tuple[IterationFolder, Sessio
 
 
 def _by_code(verdict: Verdict) -> Verdict:
-    """Return a verdict as code alone gave it: vision and labels are not asked again."""
+    """Return the verdict of code alone, without querying vision or labels again."""
     return verdict.model_copy(update={"score": verdict.by_judge.get("code", verdict.score)})
 
 
@@ -135,7 +135,7 @@ def _judged_again(folder: SessionFolder, draw: int) -> Iterator[JudgedAgain]:
 
 
 class LabellingTask(Record):
-    """A labelling task that was written."""
+    """Labeling task that was written."""
 
     folder: str
     episodes: int
@@ -146,11 +146,11 @@ class LabelAgreement(Record):
     """Agreement of the judges with people, and of people with one another."""
 
     judge: Rate
-    """labels that agree with the verdict on their episode"""
+    """number of labels that agree with the verdict on their episode"""
     people: Rate
-    """episodes with two labels that agree"""
+    """number of episodes with two labels that agree"""
     differ: tuple[str, ...]
-    """episodes on which judge and a label differ"""
+    """episodes on which the judge and a label differ"""
 
 
 class _Key(Record):
@@ -161,7 +161,7 @@ class _Key(Record):
 def labelling(
     sessions: Sequence[SessionFolder], folder: Path, count: int = _EPISODES
 ) -> LabellingTask | LabelAgreement:
-    """Write a labelling task, or measure the agreement if there is one with labels."""
+    """Write a labeling task, or measure the agreement if there is a task with labels."""
     if (folder / "key.json").exists():
         return _agreement(folder)
     known = [
@@ -225,13 +225,13 @@ def _agreement(folder: Path) -> LabelAgreement:
 
 
 def main() -> None:
-    """Print the flip rate of sessions, or write a labelling task and compare its labels."""
+    """Print the flip rate of sessions, or write a labeling task and compare its labels."""
     parser = argparse.ArgumentParser(description="How far verdicts can be relied on.")
     commands = parser.add_subparsers(dest="command", required=True)
     flips = commands.add_parser("flips", help="judge every policy again, on fresh episodes")
-    flips.add_argument("--times", type=int, default=1, help="how often (1)")
+    flips.add_argument("--times", type=int, default=1, help="number of repetitions (1)")
     people = commands.add_parser("people", help="write a labelling task, or compare its labels")
-    people.add_argument("folder", type=Path, help="of the labelling task")
+    people.add_argument("folder", type=Path, help="folder of the labeling task")
     for each in (flips, people):
         each.add_argument("sessions", type=Path, nargs="+", help="folders of sessions")
     given = parser.parse_args()

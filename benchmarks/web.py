@@ -1,12 +1,12 @@
-"""How fast the dashboard's server answers, over real HTTP on this machine.
+"""Measure the response times of the dashboard's server over real HTTP on this machine.
 
     python benchmarks/web.py                  5,000 runs, 50 viewers
     python benchmarks/web.py --runs 500 --viewers 10 --seconds 5
 
-It writes a folder of runs (nothing is trained), starts `telic serve` on it, and prints a row per
-question: what the first request took, which reads files, and the middle and the 95th percentile of
-the others. Then it lets viewers follow one live log, counts what each of them heard, and says how
-much processor time the server took for it.
+This writes a folder of runs without training, starts `telic serve` on it, and prints a row per
+request: the time of the first request, which reads files, and the median and the 95th percentile of
+the others. Then viewers follow one live log, and the number of events that each receives and the
+CPU time of the server are reported.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ QUERIES = {
 
 
 def write_runs(folder: Path, count: int) -> None:
-    """Write runs as a trainer leaves them, without curves."""
+    """Write runs as a trainer writes them, without curves."""
     for number in range(count):
         env, state = ENVS[number % 5], STATES[number * 7 % 5]
         run = folder / f"run_20260101_{number:06d}_{number % 65536:04x}"
@@ -72,7 +72,7 @@ def write_session(folder: Path, iterations: int, points: int) -> Path:
 
 
 def started(runs_dir: Path) -> tuple[subprocess.Popen[str], str, str]:
-    """Start a server; returns its process, address and token."""
+    """Start a server, and return its process, address and token."""
     command = [sys.executable, "-m", "telic", "serve", "--no-open", "--port", "0"]
     process = subprocess.Popen(
         [*command, "--runs-dir", str(runs_dir)], stdout=subprocess.PIPE, text=True
@@ -84,7 +84,7 @@ def started(runs_dir: Path) -> tuple[subprocess.Popen[str], str, str]:
 
 
 def row(name: str, client: httpx2.Client, path: str, query: dict, count: int = 60) -> None:
-    """Ask the same many times and print how long it took."""
+    """Repeat a request, and print the durations."""
     taken = []
     for _ in range(count):
         start = time.perf_counter()
@@ -113,7 +113,7 @@ def follow(address: str, token: str, thing: str, heard: list[int], until: thread
 def viewers(
     process: subprocess.Popen[str], address: str, token: str, session: Path, many: int, seconds: int
 ) -> None:
-    """Let many follow one log that grows, and print what it took and what they heard."""
+    """Let many viewers follow one growing log, and print the cost and the received events."""
     heard: list[list[int]] = [[] for _ in range(many)]
     until = threading.Event()
     threads = [
@@ -145,7 +145,7 @@ def viewers(
 
 
 def main() -> None:
-    """Measure."""
+    """Run all measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5000)
     parser.add_argument("--viewers", type=int, default=50)

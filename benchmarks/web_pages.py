@@ -1,10 +1,10 @@
-"""How quick the dashboard is in a real browser, on this machine.
+"""Measure the speed of the dashboard in a real browser on this machine.
 
-    python benchmarks/web_pages.py            5,000 runs; needs Chromium
+    python benchmarks/web_pages.py            5,000 runs (requires Chromium)
 
-It writes what benchmarks/web.py writes, starts `telic serve` on it, and lets a browser without a
-window (and without a graphics card) look: first paint, scrolling, a session of 20 tries, and a
-curve of 100,000 points that is zoomed and moved by keys.
+This writes the files of benchmarks/web.py, starts `telic serve` on them, and measures a headless
+browser without a GPU: first paint, scrolling, a session of 20 iterations, and a curve of 100,000
+points that is zoomed and moved with keys.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ PRESS = """key => new Promise((done) => {
     chart.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
     requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - began)));
 })"""
-"""from a key to the frame after the one that shows what it does"""
+"""time from a key to the frame that shows its effect"""
 KEYS = ["+"] * 6 + ["ArrowRight"] * 10 + ["ArrowLeft"] * 10 + ["-"] * 4
 
 
 def opened(browser: Browser, address: str, token: str) -> Page:
-    """Return a page of somebody who may see everything; nothing is kept of earlier ones."""
+    """Return a page of a user with full access, without any cached state."""
     page = browser.new_context(viewport={"width": 1360, "height": 900}).new_page()
     page.goto(f"{address}/trash?token={token}")
     page.get_by_role("heading", name="Trash").wait_for()
@@ -58,12 +58,12 @@ def opened(browser: Browser, address: str, token: str) -> Page:
 
 
 def row(name: str, values: list[float], unit: str = "ms") -> None:
-    """Print the middle and the worst of some numbers."""
+    """Print the median and the largest of some values."""
     print(f"| {name} | {statistics.median(values):.0f} {unit} | {max(values):.0f} {unit} |")
 
 
 def first_paints(browser: Browser, address: str, token: str) -> None:
-    """Say when something is seen first, of a browser that has nothing yet."""
+    """Measure the time until elements are first visible in a new browser."""
     for name, path in (("start", "/"), ("runs", "/runs")):
         taken: list[float] = []
         for _ in range(5):
@@ -75,7 +75,7 @@ def first_paints(browser: Browser, address: str, token: str) -> None:
 
 
 def scrolling(page: Page, address: str) -> None:
-    """Say how long frames take while the table is scrolled."""
+    """Measure the duration of frames while the table is scrolled."""
     page.goto(f"{address}/runs?filter=")
     page.get_by_text("of 5,").first.wait_for()
     frames: list[float] = page.evaluate(SCROLL)
@@ -85,7 +85,7 @@ def scrolling(page: Page, address: str) -> None:
 
 
 def session(page: Page, address: str, name: str) -> None:
-    """Say how long a session of 20 tries takes until its last try and its curve are there."""
+    """Measure the time until the last iteration and the curve of a session are visible."""
     taken: list[float] = []
     for _ in range(5):
         page.goto("about:blank")
@@ -98,7 +98,7 @@ def session(page: Page, address: str, name: str) -> None:
 
 
 def curve(page: Page, address: str, name: str) -> None:
-    """Say how long a key on a curve of 100,000 points takes, and its finer points."""
+    """Measure the time of a key on a curve of 100,000 points, and of its finer points."""
     page.goto(f"{address}/things/{name}/candidates/1")
     page.get_by_role("img", name="Training curve").wait_for()
     page.wait_for_timeout(500)
@@ -113,7 +113,7 @@ def curve(page: Page, address: str, name: str) -> None:
 
 
 def main() -> None:
-    """Measure."""
+    """Run all measurements."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     load: Any = os.getloadavg()[0]
     print(f"load of the machine before: {load:.1f}\n")

@@ -1,11 +1,11 @@
-"""People at the dashboard: how long a newcomer takes, and what fifty onlookers cost a training.
+"""Measure how long a new user takes at the dashboard, and the cost of fifty viewers.
 
     python benchmarks/web_people.py newcomer --pictures FOLDER
     python benchmarks/web_people.py onlookers --viewers 50 --rounds 3
 
-A newcomer opens the page in a real browser, presses what it offers and waits for a policy that
-passed and its film; nothing is read or set. Onlookers follow a live session from a second process:
-the same training, with and without them in turn, and whether each heard every event in order.
+The new user opens the page in a real browser, presses the offered buttons and waits for a passing
+policy and its video, without reading or setting anything. Viewers follow a live session from a
+second process: the same training runs with and without them, and the order of events is checked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FILM = """() => [...document.querySelectorAll('video')].some((film) => film.rea
 
 
 def newcomer(pictures: Path | None) -> None:
-    """Say when what is seen, from opening the page to a policy that passed with its film."""
+    """Measure the time of each step, from opening the page to a passing policy with its video."""
     from playwright.sync_api import sync_playwright
     from tests.web.browser.conftest import chromium
 
@@ -74,7 +74,7 @@ def newcomer(pictures: Path | None) -> None:
 
 
 def train(runs: Path) -> tuple[float, Path]:
-    """Train a session of one try; return its steps per second and its folder."""
+    """Train a session of one iteration, and return its steps per second and its folder."""
     words = [
         "run",
         INTENT,
@@ -97,7 +97,7 @@ def train(runs: Path) -> tuple[float, Path]:
 
 
 def look_on(address: str, token: str, many: int, known: set[str], told: Any, heard: Any) -> None:
-    """Follow, from a process of their own, the session that begins next."""
+    """Follow the next session from a separate process."""
     headers = {"authorization": f"Bearer {token}"}
     with httpx2.Client(base_url=address, headers=headers, timeout=60) as client:
         while True:
@@ -124,7 +124,7 @@ def look_on(address: str, token: str, many: int, known: set[str], told: Any, hea
 
 
 def onlookers(many: int, rounds: int) -> None:
-    """Train with and without onlookers in turn, and print what they cost."""
+    """Train with and without viewers in turn, and print their cost."""
     print(f"load of the machine before: {os.getloadavg()[0]:.1f}")
     rates: dict[bool, list[float]] = {False: [], True: []}
     with tempfile.TemporaryDirectory() as place:
@@ -157,7 +157,7 @@ def onlookers(many: int, rounds: int) -> None:
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Run the part given on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("part", choices=["newcomer", "onlookers"])
     parser.add_argument("--pictures", type=Path)

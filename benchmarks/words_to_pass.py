@@ -1,10 +1,10 @@
-"""Say where every second goes between the words and the report of a session.
+"""Print the time of each stage of a session, from the prompt to the report.
 
-    python benchmarks/words_to_pass.py             do what `make run` does, and time it
-    python benchmarks/words_to_pass.py SESSION     tell it of a session that is over
+    python benchmarks/words_to_pass.py             run the command of `make run`, and measure it
+    python benchmarks/words_to_pass.py SESSION     measure a finished session
 
-Read from what a session leaves: the times of its events, and of the files that it writes after the
-verdict. What lies before the first event is known only of a session that was started here.
+The times are read from the events of a session and from the files that it writes after the verdict.
+The time before the first event is known only for a session that was started here.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ TRAINING = "training"
 
 
 class Span(NamedTuple):
-    """A part of a session, in seconds."""
+    """Stage of a session, in seconds."""
 
     what: str
     seconds: float
 
 
 def spans(session: Path, began: float | None = None, ended: float | None = None) -> list[Span]:
-    """Return the parts of a session in the order in which they come."""
+    """Return the stages of a session in order."""
     events = [json.loads(line) for line in (session / "events.jsonl").read_text().splitlines()]
     first = {event["event"]: event["time"] for event in reversed(events)}
     last = {event["event"]: event["time"] for event in events}
@@ -63,7 +63,7 @@ def _judged(events: list[dict[str, Any]]) -> float:
 def _after(
     session: Path, judged: float, ended: float | None
 ) -> list[tuple[str, float | None, float]]:
-    """Return what follows the verdict, by the files that it leaves."""
+    """Return the stages after the verdict, based on the files that they write."""
     films = [path.stat().st_mtime for path in session.glob("report/*")]
     files = {
         "a certificate is written": session / "certificate.json",
@@ -84,7 +84,7 @@ def _after(
 
 
 def started() -> list[Span]:
-    """Do what `make run` does, in a folder of its own, and return its parts."""
+    """Run the command of `make run` in a separate folder, and return its stages."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.time()
         program = [sys.executable, "-m", "telic", *COMMAND, "--runs-dir", folder]

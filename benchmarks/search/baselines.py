@@ -1,11 +1,11 @@
-"""Stable-Baselines3 on the same tasks, budgets and measurements, for comparison.
+"""Run Stable-Baselines3 on the same tasks, budgets and measurements, for comparison.
 
     python benchmarks/search/baselines.py CartPole-v1 ppo [--runs 10] [--steps 100000]
 
-The budget counts training episodes, or environment steps where these are given. Evaluations come on
-top, at ten fixed points, for every algorithm alike. Settings are those of RL Baselines3 Zoo
-(`zoo.toml`) where it has the task, else the library's own. Observations are scaled as for searched
-policies, and where the Zoo normalises them, evaluations use the same normaliser as training.
+The budget counts training episodes, or environment steps if these are given. Evaluations are not
+counted and take place at ten fixed points for every algorithm. Settings are those of RL Baselines3
+Zoo (`zoo.toml`) if it has the task, or else the library's defaults. Observations are scaled as for
+searched policies. Where the Zoo normalizes them, evaluations use the normalization of training.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def zoo() -> dict[str, dict[str, dict[str, Any]]]:
 
 
 class TrainedBaseline(NamedTuple):
-    """A trained network, who plays it, and how it came about."""
+    """Trained network, with its player and its history."""
 
     player: Player
     iterations: list[SearchIteration]
 
 
 def train(plan: SearchPlan, name: str, number: int, steps: int | None) -> TrainedBaseline:
-    """Train one run of an algorithm, for the episodes of the plan or for so many steps."""
+    """Train one run of an algorithm, for the episodes of the plan or for a number of steps."""
     seed = derive(plan.config.seed, plan.task.id, "run", number)
     algorithm = find_algorithm(name, plan.task)
     settings = zoo().get(name, {}).get(plan.task.id)
@@ -82,7 +82,7 @@ def train(plan: SearchPlan, name: str, number: int, steps: int | None) -> Traine
 
 @contextmanager
 def _alone() -> Generator[None]:
-    """Train on one thread, which is faster for such small networks, and leave small batches be."""
+    """Train on one thread, which is faster for such small networks, and ignore small batches."""
     import torch
 
     threads = torch.get_num_threads()
@@ -98,7 +98,7 @@ def _alone() -> Generator[None]:
 def _make_envs(
     plan: SearchPlan, seed: int, spent: TrainingSpent, settings: dict[str, Any] | None
 ) -> tuple[Any, Any]:
-    """Return environments as the library wants them, and what normalises their observations."""
+    """Return environments for the library, and their observation normalization."""
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
     settings = settings or {}
@@ -114,7 +114,7 @@ def _make_envs(
 
 
 def _arguments(settings: dict[str, Any] | None, task: SearchTask) -> dict[str, Any]:
-    """Return the settings of the algorithm itself."""
+    """Return the settings of the algorithm."""
     out: dict[str, Any] = {}
     for name, value in (settings or {}).items():
         if name == "noise":
@@ -134,20 +134,20 @@ def _falling(start: float) -> Callable[[float], float]:
 
 
 class TrainingSpent:
-    """How much of a budget is used: episodes, or environment steps where these are given."""
+    """Used part of a budget, in episodes or, if these are given, environment steps."""
 
     def __init__(self, episodes: int, steps: int | None) -> None:
         self._episodes, self._steps = episodes, steps
         self.begun = self.ended = 0
 
     def share(self, steps: int) -> float:
-        """Return the used share of the budget, after so many steps."""
+        """Return the used fraction of the budget after a number of steps."""
         used = self.ended / self._episodes if self._steps is None else steps / self._steps
         return min(1.0, used)
 
 
 class TaskEnv(gymnasium.Env):
-    """One episode at a time, as Gymnasium has it; states of a table are shown one-hot."""
+    """Gymnasium environment with one episode at a time and one-hot states for tables."""
 
     def __init__(self, plan: SearchPlan, seed: int, spent: TrainingSpent) -> None:
         task = plan.task
@@ -173,7 +173,7 @@ class TaskEnv(gymnasium.Env):
         return self._see(obs)[0], {}
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Make one step."""
+        """Take one step."""
         chosen = np.asarray(action)[None]
         moved = self._world.step(
             chosen if self._task.is_continuous else chosen + self._task.first_action
@@ -185,7 +185,7 @@ class TaskEnv(gymnasium.Env):
 
 
 class _Seen:
-    """Observations as a network gets them: scaled as for searched policies, states one-hot."""
+    """Observations of a network, scaled as for searched policies, with one-hot states."""
 
     def __init__(self, plan: SearchPlan) -> None:
         task = plan.task
@@ -202,7 +202,7 @@ class _Seen:
 
 
 class TrainedNetwork:
-    """A trained network in the place of a searched policy; it has no numbers to search."""
+    """Trained network in place of a searched policy, without parameters to search."""
 
     def __init__(self, model: Any, plan: SearchPlan, normaliser: Any) -> None:
         self.space = plan.policy.space
@@ -211,24 +211,24 @@ class TrainedNetwork:
         self._best: tuple[float, Any, Any] = (-np.inf, None, None)
 
     def keep(self, mean: float) -> None:
-        """Remember the network, and what normalised for it, if it is the best so far."""
+        """Store the network and its normalization if it is the best so far."""
         if mean > self._best[0]:
             scale = self._normaliser and deepcopy(self._normaliser.obs_rms)
             self._best = (mean, deepcopy(self._model.policy.state_dict()), scale)
 
     def restore(self) -> None:
-        """Go back to the best network."""
+        """Restore the best network."""
         _, weights, scale = self._best
         self._model.policy.load_state_dict(weights)
         if self._normaliser:
             self._normaliser.obs_rms = scale
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Return no numbers."""
+        """Return no parameters."""
         return np.empty(0)
 
     def weights(self, params: Floats) -> Weights:
-        """Return nothing: the network is its own."""
+        """Return nothing, because the network has its own weights."""
         return ()
 
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
@@ -241,7 +241,7 @@ class TrainedNetwork:
 
 
 def find_algorithm(name: str, task: SearchTask) -> Any:
-    """Return the class of an algorithm; raises UsageError when it does not fit the task."""
+    """Return the class of an algorithm, or raise UsageError if it does not fit the task."""
     known = NUMBERS if task.is_continuous else CHOICES
     if name not in {*CHOICES, *NUMBERS}:
         raise UnknownName("algorithm of Stable-Baselines3", name, sorted({*CHOICES, *NUMBERS}))
@@ -311,13 +311,13 @@ def _watcher(
 
 
 def main():
-    """Train the runs of one baseline and print what each came to."""
+    """Train the runs of one baseline, and print their results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("env")
     parser.add_argument("algorithm", choices=sorted({*CHOICES, *NUMBERS}))
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--episodes", type=int, default=4000)
-    parser.add_argument("--steps", type=int, help="budget in environment steps instead")
+    parser.add_argument("--steps", type=int, help="budget in environment steps instead of episodes")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     request = {"env": options.env, "method": "random", "switches": {"confirm": 0}}

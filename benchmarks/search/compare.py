@@ -1,8 +1,8 @@
-"""Searches side by side, with tests; refuses searches whose terms differ.
+"""Compare searches with statistical tests, and refuse searches with different conditions.
 
     python benchmarks/search/compare.py SEARCH SEARCH … [--metric fresh] [--anyway]
 
-The first search of a task is tested against the others: Welch's t-test with Holm's correction.
+The first search of a task is tested against the others with Welch's t-test and Holm's correction.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ METRICS = (
 
 
 def terms_that_differ(results: Sequence[Result]) -> list[str]:
-    """Return how the protocols of searches on one task differ."""
+    """Return the differences between the protocols of searches on one task."""
     found = []
     for one, other in combinations(results, 2):
         mine, theirs = (each.summary.protocol.model_dump() for each in (one, other))
@@ -43,7 +43,7 @@ def terms_that_differ(results: Sequence[Result]) -> list[str]:
 
 
 def values_of(result: Result, metric: str) -> np.ndarray:
-    """Return a number per run."""
+    """Return the compared value of each run."""
     measured = [getattr(run, metric) for run in result.summary.runs]
     if metric in ("fresh", "final"):
         measured = [each.mean if each else None for each in measured]
@@ -51,7 +51,7 @@ def values_of(result: Result, metric: str) -> np.ndarray:
 
 
 def table_of(results: Sequence[Result], metric: str) -> doc.Table:
-    """Return a line per search, with the test against the first one of its task."""
+    """Return a line for each search, with the test against the first one of its task."""
     values = [values_of(result, metric) for result in results]
     first = {}
     for place, result in enumerate(results):
@@ -84,12 +84,14 @@ def _tests(first: np.ndarray, other: np.ndarray) -> tuple[float | None, float | 
 
 
 def main():
-    """Print the table, and the differences it was made despite."""
+    """Print the table, and the ignored differences between protocols."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("searches", nargs="+")
     parser.add_argument("--metric", choices=METRICS, default="fresh")
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"))
-    parser.add_argument("--anyway", action="store_true", help="compare despite different terms")
+    parser.add_argument(
+        "--anyway", action="store_true", help="compare despite different conditions"
+    )
     options = parser.parse_args()
     results = [load_search(options.runs_dir, name) for name in options.searches]
     differences = terms_that_differ(results)

@@ -1,9 +1,9 @@
-"""Does the word "worst" make a critic chase an episode? Two questions that differ in one letter.
+"""Test whether labeling an episode "worst" changes the revisions of a critic.
 
-`revisions` finds what goes together; this finds what causes what. A critic is shown three episodes
-of a policy, the worst, the median and the best, as A, B and C in an order drawn by lot, and is told
-which one is the worst: once truly, once falsely, of the median one. Nothing else differs, so what
-differs between the two revisions is the label's doing, and chance. It needs a model to ask:
+`revisions` measures correlations, while this measures the causal effect. A critic sees the worst,
+median and best episode of a policy as A, B and C in random order, with the information which one is
+the worst: once the true one, once the median one. Nothing else differs, so the difference between
+the two revisions is due to the label or to chance. This requires a model:
 
     python benchmarks/search/labels.py latest --model ollama:qwen3 [--cases 20]
 """
@@ -34,59 +34,59 @@ from telic.search.task import Floats, PolicyTrial, generator, rollout_seeds
 _LETTERS = "ABC"
 _NEW_STARTS = 50
 _LEVEL = 0.05
-"""how often each of the two sentences may be wrong where the label does nothing"""
+"""error level of each of the two conclusions if the label has no effect"""
 _FEWEST = 5
-"""pairs: 2^-5 is the first chance below the level"""
+"""minimum number of pairs, because 2^-5 is the first probability below the level"""
 
 
 class LabelPair(NamedTuple):
-    """A policy, and two prompts about it that differ in which episode is called the worst."""
+    """Policy with two prompts that differ in the episode that is called the worst."""
 
     run: int
     candidate: PolicyCandidate
     worst: int
-    """the episode that is the worst, by its place among the candidate's"""
+    """index of the truly worst episode among the candidate's"""
     honest: Prompt
     moved: Prompt
 
 
 class LabelEffect(Record):
-    """Honest label minus moved label, over pairs.
+    """Difference between honest and moved label, over pairs.
 
-    If the label does nothing, each difference is as likely the other way round. What is said rests
-    on that alone (`above`, `below`), so a few pairs of whatever spread mislead no more often than
-    the level says; the interval, which takes differences for normal, is to see how large.
+    If the label has no effect, the sign of each difference is random. The conclusions (`above`,
+    `below`) rely only on that, so they are wrong no more often than the level, even for few. The
+    interval, which assumes normal differences, shows the size of the effect.
     """
 
     mean: float
     low: float | None
-    """lower end of the 95 % interval by Student's t; None for one pair"""
+    """lower end of the 95 % interval by Student's t, or None for a single pair"""
     high: float | None
     above: float | None = None
-    """chance of a mean as high as this or higher if the label does nothing; None: in old reports"""
+    """probability of a mean at least this high without an effect, or None in old reports"""
     below: float | None = None
-    """chance of one as low as this or lower"""
+    """probability of a mean at most this low without an effect"""
 
 
 class LabelReport(Record):
-    """What moving the label changed."""
+    """Effect of moving the label."""
 
     title: str
     model: str
     pairs: int
     unanswered: int
-    """pairs left out, because an answer never became valid"""
+    """number of pairs left out, because no answer was valid"""
     regressed_honest: int
-    """revisions worse than the policy they revise, on the same new starts"""
+    """number of revisions that are worse than the original policy on the same new episodes"""
     regressed_moved: int
     on_worst: LabelEffect
-    """return on the start of the truly worst episode: above 0, the label draws revisions there"""
+    """return on the start of the truly worst episode, above 0 if the label attracts revisions"""
     overall: LabelEffect
-    """return on new starts: below 0, that harms the policy"""
+    """return on new episodes, below 0 if that harms the policy"""
 
     @property
     def conclusion(self) -> str:
-        """What may be concluded, in a sentence or two."""
+        """Conclusion in one or two sentences."""
         drawn, harmed = self.on_worst, self.overall
         if self.pairs < _FEWEST:
             return f"{self.pairs} pairs cannot tell an effect from chance; ask about {_FEWEST}."
@@ -101,7 +101,7 @@ class LabelReport(Record):
         return f"{said} ({_interval(drawn)}). {cost} ({_interval(harmed)})."
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return the labels as rows of a table."""
+        """Return the results by label as rows of a table."""
         return [
             ("the worst episode", self.pairs, self.regressed_honest),
             ("the median episode", self.pairs, self.regressed_moved),
@@ -109,10 +109,10 @@ class LabelReport(Record):
 
 
 def label_pairs(result: Result, cases: int) -> list[LabelPair]:
-    """Return prompts about at most `cases` policies of a search, taken from all over it.
+    """Return prompts about at most `cases` policies from all parts of a search.
 
-    Only policies whose worst episode was worse than the median one tell anything. Raises UsageError
-    when there is none.
+    Only policies whose worst episode was worse than the median one are informative. Raises
+    UsageError if there are none.
     """
     vivid = [
         (run, candidate)
@@ -131,7 +131,7 @@ def label_pairs(result: Result, cases: int) -> list[LabelPair]:
 
 
 def label_report(result: Result, models: Models, cases: int = 20) -> LabelReport:
-    """Ask a model both questions about every pair, and play both of its answers."""
+    """Query a model with both prompts of every pair, and play both answers."""
     pairs = label_pairs(result, cases)
     asked = [(pair, _ask(result.plan, models, pair)) for pair in pairs]
     answered = [(pair, answers) for pair, answers in asked if answers is not None]
@@ -157,7 +157,7 @@ def label_report(result: Result, models: Models, cases: int = 20) -> LabelReport
 
 
 class _Played(NamedTuple):
-    """Returns of the policy, of its revision by the honest label and by the moved one."""
+    """Returns of the policy, and of its revisions by the honest and by the moved label."""
 
     overall: Floats  # (3,)
     on_worst: Floats  # (3,)
@@ -191,7 +191,7 @@ def _pair(plan: SearchPlan, run: int, candidate: PolicyCandidate) -> LabelPair:
 
 
 def _ask(plan: SearchPlan, models: Models, pair: LabelPair) -> list[tuple[float, ...]] | None:
-    """Return the revisions by the honest and by the moved label; None when one never is valid."""
+    """Return the revisions by the honest and by the moved label, or None if one is never valid."""
     asker = PolicyRequester(models, plan.policy.space, pair.run)
     welcome = objection(History(confirm=0, keeps_losers=True), may_repeat=True)
     prompts = (pair.honest, pair.moved)
@@ -221,7 +221,7 @@ def _effect(differences: Floats) -> LabelEffect:
 
 
 def _sign_flips(differences: Floats) -> float:
-    """Return the one-sided p that the mean is above 0, if every sign were as likely."""
+    """Return the one-sided p-value of a mean above 0, if every sign were random."""
     return float(
         scipy.stats.permutation_test(
             (differences,),
@@ -241,7 +241,7 @@ def _interval(effect: LabelEffect) -> str:
 
 
 def main():
-    """Ask a model about the policies of one search."""
+    """Query a model about the policies of one search."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("search")
     parser.add_argument("--model", required=True)

@@ -1,8 +1,8 @@
-"""How revisions behave: what they change, what results, and whether they chase the worst episode.
+"""Analyze revisions: their changes, their results, and whether they chase the worst episode.
 
     python benchmarks/search/revisions.py latest [SEARCH …] [--runs-dir runs]
 
-Regressions are compared with a control group, improvements.
+Regressions are compared with improvements as a control group.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ class RevisionGroup(Record):
     name: str
     cases: int
     worst_below_median: int
-    """cases in which the worst episode was worse than the median one"""
+    """number of cases in which the worst episode was worse than the median one"""
     mentions_worst: int
-    """of those, cases whose explanation speaks of the worst"""
+    """number of these cases whose explanation mentions the worst episode"""
 
     @property
     def share(self) -> float | None:
-        """Share of cases with a vivid worst episode; None without cases."""
+        """Fraction of cases with a vivid worst episode, or None without cases."""
         return self.worst_below_median / self.cases if self.cases else None
 
 
 class SalienceReport(Record):
-    """How often a vivid worst episode went before regressions, and before improvements."""
+    """Frequency of a vivid worst episode before regressions and before improvements."""
 
     title: str
     regressions: RevisionGroup
     improvements: RevisionGroup
     unchanged: RevisionGroup
     risk_ratio: float | None
-    """chance to regress with a vivid worst episode, over the chance without; None: undefined"""
+    """relative risk of a regression after a vivid worst episode, or None if undefined"""
     low: float | None
-    """lower end of its 95 % interval"""
+    """lower end of the 95 % interval"""
     high: float | None
     reward_groups: dict[str, int]
-    """how worst, median and best episode compare, over all revisions"""
+    """comparison of the worst, median and best episode over all revisions"""
 
     @property
     def conclusion(self) -> str:
-        """What may be concluded, in a sentence."""
+        """Conclusion in one sentence."""
         if self.risk_ratio is None or self.low is None or self.high is None:
             return "Too few revisions of either kind to say anything."
         span = f"risk ratio {self.risk_ratio:.2f}, 95 % interval [{self.low:.2f}, {self.high:.2f}]"
@@ -76,7 +76,7 @@ class SalienceReport(Record):
 
 
 def salience_report(result: Result) -> SalienceReport:
-    """Look at every revision of a search."""
+    """Analyze every revision of a search."""
     pairs = revisions(result)
     changes = [(pair, _change(*pair)) for pair in pairs]
     worse = _group("regressions", [pair for pair, change in changes if change < 0])
@@ -104,13 +104,13 @@ def revisions(result: Result) -> list[tuple[PolicyCandidate, PolicyCandidate]]:
 
 
 def is_vivid(candidate: PolicyCandidate) -> bool:
-    """Whether the worst episode was worse than the median one."""
+    """Return whether the worst episode was worse than the median one."""
     returns = candidate.tried.returns
     return min(returns) < float(np.median(returns))
 
 
 def reward_group(candidate: PolicyCandidate) -> str:
-    """Say how the worst, the median and the best episode compare."""
+    """Describe the comparison of the worst, median and best episode."""
     returns = candidate.tried.returns
     worst, median, best = min(returns), float(np.median(returns)), max(returns)
     if worst == best:
@@ -123,7 +123,7 @@ def reward_group(candidate: PolicyCandidate) -> str:
 def risk_ratio(
     hits: int, exposed: int, misses: int, unexposed: int
 ) -> tuple[float | None, float | None, float | None]:
-    """Return a risk ratio with its 95 % log-normal interval (Katz, 1978); None where undefined."""
+    """Return a risk ratio with its 95 % log-normal interval (Katz, 1978), or None if undefined."""
     if not hits or not misses or not exposed or not unexposed:
         return None, None, None
     ratio = (hits / exposed) / (misses / unexposed)
@@ -132,7 +132,7 @@ def risk_ratio(
 
 
 def _change(first: PolicyCandidate, second: PolicyCandidate) -> float:
-    """Return what a revision brought; a policy left as it is brings nothing but luck."""
+    """Return the effect of a revision, which is only luck for an unchanged policy."""
     return 0.0 if first.params == second.params else second.mean - first.mean
 
 
@@ -153,7 +153,7 @@ def _pair(iteration: SearchIteration) -> tuple[PolicyCandidate, PolicyCandidate]
 
 
 class Levels(NamedTuple):
-    """Returns of a task that count as next to nothing, part of the way, and nearly done."""
+    """Returns of a task that count as near zero, partial and nearly complete."""
 
     near_zero: float
     partial: float
@@ -161,7 +161,7 @@ class Levels(NamedTuple):
 
 
 class EditReport(Record):
-    """How many revisions of each pattern, by outcome."""
+    """Number of revisions of each pattern, by outcome."""
 
     title: str
     regressions: dict[str, int]
@@ -169,7 +169,7 @@ class EditReport(Record):
     equal_with_edit: int
     equal_without_edit: int
     won: int
-    """revisions that were selected"""
+    """number of revisions that were selected"""
     revisions: int
 
     def rows(self) -> list[tuple[Any, ...]]:
@@ -184,7 +184,7 @@ class EditReport(Record):
 
 
 def edit_report(result: Result) -> EditReport:
-    """Sort every revision of a search."""
+    """Classify every revision of a search."""
     levels = levels_of(find_task(result.plan.task.id))
     worse: Counter[str] = Counter()
     better: Counter[str] = Counter()
@@ -212,18 +212,18 @@ def edit_report(result: Result) -> EditReport:
 
 
 def levels_of(task: SearchTask) -> Levels:
-    """Return the levels of a task, from its shares of the way to the target."""
+    """Return the levels of a task, from its fractions of the range to the target."""
     return Levels(*(task.worst + s * (task.target - task.worst) for s in task.edit_levels))
 
 
 def edit_distance(first: PolicyCandidate, second: PolicyCandidate, *, is_table: bool) -> int:
-    """Return how many numbers a revision changed."""
+    """Return the number of parameters that a revision changed."""
     change = np.abs(np.array(first.params) - np.array(second.params))
     return int((change > (0.0 if is_table else _SAME)).sum())
 
 
 def regression(before: float, change: float, edits: int, levels: Levels) -> str:
-    """Name a revision that made things worse; the first pattern that fits."""
+    """Return the first pattern that describes a revision with a worse result."""
     if edits == 0:
         return "chance alone"
     if before > levels.high and -change > _MEANINGFUL:
@@ -236,7 +236,7 @@ def regression(before: float, change: float, edits: int, levels: Levels) -> str:
 
 
 def improvement(before: float, edits: int, levels: Levels) -> str:
-    """Name a revision that made things better; the first pattern that fits."""
+    """Return the first pattern that describes a revision with a better result."""
     if edits == 0:
         return "chance alone"
     if before > levels.high and edits <= _SURGICAL:

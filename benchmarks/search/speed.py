@@ -1,8 +1,8 @@
-"""Policy search without a language model: its speed beside a plain NumPy loop over Gymnasium.
+"""Compare the speed of a policy search without a model with a plain NumPy loop over Gymnasium.
 
 python benchmarks/search/speed.py [--rounds 3]
 
-`suite.py` compares results.
+`suite.py` compares the results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHARE = 20  # the loop plays every 20th candidate of the first run
 
 
 def search_once(folder, runs, episodes):
-    """Search CartPole in one process; return the search, its steps, CPU and wall seconds."""
+    """Search CartPole in one process, and return the search, its steps, CPU and wall seconds."""
     wall, cpu = time.perf_counter(), time.process_time()
     found = search(
         "CartPole-v1",
@@ -38,10 +38,10 @@ def search_once(folder, runs, episodes):
 
 
 def loop_once(result):
-    """Play candidates of a search one episode after the other; return steps and CPU seconds.
+    """Play candidates of a search one episode at a time, and return steps and CPU seconds.
 
-    This is the shortest loop that somebody would write: observations scaled by two arrays, one
-    product with a matrix, and the larger of two numbers.
+    This is the shortest loop that one would write: observations scaled by two arrays, one matrix
+    product, and the larger of two numbers.
     """
     task = result.plan.task
     centre = np.array([each.centre for each in task.observations])
@@ -64,12 +64,12 @@ def loop_once(result):
 
 
 def main():
-    """Take turns, so that whatever else the machine does falls on both alike."""
+    """Measure in turn, so that other load on the machine affects both alike."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=3, help="times that both are measured (3)")
-    parser.add_argument("--runs", type=int, default=10, help="runs of a search (10)")
+    parser.add_argument("--rounds", type=int, default=3, help="number of measurements of both (3)")
+    parser.add_argument("--runs", type=int, default=10, help="number of runs of a search (10)")
     parser.add_argument("--episodes", type=int, default=4000, help="budget of a run (4000)")
     options = parser.parse_args()
     ratios = []

@@ -1,10 +1,10 @@
-"""Tasks x methods x terms in one table, beside the published numbers of the reference.
+"""Compare tasks, methods and conditions in one table with the published results.
 
     python benchmarks/search/suite.py runs/suite [--env Nim-v0 …] [--method cma …] [--runs 10]
 
-Every method is counted in four ways: the mean of all candidates, of the better of two, the largest
-mean seen, and the chosen policy on fresh episodes. Terms: own (scaled observations), raw, and
-published (everything as in the paper). Rows that are finished in the folder are not run again.
+Every method is evaluated in four ways: the mean of all candidates, of the better of two, the
+largest mean, and the selected policy on fresh episodes. The conditions are own (scaled
+observations), raw, and published (as in the paper). Rows that are finished in the folder are not run again.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def published(env: str) -> dict[str, dict[str, tuple[float, float]]]:
 
 
 def runs_like(mean: float, std: float) -> np.ndarray:
-    """Return ten runs with this mean and spread, which is all that a t-test looks at."""
+    """Return ten runs with this mean and standard deviation, which determine a t-test."""
     half = np.resize([1.0, -1.0], RUNS)
     return mean + std * half / half.std(ddof=1)
 
 
 def summary_of(config: SearchConfig, folder: Path) -> SearchSummary:
-    """Return what a row came to; run it, or resume it, where it is not finished."""
+    """Return the result of a row, and run or resume it if it is not finished."""
     for search in (SearchFolder(path.parent) for path in folder.glob("*/search.json")):
         if search.summary.exists() and read_record(search.config, SearchConfig) == config:
             summary = read_record(search.summary, SearchSummary)
@@ -55,14 +55,14 @@ def summary_of(config: SearchConfig, folder: Path) -> SearchSummary:
 
 
 def counted(summary: SearchSummary, accounting: str) -> np.ndarray:
-    """Return a number per run."""
+    """Return the compared value of each run."""
     if accounting == "fresh":
         return np.array([run.fresh.mean for run in summary.runs])
     return np.array([getattr(run, COUNTED[accounting]) for run in summary.runs], dtype=float)
 
 
 def main():
-    """Run what is left and print the rows, and each first row against the published ones."""
+    """Run the missing rows, and print all rows with the tests against the published results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--env", action="append", choices=TASKS)

@@ -1,6 +1,6 @@
-"""Stand-ins for packages that mjlab imports only to show things, where they are not installed.
+"""Placeholders for visualization packages that mjlab imports, if they are not installed.
 
-A Python that has this folder in PYTHONPATH finds them after everything that is installed.
+A Python with this folder in PYTHONPATH finds them after all installed packages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ONLY_FOR_LOOKING = ("wandb", "viser", "mjviser", "mediapy", "torchrunx")
 
 
 class StandIn(types.ModuleType):
-    """A package that is only for looking, and is not there."""
+    """Placeholder for a visualization package that is not installed."""
 
     __path__: ClassVar[list[str]] = []
 
@@ -27,10 +27,10 @@ class StandIn(types.ModuleType):
 
 
 class StandIns:
-    """Finds stand-ins for packages that only show things."""
+    """Find placeholders for visualization packages."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Return a stand-in, or None."""
+        """Return a placeholder, or None."""
         if name.split(".")[0] in ONLY_FOR_LOOKING:
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return None
@@ -40,7 +40,7 @@ class StandIns:
         return StandIn(spec.name)
 
     def exec_module(self, module: Any) -> None:
-        """Nothing is in it."""
+        """Do nothing, because the module is empty."""
 
 
 sys.meta_path.append(StandIns())

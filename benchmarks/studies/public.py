@@ -1,10 +1,10 @@
-"""Run studies on public repositories: a change that helps, one that hurts, one that does nothing.
+"""Run studies on public repositories with helpful, harmful and neutral changes.
 
     python -m benchmarks.studies.public FOLDER CASE [CASE ...]
 
 FOLDER holds one folder per case with the unpacked source distribution, e.g. FOLDER/cleanrl, and a
-virtual environment FOLDER/CASE.venv that can run it. Everything goes through `telic study`, as a
-person at a terminal would do it; the table is appended to FOLDER/results.jsonl.
+virtual environment FOLDER/CASE.venv that can run it. All steps use `telic study`, as a person at a
+terminal would. The table is appended to FOLDER/results.jsonl.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONFIRM = ("--confirm", "RUN_CANDIDATE")
 
 
 class Case(NamedTuple):
-    """A public repository: how it trains, the number that decides, and three known changes."""
+    """Public repository, with its training, its decisive metric, and three known changes."""
 
     style: str
     train: list[str]
@@ -43,7 +43,7 @@ class Case(NamedTuple):
     baseline: dict[str, Any] | None = None
     """parameters of the baseline"""
     patched: str | None = None
-    """the file in which parameters are changed by a patch; None: on the command line"""
+    """file in which a patch changes parameters, or None for the command line"""
     files: tuple[tuple[str, str], ...] = ()
     """configuration files that a person adds"""
 
@@ -123,7 +123,7 @@ CASES = {
 
 
 def main(home: Path, names: list[str]) -> None:
-    """Run cases one after the other and append their verdicts."""
+    """Run cases one after the other, and append their verdicts."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for name in names:
         os.environ["TELIC_CONFIG_DIR"] = str(home / f"{name}.config")
@@ -167,7 +167,7 @@ def run_case(home: Path, name: str, case: Case) -> list[dict[str, Any]]:
 
 
 def describe(study: Study, environment: Path, case: Case) -> None:
-    """Fill in what a person or an agent would: the adapter, the metric and the contract."""
+    """Write the adapter, the metric and the contract as a person or an agent would."""
     folder = study.folder
     adapter = read_yaml(folder.adapter)
     adapter["commands"]["train"] = {
@@ -231,7 +231,7 @@ def describe(study: Study, environment: Path, case: Case) -> None:
 def try_change(
     door: CommandLine, root: Path, title: str, change: dict[str, list[Any]], case: Case
 ) -> dict[str, Any]:
-    """Propose a change, run it to its audit, and return the verdict; it is never accepted."""
+    """Propose a change, run it to its audit, and return the verdict without accepting it."""
     study = Study.find(root)
     draft = {
         "title": title,
