@@ -4,7 +4,7 @@
 
 Every method is evaluated in four ways: the mean of all candidates, of the better of two, the
 largest mean, and the selected policy on fresh episodes. The conditions are own (scaled
-observations), raw, and published (as in the paper). Rows that are finished in the folder are not run again.
+observations), raw, and published (as in the paper). Finished rows in the folder are not run again.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ REFUSALS = [
     (["note", " "], 2, "empty"),
     (["approve"], 2, "nothing to approve"),
     (["approve", "--criteria", "none.json"], 2, "none.json"),
-    (["branch", "--iteration", "7"], 2, "available: 1"),
+    (["branch", "--iteration", "7"], 2, "Available: 1"),
     (["branch"], 2, "--iteration"),
     (["resume", NAME, "--max-hours", "-1"], 2, "max_hours"),
     (["list", "--runs-dir", "nowhere"], 0, ""),

@@ -103,7 +103,7 @@ def test_an_agents_label_is_kept_and_changes_no_score(session):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"iteration": 7}, "available: 1"),
+        ({"iteration": 7}, "Available: 1"),
         ({"member": "reward_seed_9"}, "reward_seed_1"),
         ({"episode": "5"}, "1 to 4"),
         ({"episode": "0"}, "1 to 4"),
