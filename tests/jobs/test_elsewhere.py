@@ -317,6 +317,12 @@ def test_what_the_dashboard_started_is_listed_apart_from_jobs_elsewhere(tmp_path
     }
     assert background.starting(tmp_path) == {"session_of_run_2"}
     assert background.read_log(tmp_path, "run_1") == "run_1 says"
+    (folder / "bad.json").write_text("{bad")
+    os.mkfifo(folder / "pipe.json")
+    for name in ("bad", "pipe"):
+        os.utime(folder / f"{name}.json", (4e9, 4e9))
+    assert {each.job for each in background.list_jobs(tmp_path)} == {"run_1", "run_2"}
+    assert background.starting(tmp_path) == {"session_of_run_2"}
     with pytest.raises(Refused, match="run_1 is done, so it cannot be stopped"):
         background.stop_job(tmp_path, "run_1")
     for asked in ({"stop": True}, {"retry": True}):

@@ -42,6 +42,11 @@ FILES = [
     returns("read_parent_memory", "open(f'/proc/{facts[\"parent\"]}/mem', 'rb').read(1)"),
     returns("read_parent_command", "open(f'/proc/{facts[\"parent\"]}/cmdline').read()"),
     returns("read_parent_files", "os.listdir(f'/proc/{facts[\"parent\"]}/fd')"),
+    returns("read_host_sockets", "open('/proc/self/net/unix').read()"),
+    returns("read_own_environment", "open('/proc/self/environ').read()"),
+    returns("read_host_ports", "open('/proc/thread-self/net/tcp').read()"),
+    returns("read_host_mounts", "open('/proc/self/mountinfo').read()"),
+    returns("list_host_services", "os.listdir('/sys/fs/cgroup')"),
     returns("read_init_environment", "open('/proc/1/environ').read()"),
     returns("write_outside", "open(facts['outside'], 'w').write('changed')"),
     returns("append_outside", "open(facts['outside'], 'a').write('changed')"),
@@ -257,7 +262,7 @@ SECRETS = [
         "secret_in_environment",
         "def attempt():\n"
         "    import ctypes\n"
-        "    found = open('/proc/self/environ').read() + repr(os.environ)\n"
+        "    found = repr(os.environ)\n"
         "    found += repr(ctypes.CDLL(None).getenv(b'TELIC_TEST_API_KEY'))\n"
         "    if facts['secret'] in found:\n"
         "        return found\n"
@@ -277,7 +282,7 @@ SECRETS = [
         "                if wanted in memory.read(high - low):\n"
         "                    return 'found'\n"
         "    raise LookupError('no secret')\n",
-        ("no secret",),
+        ("no secret", *DENIED),
     ),
 ]
 

@@ -20,8 +20,8 @@ from telic.session.certificate import certify
 from telic.session.control import SessionControl, SessionWork
 from telic.session.evidence import SessionJournal
 from telic.session.loop import _brief, carry_on, run_session
-from telic.storage.files import read_json, read_record, write_json
-from telic.storage.journal import Journal, read_entries
+from telic.storage.files import read_json, read_json_lines, read_record, write_json
+from telic.storage.journal import Journal
 from telic.storage.keys import config_folder
 from telic.storage.layout import SessionFolder
 from tests.session.quick import at_home
@@ -251,7 +251,7 @@ def test_the_composer_is_second_reader_of_a_models_prompt(copy, monkeypatch, int
 
 
 def steps_of(copy):
-    rows = read_entries(copy.folder.journal)
+    rows = [row["entry"] for row in read_json_lines(copy.folder.journal)]
     return [copy.folder.path / name for name in {row["subject"]: 0 for row in rows} if name]
 
 
@@ -298,7 +298,7 @@ def forged_journal(copy):
     """Chain the journal again with the forged record: without the key nothing is signed."""
     forged_score(copy)
     name = f"session: {copy.work.config.intent} ({copy.work.config.env})"
-    rows = read_entries(copy.folder.journal)
+    rows = [row["entry"] for row in read_json_lines(copy.folder.journal)]
     copy.folder.journal.unlink()
     again = Journal(copy.folder.journal, name)
     for row in rows:

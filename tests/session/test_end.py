@@ -11,8 +11,8 @@ from telic.errors import TelicError
 from telic.session.evidence import NOT_SIGNED_OFF
 from telic.session.labels import add_veto
 from telic.session.records import PASSES, SessionSummary, session_state, verified
-from telic.storage.files import read_json, read_record, write_json
-from telic.storage.journal import Journal, read_entries
+from telic.storage.files import read_json, read_json_lines, read_record, write_json
+from telic.storage.journal import Journal
 from telic.storage.keys import key_file, user_key
 from telic.storage.layout import SessionFolder
 from telic.verbs.artifacts import list_artifacts, show
@@ -43,7 +43,7 @@ def session(config, tmp_path):
 
 
 def listed(folder):
-    return sorted(read_entries(folder.journal)[-1]["data"]["files"])
+    return sorted([row["entry"] for row in read_json_lines(folder.journal)][-1]["data"]["files"])
 
 
 def shown(folder):
@@ -62,7 +62,7 @@ def test_a_journal_cannot_keep_its_readers_busy(session, listed, tmp_path, monke
     with (session.path / "sparse").open("wb") as file:
         file.truncate(1 << 40)
     os.mkfifo(session.path / "pipe")
-    last = read_entries(session.journal)[-1]["data"]
+    last = [row["entry"] for row in read_json_lines(session.journal)][-1]["data"]
     session.journal.unlink()
     asked = read_json(session.config)
     journal = Journal(session.journal, f"session: {asked['intent']} ({asked['env']})", user_key())

@@ -12,7 +12,9 @@ from contextlib import nullcontext
 import pytest
 from pydantic import BaseModel
 
-from telic.storage.journal import Journal, JournalBroken, JournalBusy, read_entries
+from telic.errors import BadFile, UsageError
+from telic.storage.files import read_json_lines
+from telic.storage.journal import Journal, JournalBroken, JournalBusy
 from telic.storage.keys import SigningKey, user_key
 
 VALUES = [0, 0.5, 1, 1.5, 2, 2.5]
@@ -41,7 +43,8 @@ def test_entries_are_read_back_in_order_by_a_second_reader(tmp_path, key):
     assert [entry.data["value"] for entry in again.entries()] == VALUES
     assert again.find("score", "c3").data["word"] == "größer"
     assert again.verify().ok and again.verify().unsigned == 0
-    assert [row["subject"] for row in read_entries(tmp_path / "j.jsonl")][:2] == ["c0", "c1"]
+    rows = [row["entry"] for row in read_json_lines(tmp_path / "j.jsonl")]
+    assert [row["subject"] for row in rows][:2] == ["c0", "c1"]
 
 
 def test_a_finished_step_is_not_taken_again(tmp_path, key):
@@ -143,6 +146,31 @@ def test_a_guarded_journal_that_was_cut_short_is_foreign(tmp_path, key, keep):
         journal.append("score", {"value": 1})
     journal.adopt()
     assert journal.verify().ok
+
+
+def test_a_journal_that_is_started_again_through_a_link_is_foreign(tmp_path, key):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    filled(folder / "j.jsonl", key, guarded=True)
+    (folder / "j.jsonl").unlink()
+    (tmp_path / "link").symlink_to(folder)
+    journal = Journal(tmp_path / "link" / "j.jsonl", "walk", key, guard="path")
+    assert "6 lines were written, but only 0" in journal.verify().why
+    with pytest.raises(JournalBroken):
+        journal.append("score", {"value": 1})
+
+
+def test_a_journal_that_is_no_file_of_a_journals_size_is_refused_unread(tmp_path, key):
+    path = tmp_path / "j.jsonl"
+    filled(path, key)
+    os.truncate(path, 40 << 30)
+    for _ in range(2):
+        with pytest.raises(BadFile, match=r"the maximum is|named pipe"):
+            Journal(path, "walk", key).verify()
+        path.unlink()
+        os.mkfifo(path)
+    with pytest.raises((BadFile, UsageError)):
+        Journal(path, "walk", key).append("score", {"value": 1})
 
 
 def test_a_last_line_that_was_whole_once_is_not_taken_for_a_crash(tmp_path, key):

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from telic.errors import BadFile
-from telic.storage.reading import files_below, is_plain, parse_json
+from telic.storage.files import open_append
+from telic.storage.reading import files_below, is_plain, log_end, parse_json
 
 
 def test_files_below_a_folder_are_found_in_order_and_a_whole_disk_is_not_searched(
@@ -23,6 +24,30 @@ def test_files_below_a_folder_are_found_in_order_and_a_whole_disk_is_not_searche
     monkeypatch.setattr("telic.storage.reading._MOST_FILES", 5)
     with pytest.raises(BadFile, match="contains more than 5 files"):
         files_below(tmp_path, "*.csv")
+
+
+def test_a_log_is_not_read_through_a_link_and_a_pipe_does_not_block(tmp_path):
+    log, secret = tmp_path / "log", tmp_path / "secret"
+    secret.write_text("mine")
+    assert log_end(secret) == "mine"
+    for plant in (lambda: log.symlink_to(secret), lambda: os.mkfifo(log), log.mkdir):
+        plant()
+        with pytest.raises(BadFile):
+            log_end(log)
+        log.rmdir() if log.is_dir() else log.unlink()
+
+
+def test_appending_follows_no_link_and_waits_for_no_pipe(tmp_path):
+    log, secret = tmp_path / "log", tmp_path / "secret"
+    with open_append(log) as file:
+        file.write(b"one")
+    log.unlink()
+    for plant in (lambda: log.symlink_to(secret), lambda: os.mkfifo(log)):
+        plant()
+        with pytest.raises(OSError):
+            open_append(log)
+        log.unlink()
+    assert not secret.exists()
 
 
 PIECES = (

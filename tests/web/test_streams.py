@@ -113,6 +113,35 @@ def test_a_log_that_was_begun_anew_is_told_from_its_start(tmp_path):
     assert len(read_lines(log, 0, 100)[0].text) == 3_000_000
 
 
+def test_a_hostile_log_ends_no_stream_and_fills_no_memory(served):
+    root, address = served
+    names = []
+    for name, line in (("a", '{"message":"\\ud800"}'), ("b", '{"a":' * 900 + "1" + "}" * 900)):
+        made = make_session(root / "runs" / f"session_20260101_000000_0000000{name}")
+        with (made / "events.jsonl").open("a") as file:
+            file.write(line + '\n{"event":"log","message":"after"}\n')
+        names.append(made.name)
+        events, _ = read(address, 5, made.name)
+        assert events[-1]["message"] == "after"
+    client = client_of(root)
+    for name in names:
+        page = client.get(f"/api/artifacts/{name}/events")
+        assert page.status_code == 200 and page.json()["events"][-1]["message"] == "after"
+
+
+def test_a_log_that_is_no_log_is_empty(tmp_path):
+    log = tmp_path / "events.jsonl"
+    (tmp_path / "secret").write_text("mine\n")
+    log.symlink_to(tmp_path / "secret")
+    assert read_lines(log, 0) == []
+    log.unlink()
+    log.write_bytes(b"one\n")
+    os.truncate(log, 40 << 30)
+    assert [line.text for line in read_lines(log, 0)] == [b"one"]
+    began = time.monotonic()
+    assert read_lines(log, 4) == [] and time.monotonic() - began < 5.0
+
+
 def test_a_reader_that_does_not_read_holds_up_nobody(served):
     root, address = served
     big = make_session(root / "runs" / "session_20260101_000000_cccc3333")

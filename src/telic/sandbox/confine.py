@@ -29,8 +29,9 @@ _DRIVER_THREADS = ("cuda",)
 # System paths a confined interpreter may read, besides its code and libraries.
 _SYSTEM = ("/usr", "/lib", "/lib64", "/nix/store", "/etc/ld.so.cache", "/etc/localtime")
 _FACTS = (
-    *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/driver"),
-    *("/sys/devices/system", "/sys/fs/cgroup", "/dev/urandom", "/dev/random", "/dev/zero"),
+    *(f"/proc/self/{name}" for name in ("fd", "maps", "stat", "statm", "status")),
+    *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/driver"),
+    *("/sys/devices/system", "/dev/urandom", "/dev/random", "/dev/zero"),
 )
 _READ_LATER = ("gymnasium", "mujoco", "mujoco_warp", "numpy", "torch", "warp")
 """Packages that read data files after their import and may be installed in other locations."""

@@ -29,7 +29,6 @@ from telic.search.config import SearchConfig as SearchConfig
 from telic.search.config import Switches
 from telic.search.task import Rollouts
 from telic.storage.files import as_record, read_json_lines
-from telic.storage.journal import read_entries
 from telic.storage.layout import FolderFile, WorkFolder
 
 NO_MODEL = "no language model used"
@@ -266,7 +265,7 @@ class SearchRunFolder:
         """Yield the finished iterations."""
         rows = read_json_lines(self.earlier)
         if self.journal.exists():
-            entries = read_entries(self.journal)
+            entries = (row["entry"] for row in read_json_lines(self.journal))
             rows = (entry["data"] for entry in entries if entry["kind"] == "verdict")
         for row in rows:
             yield as_record(row, SearchIteration, str(self.path))

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from telic.core.text import is_dict, is_mapping, is_row
 from telic.errors import BadFile, ResourceError, UsageError
-from telic.storage.reading import check_file, files_below, parse_json, read_bytes
+from telic.storage.reading import LARGEST, files_below, open_file, parse_json, read_bytes
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter  # slower to import
@@ -104,8 +104,8 @@ def write_text(path: Path, content: str) -> None:
 
 
 def open_append(path: Path) -> IO[bytes]:
-    """Open a file to append to it, creating it if needed. Raises OSError for a link."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    """Open a file to append to it, creating it if needed. Raises OSError for a link or a pipe."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, 0o644), "ab")
 
 
@@ -254,8 +254,7 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a JSON-lines file, if it exists, without a truncated last line."""
     if not path.exists():
         return
-    check_file(path)
-    with path.open("rb") as file:
+    with open_file(path, LARGEST, flags=0) as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
                 return

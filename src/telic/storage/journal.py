@@ -35,7 +35,7 @@ from telic.core.config import Record
 from telic.errors import BadFile, TelicError
 from telic.storage.files import as_record, disk_errors, open_append, plain, read_record, write_json
 from telic.storage.keys import SigningKey, config_folder, signer_of
-from telic.storage.reading import read_bytes
+from telic.storage.reading import check_file
 
 PATIENCE_S = 30.0
 """timeout in seconds when waiting for another writer"""
@@ -294,7 +294,7 @@ class Journal:
 
     def _read_on(self) -> _BadLine | None:
         """Parse the lines added since the last read, and return the first invalid one."""
-        size = self.path.stat().st_size if self.path.exists() else 0
+        size = check_file(self.path) if self.path.exists() else 0
         if size < self._size:
             self._forget()
         if size == self._size:
@@ -351,8 +351,10 @@ class Journal:
 
     def _noted_files(self, first: str) -> list[Path]:
         """Return the paths of the head's copies, named by the first line's hash and by the path."""
-        paths = [str(self.path.absolute())] if self._guard == "path" else []
-        names = [hashlib.sha256(each.encode()).hexdigest()[:24] for each in (*paths, first)]
+        # A link to its folder leads to the same journal. Earlier versions did not follow links.
+        paths = [self.path.resolve(), self.path.absolute()] if self._guard == "path" else []
+        texts = dict.fromkeys((*map(str, paths), first))
+        names = [hashlib.sha256(each.encode()).hexdigest()[:24] for each in texts]
         return [config_folder() / "heads" / f"{name}.json" for name in names]
 
     def _note(self, head: JournalHead, coming: JournalHead | None) -> None:
@@ -395,14 +397,6 @@ class Journal:
         if last and self._entries[last - 1].hash != noted.head.hash:
             return f"line {last} differs from the one written here"
         return f"the lines from {last + 1} on were not written here"
-
-
-def read_entries(path: Path) -> list[dict[str, Any]]:
-    """Return journal entries as plain data, unverified and only for display."""
-    if not path.exists():
-        return []
-    lines = read_bytes(path).split(b"\n")[:-1]
-    return [json.loads(line)["entry"] for line in lines]
 
 
 def _line(body: bytes, digest: str, signature: str | None) -> bytes:

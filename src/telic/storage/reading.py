@@ -18,6 +18,7 @@ import os
 import re
 import stat
 import sys
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile, ZipInfo
@@ -66,17 +67,24 @@ def check_file(path: Path, limit: int = LARGEST) -> int:
 
 def read_bytes(path: Path, limit: int = LARGEST) -> bytes:
     """Return the content of a regular file. Raises BadFile with the reason if it cannot be read."""
-    check_file(path, limit)
-    try:
-        # It may have been replaced by a pipe: opening must not block.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
-            content = file.read(limit + 1)
-    except OSError as error:
-        raise _unreadable(path, error) from None
+    with open_file(path, limit, flags=0) as file:
+        content = file.read(limit + 1)
     if len(content) > limit:  # it has grown since
         raise BadFile(f"{path} is larger than the maximum of {limit / 1e6:,.0f} MB.")
     return content
+
+
+def open_file(
+    path: Path, limit: int = sys.maxsize, *, flags: int = os.O_NOFOLLOW
+) -> BufferedReader:
+    """Open a regular file that is not a link. Raises BadFile for anything else."""
+    check_file(path, limit)
+    try:
+        # It may have been replaced by a pipe: opening must not block.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return open(handle, "rb")
 
 
 def bounded_entries(
@@ -92,7 +100,7 @@ def bounded_entries(
 
 def log_end(path: Path, most_bytes: int = 1 << 14) -> str:
     """Return the last bytes of a log."""
-    with path.open("rb") as log:
+    with open_file(path) as log:
         log.seek(max(0, os.fstat(log.fileno()).st_size - most_bytes))
         return log.read(most_bytes).decode(errors="replace")
 
@@ -239,6 +247,5 @@ def without_links(folder: Path) -> Path:
 
 def file_hash(path: Path) -> str:
     """Return the SHA-256 of a file, read in chunks."""
-    check_file(path, limit=sys.maxsize)
-    with path.open("rb") as file:
+    with open_file(path, flags=0) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

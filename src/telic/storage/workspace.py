@@ -24,7 +24,7 @@ from telic.storage.files import read_fields
 from telic.storage.keys import BEGUN, is_own_folder
 from telic.storage.layout import LATEST, RunFolder, SessionFolder, changed_at, is_run
 from telic.storage.locks import lock_holder
-from telic.storage.reading import without_links
+from telic.storage.reading import MEBIBYTE, without_links
 
 ArtifactKind = Literal["run", "session", "search", "study", "policy"]
 WORK: tuple[ArtifactKind, ...] = ("session", "run", "search")
@@ -114,7 +114,7 @@ def _tells_more(events: Path) -> bool:
     if not events.is_file():
         return False
     with events.open("rb") as log:
-        return len(log.readline()) > 0 and len(log.readline()) > 0
+        return b"\n" in log.read(MEBIBYTE)[:-1]
 
 
 def is_unbegun(session: Path) -> bool:

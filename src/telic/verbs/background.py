@@ -11,6 +11,7 @@ server finds them:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
@@ -26,7 +27,7 @@ from telic.core.config import Record
 from telic.core.events import Event, SearchStart, SessionStart, TrainStart
 from telic.core.request import command_words
 from telic.core.verb import Verb
-from telic.errors import Refused, TelicError, UnknownName, telling_places
+from telic.errors import BadFile, Refused, TelicError, UnknownName, telling_places
 from telic.jobs.process import (
     Process,
     ProcessId,
@@ -135,13 +136,21 @@ def read_job(runs_dir: Path, job: str) -> StartedJob:
 def list_jobs(runs_dir: Path) -> list[StartedJob]:
     """Return the jobs that were started in this folder, newest first."""
     files = sorted(_requests(runs_dir), key=changed_at, reverse=True)[:_MOST_LISTED]
-    return [read_job(runs_dir, path.stem) for path in files]
+    return _read_jobs(runs_dir, files)
+
+
+def _read_jobs(runs_dir: Path, files: Sequence[Path]) -> list[StartedJob]:
+    jobs = list[StartedJob]()
+    for path in files:
+        with contextlib.suppress(BadFile):  # a damaged file must not hide the others
+            jobs.append(read_job(runs_dir, path.stem))
+    return jobs
 
 
 def starting(runs_dir: Path) -> set[str]:
     """Return the sessions, runs and searches whose processes have just started."""
     recent = [x for x in _requests(runs_dir) if time.time() - changed_at(x) < _STARTING_S]
-    jobs = [read_job(runs_dir, path.stem) for path in recent]
+    jobs = _read_jobs(runs_dir, recent)
     return {x.target for x in jobs if x.target and x.state in ("starting", "running")}
 
 

@@ -18,9 +18,10 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.core.text import is_dict
-from telic.errors import UsageError
+from telic.errors import BadFile, UsageError
 from telic.storage.files import read_fields
 from telic.storage.layout import RunFolder, SessionFolder
+from telic.storage.reading import open_file
 from telic.storage.scalars import downsample
 from telic.storage.workspace import Artifact
 from telic.training.folder import status_of
@@ -29,7 +30,7 @@ from telic.web._place import NotTrained, WebPlace, current_run
 _MOST_POINTS = 20_000
 _MOST_SERIES = 400
 _TAIL = 1 << 14
-_PIECE = 1 << 18
+_PIECE, _LONGEST_LINE = 1 << 18, 1 << 23
 _LARGEST = 1e300
 _Name = Annotated[str, Field(max_length=200)]
 
@@ -97,21 +98,19 @@ class LogLine(NamedTuple):
 def read_lines(path: Path, start: int, most_bytes: int = _PIECE) -> list[LogLine]:
     """Return the complete lines after a position. A partial line at the start is skipped."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        file = open_file(path)
+    except BadFile:
         return []
-    try:
-        size = os.fstat(handle).st_size
-        start = start if 0 <= start <= size else 0
+    with file:
+        handle = file.fileno()
+        start = start if 0 <= start <= os.fstat(handle).st_size else 0
         content = os.pread(handle, most_bytes, start)
-        while content and b"\n" not in content and len(content) >= most_bytes:
+        while b"\n" not in content and most_bytes <= len(content) < _LONGEST_LINE:
             most_bytes *= 2  # a line longer than the buffer, e.g. a long prompt
             content = os.pread(handle, most_bytes, start)
         if start and content and os.pread(handle, 1, start - 1) != b"\n":
             skipped = content.find(b"\n") + 1
             start, content = start + skipped, content[skipped:]
-    finally:
-        os.close(handle)
     lines, end = list[LogLine](), start
     for line in content.splitlines(keepends=True):
         if not line.endswith(b"\n"):

@@ -7,7 +7,6 @@ each log. It also reports each artifact's state and training progress, and all r
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +15,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from telic.core.config import Record
-from telic.errors import TelicError
+from telic.errors import BadFile, TelicError
+from telic.storage.reading import parse_json
 from telic.storage.workspace import Artifact
 from telic.verbs.lines import ArtifactLine, artifact_id
 from telic.web._curves import TrainingPulse, pulse_of, read_lines
@@ -68,8 +68,8 @@ def read_page(thing: Artifact, position: int, most_bytes: int = _MOST_BYTES) -> 
         position = lines[-1].end
         for line in lines:
             try:
-                event = json.loads(line.text)
-            except (ValueError, RecursionError):
+                event = parse_json(line.text, "The event")
+            except BadFile:
                 continue
             events += [event] if isinstance(event, dict) else []
     return EventPage.model_construct(events=tuple(events), end=position)
