@@ -133,7 +133,7 @@ class ProgressView:
                 pass
 
     def say(self, text: str) -> None:
-        """Print a line above the bar."""
+        """Print a line above the progress bar."""
         if not self.quiet:
             console.print(text, soft_wrap=True)
 

@@ -112,7 +112,7 @@ def _tool_error(error: TelicError) -> Exception:
 
 
 def add_tool(server: Server, function: Callable[..., object], hints: ToolAnnotations) -> None:
-    """Register a function as a tool. Only STARTS tools may start processes or open connections."""
+    """Register a tool. Only tools of kind `STARTS` may start processes or open connections."""
     made = _readable(function) if hints is STARTS else guarded(function)
     server.add_tool(made, annotations=hints, structured_output=True)
 

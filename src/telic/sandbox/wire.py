@@ -48,7 +48,7 @@ def decode(line: bytes) -> Message:
 
 
 class LineBuffer:
-    """Splitter of a byte stream into lines."""
+    """Incremental parser of lines in a byte stream."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

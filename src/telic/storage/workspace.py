@@ -57,7 +57,7 @@ _SEE: dict[ArtifactKind, str] = {"run": "telic list run", "session": "telic list
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """An artifact and its kind."""
+    """Path and kind of an artifact."""
 
     kind: ArtifactKind
     path: Path

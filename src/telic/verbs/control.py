@@ -143,7 +143,7 @@ class _WatchRequest(_WorkRequest, WatchedRequest):
 
 @verb(_WatchRequest)
 def watch(request: _WatchRequest) -> WorkState:
-    """Print past and new events until the work ends. Interrupting it does not stop the work."""
+    """Print past and new events until the work ends. Interrupting the command does not stop it."""
     thing, folder = request.work()
     position = 0
     while True:

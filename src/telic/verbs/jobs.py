@@ -57,7 +57,7 @@ def _exit_code(result: object) -> int:
 
 @verb(_JobsRequest, examples=_EXAMPLES, exit_code=_exit_code)
 def jobs(request: _JobsRequest) -> VerbResult[list[JobRow]] | PrintedLog | JobRow | JobRecord:
-    """List jobs with their place, attempts and state, or print, stop or retry one.
+    """List jobs with their place, attempts and state, or print the log of one, stop or retry it.
 
     Jobs started from the dashboard are listed on its Machine page.
     """

@@ -117,8 +117,8 @@ telic study propose better.yaml --revise c-0003-more-tracking
 def propose(request: ProposeRequest) -> ValidationOutcome:
     """Write a candidate and run the checks V01 to V16. Exits with code 4 if one fails.
 
-    A draft has title, kind, hypothesis, change, evidence_refs and plan. It can be revised until all
-    checks pass.
+    A draft has a title, kind, hypothesis, change, evidence_refs and plan. It can be revised until
+    it passes.
     """
     study = request.open()
     name = _write(study, request).id

@@ -117,7 +117,7 @@ def _resume_question(request: RunRequest) -> Question | None:
 
 @verb(RunRequest, exit_code=lambda x: 3 if x.is_refused else 0, question=_resume_question)
 def run_steps(request: RunRequest) -> StudyProgress:
-    """Execute all steps that need no person, and stop at the first that does.
+    """Execute all steps that do not require a person, and stop at the first that does.
 
     Ended runs are measured, analyzed and audited, candidates advance, and the baseline is drafted.
     --confirm RUN_CANDIDATE also starts runs and waits for them. With a CANDIDATE, the gates of one

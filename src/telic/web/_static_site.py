@@ -77,7 +77,8 @@ def write_site(thing: Artifact, runs_dir: Path, root: Path, folder: Path) -> Sav
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
     if (folder.exists() and not folder.is_dir()) or (names and _LIST not in names):
         raise UsageError(
-            f"{folder} is not empty and contains no earlier site.", hint="Choose a new folder."
+            f"{folder} contains files other than an exported site.",
+            hint="Choose a new folder.",
         )
     with ThreadPoolExecutor(1) as thread:
         saved = _Saved(WebPlace(runs_dir, root), thing, thread)

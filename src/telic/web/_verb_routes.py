@@ -1,4 +1,4 @@
-"""HTTP routes for operations. GET reads and POST acts. Long operations run in the background.
+"""HTTP routes for operations. POST routes change data, and long ones run in the background.
 
 Fields, help, defaults and bounds come from the operation's request. Names in URLs must be exact ids
 of existing artifacts. Paths and prefixes of ids are only accepted on the command line.

@@ -152,7 +152,7 @@ class FileScope(DocumentPart):
 
 
 class ScopeLimits(DocumentPart):
-    """Size limits of one change."""
+    """Limits on the size of a change."""
 
     max_diff_lines: int = Field(default=200, ge=0)
     max_changed_params: int = Field(default=4, ge=0)

@@ -308,7 +308,7 @@ def step_axis(rows: Sequence[Row], declared: str | None = None) -> str | None:
         both = [row for row in rows if found[0] in row and other in row]
         if not both or any(row[str(found[0])] != row[str(other)] for row in both):
             raise TelicError(
-                f"Several columns may be the step: {', '.join(map(str, found))}. They disagree.",
+                f"Several columns could be the step, and disagree: {', '.join(map(str, found))}.",
                 hint="Set it in metric_spec.yaml, e.g. extractor: {step: train/step, ...}.",
             )
     return found[0]
