@@ -172,7 +172,7 @@ class SessionConfig(Config):
     def _has_a_model_to_vary(self) -> Self:
         if self.model is None and (self.model_for or self.effort_for):
             raise ValueError(
-                "models or efforts for single roles require a model for the other roles; set "
+                "models or efforts for single roles require a model for the other roles, so set "
                 "one with --model"
             )
         if self.model is not None and self.motion not in (None, "none"):

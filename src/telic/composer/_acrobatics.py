@@ -59,7 +59,7 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
         left = Below(times, count - 0.5)
         height, rise = When(left, height), When(left, rise)
         if scene.has("speed"):
-            draft.pay("rest", 1.0, When(Not(left), slow), "at rest afterwards")
+            draft.pay("rest", 1.0, When(Not(left), slow), "at rest afterward")
         # The last landing ends the phase; it is already counted and rewarded like the others.
         draft.pay("land", 1.0, terms.Done(jumps, count), "once per jump: down again")
     draft.pay("height", 1.0, height, f"height above standing, as a fraction of {target:.2g} m")

@@ -138,7 +138,7 @@ class Slots:
         return found
 
     def _verb(self) -> Act:
-        """Return the intended action. Moving to a target is reaching; moving an arm is swinging."""
+        """Return the intended action, e.g. reaching for moving to a target."""
         named = [(item, item.part) for item in self.deed.items if item.part is not None]
         targets = [item for item, part in named if part.name == "target"]
         own = [(item, part) for item, part in named if part.name != "target"][:1]

@@ -89,8 +89,8 @@ def compose(
     reward follow edited goals (`telic.composer._scope`), and removed criteria are not judged.
 
     Raises:
-        Refused: the intent was not understood or requires an unsupported behaviour.
-        BadEnvironment: the robot is not capable of the behaviour.
+        Refused: the intent was not understood or requires an unsupported behavior.
+        BadEnvironment: the robot is not capable of the behavior.
         Contradiction: two parts of the intent or two criteria are mutually exclusive.
     """
     if is_observed(intent, spec):

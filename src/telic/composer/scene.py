@@ -67,7 +67,7 @@ class Scene(NamedTuple):
             raise self.cannot(what, f"it requires {QUANTITIES[quantity].need.words}")
 
     def cannot(self, what: str, why: str) -> BadEnvironment:
-        """Return the error for a behaviour that this robot cannot perform."""
+        """Return the error for a behavior that this robot cannot perform."""
         return BadEnvironment(f"{self.name} cannot {what}: {why}.")
 
     @property

@@ -56,7 +56,7 @@ def _axes(stem: str) -> list[str]:
 
 
 class ReachTask(CustomTask):
-    """Reach task, rewarded with minus the hand-target distance and effort. Never terminates."""
+    """Reach task, which penalizes the hand-target distance and effort and never terminates."""
 
     Arguments = ReachArguments
     # pyrefly: ignore[bad-override-mutable-attribute]
@@ -121,7 +121,7 @@ class ReachTask(CustomTask):
 
 
 class BlockTask(ReachTask):
-    """Push or pick task, rewarded with minus the block-goal and hand-block distances and effort."""
+    """Push or pick task, which penalizes the block-goal and hand-block distances and effort."""
 
     meanings: ClassVar[Mapping[str, str]] = {
         "reward_dist": "negative distance between block and goal",

@@ -67,7 +67,7 @@ _ARGUMENTS: dict[str, tuple[Any, str]] = {
     "contact_cost_weight": (float, "cost per squared contact force"),
     "impact_cost_weight": (float, "cost per squared contact force"),
     "uph_cost_weight": (float, "accepted without effect, as in Gymnasium"),
-    "reward_dist_weight": (float, "cost per metre to the target"),
+    "reward_dist_weight": (float, "cost per meter to the target"),
     "reward_control_weight": (float, "cost per squared action"),
     "contact_cost_range": _CLIPPED,
     "impact_cost_range": _CLIPPED,
@@ -207,7 +207,7 @@ class Swimmer(Locomotion):
     """Chain of links in a viscous fluid, whose positions refer to its front tip."""
 
     id = "Swimmer-v5"
-    description = "Three links in a viscous plane; the default task is to swim towards +x."
+    description = "Three links in a viscous plane; the default task is to swim toward +x."
     rules = Rules(_FORWARD + _EFFORT)
     place = 2
     meanings: ClassVar = _info(
@@ -251,7 +251,7 @@ class Ant(Locomotion):
 
     id = "Ant-v5"
     description = (
-        "A four-legged robot; the default task is to walk towards +x without falling or jumping."
+        "A four-legged robot; the default task is to walk toward +x without falling or jumping."
     )
     rules = Rules(
         _FORWARD + " + healthy_reward" + _EFFORT + " - contact_cost_weight * |contact forces|^2",
@@ -327,9 +327,9 @@ class Humanoid(_Person):
     """Walking humanoid, whose velocities refer to its center of mass."""
 
     id = "Humanoid-v5"
-    description = "A humanoid robot; the default task is to walk towards +x without falling."
+    description = "A humanoid robot; the default task is to walk toward +x without falling."
     rules = Rules(
-        _FORWARD + " of the centre of mass + healthy_reward" + _EFFORT + " - contact_cost_weight "
+        _FORWARD + " of the center of mass + healthy_reward" + _EFFORT + " - contact_cost_weight "
         "* |contact forces|^2, the last within contact_cost_range",
         _UNHEALTHY + "torso height outside healthy_z_range",
     )

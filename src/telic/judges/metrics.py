@@ -198,7 +198,7 @@ def way_per_touch(
 ) -> float:
     """Distance covered per touchdown of the foot with the most touchdowns, in leg lengths.
 
-    `slow`: minimum speed that counts as moving; `axes`: axes along which it can move.
+    `slow` is the minimum speed that counts as moving, and `axes` are those of possible motion.
     """
     way, treads = _treads(episode, slow, leg, axes)
     return way / max(float(treads.max()), 1.0) if way > 1.0 else 1.0
@@ -216,7 +216,7 @@ def way_per_step(episode: Episode, slow: float, leg: float, axes: Sequence[str] 
 def foot_clearance(episode: Episode, feet: Feet = (), rank: int = -1) -> Array:
     """Height of the lowest of the feet {feet} above the lowest foot.
 
-    `rank`: without `feet`, use the foot with that many lower ones.
+    Without `feet`, the foot is the one with `rank` lower feet.
     """
     up = episode["foot_height"] - episode["foot_height"].min(-1, keepdims=True)
     return up[:, list(feet)].min(-1) if feet else np.sort(up, axis=-1)[:, rank]

@@ -54,10 +54,10 @@ class VisualEvidence(Record):
     """Evidence for one criterion in the pictures."""
 
     evidence: str = Field(min_length=1, description="one sentence: what is visible, and when")
-    start_s: float | None = Field(description="start of the evidence, s; null: no clock")
-    end_s: float | None = Field(description="end of the evidence, s")
+    start_s: float | None = Field(description="start of the evidence in s, null without clock")
+    end_s: float | None = Field(description="end of the evidence in s")
     tenths: int | None = Field(
-        ge=0, le=10, description="score by the rubric, 0 to 10; null: not visible"
+        ge=0, le=10, description="score by the rubric, 0 to 10, or null if not visible"
     )
 
     @model_validator(mode="after")
@@ -77,7 +77,7 @@ class VisualEvidence(Record):
 class OverallEvidence(VisualEvidence):
     """Evidence for the intent as a whole."""
 
-    tags: tuple[Tag, ...] = Field(default=(), description="what is lacking, worst first")
+    tags: tuple[Tag, ...] = Field(default=(), description="shortcomings, worst first")
 
 
 def _names(criteria: Sequence[str]) -> dict[str, str]:

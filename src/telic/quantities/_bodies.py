@@ -109,7 +109,7 @@ def _motors(robot: Robot, device: torch.device, dtype: torch.dtype) -> _Motors:
 def _action_range(
     low: tuple[float, ...], high: tuple[float, ...], device: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Return the center and the half-width of the action range, (A,) each."""
+    """Return the center and the half-width of the action range, each of shape (A,)."""
     least, most = (torch.tensor(each, device=device, dtype=dtype) for each in (low, high))
     return (most + least) / 2.0, ((most - least) / 2.0).clamp_min(1e-9)
 

@@ -209,7 +209,7 @@ def _cycles(state: Tensor, info: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor
     """Accumulate the phase of every foot that lands. Returns the memory, direction sums and counts.
 
     The memory holds, for the first foot, whether it ever landed, the time since then and the last
-    period; then the memory of `_landing`; then the sums of cosine and sine and the count per foot.
+    period. The memory of `_landing` follows, then the sums of cosine and sine, and the counts.
     """
     dt = time_step(info)
     known, since, period = state[..., :1], state[..., 1:2] + dt, state[..., 2:3]

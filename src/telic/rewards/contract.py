@@ -125,6 +125,6 @@ def initial_memory(declared: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def reset_memory(memory: dict[str, Tensor], initial: dict[str, Tensor], mask: Tensor) -> None:
-    """Reset rows to their initial values where `mask`, (N,) bool."""
+    """Reset the rows selected by `mask`, (N,) bool, to their initial values."""
     for name, row in initial.items():
         memory[name] = torch.where(mask.view(-1, *(1,) * (row.ndim - 1)), row, memory[name])

@@ -32,7 +32,7 @@ class Reward:
     """Reward function for the environments of one or more population members.
 
         reward = load_reward("reward.py")
-        probe(reward, env)                       # chooses the execution mode; raises on errors
+        probe(reward, env)                       # chooses the execution mode, raises on errors
         reward.start(env.num_envs, env.device)
         total, terms = reward(obs, action, step.final_obs, step.info)
         reward.reset(step.terminated | step.truncated)

@@ -223,7 +223,7 @@ def FewFeet(step: StepView, most: int) -> Tensor:
 def FeetUp(step: StepView, feet: tuple[int, ...] = (), rank: int = -1) -> Tensor:
     """Return the height of the lowest of the given feet above the lowest of all feet, in m.
 
-    Without `feet`, use the foot that is at position `rank` in order of height; -1 is the highest.
+    Without `feet`, use the foot at position `rank` in order of height, where -1 is the highest.
     """
     up = step.measured("foot_height")
     up = up - up.amin(-1, keepdim=True)

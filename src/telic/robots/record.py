@@ -307,7 +307,7 @@ def as_toml(record: RobotRecord, facts: Mapping[str, Any] | None = None) -> str:
     for key, words in _REMARKS.items():
         if facts.get(key) is not None:
             lines.append(f"# {words}: {facts[key]}")
-    lines += ["", "[pose]  # name pattern = position, radians or metres"]
+    lines += ["", "[pose]  # name pattern = position, radians or meters"]
     lines += [f"{_toml(name)} = {value:g}" for name, value in record.pose.items()]
     for drive in record.drives:
         stiffness, damping = drive.gains

@@ -108,8 +108,8 @@ def write_licence(model_file: Path, folder: Path) -> None:
     for number, file in enumerate(dict.fromkeys(files)):
         name = "LICENSE-robot" + (f"-{number + 1}" if number else "")
         (folder / name).write_bytes(file.read_bytes())
-        lines.append(f"Its licence text: {name}")
-    lines += ["", "run.py is part of telic, MIT licence. policy.onnx is its author's."]
+        lines.append(f"Its license text: {name}")
+    lines += ["", "run.py is part of telic, MIT license. policy.onnx is its author's."]
     write_text(folder / "LICENCE.txt", "\n".join(lines) + "\n")
 
 
@@ -118,7 +118,7 @@ def model_origin(model_file: Path) -> list[str]:
     if model_file.stem not in robot_names():
         return [
             "The robot model was provided by the author.",
-            "Its licence is unknown; add it before sharing.",
+            "Its license is unknown; add it before sharing.",
         ]
     robot = named_robot(model_file.stem)
     package = robot.package

@@ -154,7 +154,7 @@ def _about(tracker: Tracker, task: TrackingTask) -> dict[str, Any]:
         "human_ahead": steps(command.human_frames, command.human_spacing_s),
         "lower": integers(parts.lower),
         "fine": integers(parts.fine),
-        "units": "metres, radians, seconds; quaternions w first; rows of clip.npz every control_s",
+        "units": "meters, radians, seconds; quaternions w first; rows of clip.npz every control_s",
     }
 
 

@@ -106,7 +106,7 @@ class ClipPlayer:
         self.task = tracking_task(self.env)
 
     def rounds(self) -> list[list[tuple[int, int]]]:
-        """Return the (clip, encoder) pairs in batches of the number of environments."""
+        """Return the (clip, encoder) pairs in batches with one pair per environment."""
         size = self.env.num_envs
         parts = [self.pairs[at : at + size] for at in range(0, len(self.pairs), size)]
         return [part + part[-1:] * (size - len(part)) for part in parts]

@@ -344,6 +344,6 @@ def _facts(tracker: Tracker) -> dict[str, str]:
         "encoders": {k: [names[i] for i in own] for k, own in shape.encoders.items()},
         "senses": names[shape.columns("senses")],
         "tokens": [nets.tokens, nets.token_dim, nets.levels],
-        "units": "metres, radians, seconds; quaternions w first",
+        "units": "meters, radians, seconds; quaternions w first",
     }
     return {k: v if isinstance(v, str) else json.dumps(v) for k, v in facts.items()}

@@ -255,7 +255,7 @@ class RewardSource(Record):
 
     name: str = Field(description="short name used in folder names")
     source: str | None = Field(
-        default=None, description="Python source; None for the environment's built-in reward"
+        default=None, description="Python source, or None for the environment's built-in reward"
     )
     weights: dict[str, float] = Field(default={}, description="weights overriding the file's")
     trusted: bool = Field(
@@ -303,7 +303,7 @@ class TrainJob(TrainOptions):
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(
-                f'Two members are named "{twice}"; use each config and seed only once.'
+                f'Two members are named "{twice}". Use each config and seed only once.'
             )
         order = [member.reward for member in self.members]
         if order != sorted(order) or max(order) >= len(self.rewards):
@@ -313,7 +313,7 @@ class TrainJob(TrainOptions):
         for name in common[0]:
             if any(settings[name] != common[0][name] for settings in common):
                 raise ValueError(
-                    f"{name} differs between members; only {', '.join(MEMBER_FIELDS)} may differ "
+                    f"{name} differs between members. Only {', '.join(MEMBER_FIELDS)} may differ "
                     "within a population. Train them in separate runs."
                 )
         return self

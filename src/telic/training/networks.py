@@ -71,7 +71,7 @@ class Gaussian:
     ) -> tuple[Tensor, Tensor]:
         """Return the gradients of the loss for outputs (P, n, outputs) and log_std (P, outputs).
 
-        For z = (a - mean) / std: d/d mean = z / std, d/d log std = z^2 - 1; dH/d log std = 1.
+        For z = (a - mean) / std: d/d mean = z / std, d/d log std = z^2 - 1, and dH/d log std = 1.
         """
         inverse = torch.exp(-log_std).unsqueeze(1)
         z = (actions - outputs) * inverse

@@ -359,7 +359,7 @@ class Moments(Saved):
 
 
 class Scaling(NamedTuple):
-    """Frozen input normalization (x - shift) * scale with clipping; shapes (P, 1, size)."""
+    """Frozen input normalization (x - shift) * scale with clipping, in shapes (P, 1, size)."""
 
     shift: Tensor
     scale: Tensor

@@ -126,7 +126,7 @@ def test_the_folder_is_whole_and_the_scene_is_the_simulated_one(dog, deployed, t
     simulated = mujoco.MjModel.from_xml_path(dog)
     for name in ("body_mass", "mesh_vert", "actuator_gainprm", "key_qpos"):
         assert np.allclose(getattr(copied, name), getattr(simulated, name)), name
-    assert "licence is unknown" in (moved / "LICENCE.txt").read_text()
+    assert "license is unknown" in (moved / "LICENCE.txt").read_text()
 
 
 def test_a_scene_that_differs_from_what_was_simulated_is_refused(dog, tmp_path, monkeypatch):
