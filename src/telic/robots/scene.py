@@ -118,7 +118,7 @@ def model_origin(model_file: Path) -> list[str]:
     if model_file.stem not in robot_names():
         return [
             "The robot model was provided by the author.",
-            "Its license is unknown; add it before sharing.",
+            "Its license is unknown. Add it before sharing.",
         ]
     robot = named_robot(model_file.stem)
     package = robot.package

@@ -73,7 +73,7 @@ def test_what_was_not_measured_is_said_to_be_so(run):
 @pytest.mark.parametrize(
     ("env", "expected"),
     [
-        ("InvertedPendulum-v5", "MIT licence"),
+        ("InvertedPendulum-v5", "MIT license"),
         ("/home/me/robots/dog.xml", "model file of the author"),
         ("package.module:Walker", "`package.module:Walker`"),
     ],
@@ -82,7 +82,7 @@ def test_the_licence_of_assets_is_stated_or_said_to_be_unknown(run, env, expecte
     path = run.path / "reward_seed_1" / "config.json"
     write_json(path, {**read_json(path), "env": env})
     text = write_card(run)
-    licence = section(text, "Licence")
+    licence = section(text, "License")
     assert expected in licence
-    assert ("is unknown; add it" in licence) == (env != "InvertedPendulum-v5")
+    assert ("is unknown. Add it" in licence) == (env != "InvertedPendulum-v5")
     assert "/home/me" not in text
