@@ -110,8 +110,7 @@ def _judged_again(folder: SessionFolder, draw: int) -> Iterator[JudgedAgain]:
             for score in scores
         ]
         try:
-            recorded = record(orders, place) if orders else []
-            paths = [file.path for own in recorded for file in own]
+            paths = [file.path for order in orders for file in record(order, place)]
             fresh = iter(judge_episodes(folder, config, paths, place / "judge", where))
         finally:
             shutil.rmtree(place, ignore_errors=True)

@@ -43,7 +43,7 @@ FINAL: tuple[CaseOutcome, ...] = (*ENDED, "unconfirmed", "refused")
 class Case(Config):
     """Intent for one robot."""
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="short name, also of the folder")
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="short name, also the folder name")
     env: str = Field(description="environment id or path of an MJCF file")
     intent: str = Field(min_length=1, description="the intent")
     category: str = Field(min_length=1, description="kind of behavior, such as locomotion or pose")
