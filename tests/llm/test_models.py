@@ -105,7 +105,7 @@ def test_a_wrong_answer_is_repaired_once_with_the_reason(models, events):
         (MALFORMED, "Invalid JSON"),
         (RawReply(text=GOOD.model_dump_json()[:9], finish="length"), "truncated"),
         (RawReply(text="I am sorry.", finish="refusal"), "declined"),
-        ('"' + "a" * 1_000_000 + '"', "the maximum is 1,000,000"),
+        ('"' + "a" * 1_000_000 + '"', "at most 1,000,000"),
     ],
     ids=["malformed", "truncated", "refused", "too long"],
 )

@@ -234,6 +234,6 @@ def test_a_method_refuses_a_self_of_another_class():
     source = "class Reward:\n    def leak(self):\n        return self.shape\n"
     scope = namespace()
     exec(compile_source(source, "reward.py"), scope)
-    with pytest.raises(TypeError, match="as its self"):
+    with pytest.raises(TypeError, match="as `self`"):
         scope["Reward"].leak(np.zeros(3))
     assert not hasattr(scope["Reward"](), "shape")

@@ -214,9 +214,9 @@ def _brought(folder: JobFolder, spec: JobSpec) -> set[str]:
 
 
 def _result_of(name: str, spec: JobSpec) -> str | None:
-    """Return the file or folder in the results folder that a file is part of.
+    """Return the file or folder in the results folder to which a file belongs.
 
-    Return None for a file that no job may return. The only one of the jobs' own is its state.
+    Return None for a file that a job must not return, such as records other than its state.
     """
     results, path = PurePosixPath(spec.folder or "/"), PurePosixPath(name)
     if not path.is_relative_to(results) or path == results:

@@ -46,7 +46,7 @@ def own_python(module: str | None, *words: str | Path) -> list[str]:
 
 
 def user_environment() -> dict[str, str]:
-    """Return the environment without that protection, for commands of the user's own code."""
+    """Return the environment without import protection, for commands that run the user's code."""
     return {name: value for name, value in os.environ.items() if (name, value) != SAFE_PATH}
 
 

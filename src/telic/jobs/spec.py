@@ -66,7 +66,7 @@ class JobSpec(Record):
 
     @property
     def code(self) -> str:
-        """Description of the command that the user must permit, with all that it depends on."""
+        """Description of the command and its settings, which the user must permit."""
         more = self.model_dump_json(exclude={"name", "argv", "command"})
         return f"the command {shlex.join(self.argv)} with {more}"
 

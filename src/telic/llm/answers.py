@@ -60,7 +60,7 @@ def without_fence(text: str) -> str:
     """Strip whitespace and an enclosing Markdown code fence from a text."""
     if len(text) > LONGEST_ANSWER:
         raise InvalidAnswer(
-            f"The answer has {len(text):,} characters; the maximum is {LONGEST_ANSWER:,}."
+            f"The answer has {len(text):,} characters, but at most {LONGEST_ANSWER:,} are allowed."
         )
     lines = text.strip().splitlines()
     if len(lines) >= 2 and lines[0].startswith(_FENCE) and lines[-1].strip() == _FENCE:

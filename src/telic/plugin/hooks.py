@@ -28,8 +28,8 @@ GATE = (
 UNKNOWN = "telic: this may start training, but the study's adapter cannot be read. {}"
 PERSON = "telic: {} requires a person. Show them the command to run in their own terminal."
 RECORDS = (
-    "telic: {} is a record of a study, which only telic writes; an edit would invalidate the "
-    "study. To correct it, append a new entry: follow `telic study next`."
+    "telic: {} is a record of a study, which only telic may write. An edit would invalidate the "
+    "study. To make a correction, run `telic study next`."
 )
 _PERSONS = {"approve": "", "run": "--resume", "report": "--close"}
 """commands for people only, and the option that makes them so"""

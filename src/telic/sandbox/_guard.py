@@ -105,7 +105,7 @@ def require_own(owner: object) -> None:
     higher-order function could pass another object as `self`.
     """
     if not is_own(type(owner)):
-        raise TypeError(f"A method was called with a {type(owner).__name__} as its self.")
+        raise TypeError(f"A method was called with a {type(owner).__name__} as `self`.")
 
 
 def _inherited(owner: object, name: str) -> Any:

@@ -66,7 +66,7 @@ class ConfinementPart(Record):
     name: str
     active: bool
     message: str
-    """its effect, or why it is inactive"""
+    """effect of the mechanism, or the reason why it is inactive"""
 
 
 class ConfinementReport(Record):

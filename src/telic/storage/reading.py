@@ -59,7 +59,7 @@ def check_file(path: Path, limit: int = LARGEST) -> int:
         raise BadFile(f"{path} is {kind}, not a file.")
     if found.st_size > limit:
         raise BadFile(
-            f"{path} has {found.st_size / 1e6:,.0f} MB; the maximum is {limit / 1e6:,.0f} MB.",
+            f"{path} has {found.st_size / 1e6:,.0f} MB, more than {limit / 1e6:,.0f} MB.",
             hint="Check that the path is correct.",
         )
     return found.st_size

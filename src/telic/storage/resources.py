@@ -38,7 +38,7 @@ class ResourceNeed(NamedTuple):
 
     cores: int
     memory_bytes: int | None
-    """None if unknown, so that memory is not checked"""
+    """memory in bytes, or None if unknown, so that it is not checked"""
 
 
 def usable_cores() -> list[int]:

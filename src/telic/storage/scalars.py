@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 RowKind = Literal["train", "eval", "all"]
 _MetricRow = dict[str, Any]
 Column = list[float | None]
-_MEND = "Delete that line; the other lines are intact."
+_MEND = "Delete that line. The other lines are intact."
 
 
 class EvaluationRow(TypedDict):

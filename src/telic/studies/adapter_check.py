@@ -175,7 +175,7 @@ class SmokeCheck(Record):
 
     name: Literal["starts", "metric", "steps", "seed", "repeat", "evaluator"]
     passed: bool | None
-    """None if the runs are inconclusive"""
+    """result, or None if the runs are inconclusive"""
     why: str
 
 

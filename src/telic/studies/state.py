@@ -197,16 +197,16 @@ class StudyState:
     baseline: str | None = None
     noise_floor: float | None = None
     incumbents: dict[str, Incumbent] = field(default_factory=dict[str, Incumbent])
-    """by protocol hash"""
+    """incumbent by protocol hash"""
     candidates: dict[str, CandidateState] = field(default_factory=dict[str, CandidateState])
     runs: dict[str, RunState] = field(default_factory=dict[str, RunState])
     evidence: dict[str, EvidenceState] = field(default_factory=dict[str, EvidenceState])
     decisions: dict[str, DecisionState] = field(default_factory=dict[str, DecisionState])
     approvals: dict[str, Approval] = field(default_factory=dict[str, Approval])
-    """by key, or key:candidate"""
+    """approval by key, or by key:candidate"""
     fired_stops: tuple[FiredStop, ...] = ()
     checks: dict[str, CheckPlan] = field(default_factory=dict[str, CheckPlan])
-    """by incumbent"""
+    """check of the gain by incumbent"""
 
     @property
     def incumbent(self) -> Incumbent | None:

@@ -64,7 +64,7 @@ def _becomes(is_so: Callable[[], bool], seconds: float) -> bool:
 
 
 class _WorkRequest(ArtifactRequest):
-    """A session, run or search."""
+    """Request about a session, run or search."""
 
     thing: str = argument(
         "An id or its prefix, a path, or 'latest' (running work first).",

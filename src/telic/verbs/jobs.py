@@ -85,7 +85,7 @@ def _retry(request: _JobsRequest, name: str) -> JobRecord:
         raise Refused(f"{record.name} is running.", hint=f"See: telic jobs {record.name} --logs")
     if record.state == "done" and record.code == 0:
         raise Refused(
-            f"{record.name} is done; a retry would overwrite its results.",
+            f"{record.name} is done, and a retry would overwrite its results.",
             hint="Rerun its command to start a new job.",
         )
     spec = read_record(folder.spec, JobSpec)

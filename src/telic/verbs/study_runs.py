@@ -249,7 +249,7 @@ class StatusReport(Record):
     """study, candidates, runs, queue, candidate, run or evidence"""
     facts: dict[str, Any]
     next: NextAction | None = None
-    """set only for the study"""
+    """next action, if the record is the study"""
 
     def as_data(self) -> dict[str, Any]:
         """Return the facts, including a study's next step."""

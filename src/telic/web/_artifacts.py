@@ -94,7 +94,7 @@ class SessionDetail(Record):
     config: SessionConfig | None
     iterations: tuple[IterationLine, ...]
     summary: SessionSummary | None
-    """None while the session runs"""
+    """summary, or None while the session is running"""
     certificate: Certificate | None
     robustness: RobustnessCard | None
     robustness_words: str | None
@@ -143,7 +143,7 @@ class StudyDetail(Record):
     """Details of a study."""
 
     state: dict[str, Any] | None
-    """what `telic study status --json` prints"""
+    """state as printed by `telic study status --json`, or None if unreadable"""
 
 
 class ArtifactDetail(Record):

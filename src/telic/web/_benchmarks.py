@@ -27,7 +27,7 @@ class BenchmarkLine(Record):
     id: str
     config: BenchConfig | None
     tally: Tally | None
-    """None while the benchmark is running"""
+    """totals, or None while the benchmark is running"""
     is_running: bool
     updated: float
     error: str | None = None

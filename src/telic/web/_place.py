@@ -83,7 +83,7 @@ class WebPlace:
         return None if path is None else self._read(name, path)
 
     def thing(self, name: str, *kinds: ArtifactKind) -> Artifact:
-        """Return the artifact with this id. Raises UnknownName, or UsageError for another kind."""
+        """Return the artifact with this id. Raises UnknownName, or UsageError for other kinds."""
         found = self.entry(name)
         if found is None:
             known = list(self.listed())

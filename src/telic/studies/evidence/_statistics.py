@@ -39,13 +39,13 @@ class AuditStats(DocumentPart):
     ci: tuple[float, float] | None = None
     delta_min: float | None = None
     welch_p: float | None = None
-    """one-sided p that the candidate is better: Welch, or paired for correlated common seeds"""
+    """one-sided p-value of Welch's test, or of the paired test if common seeds are correlated"""
     is_paired: bool = False
     is_counted: bool = False
     """true if all pairs differ by the same amount, so that p is from a sign test"""
     holm_p: float | None = None
     mwu_p: float | None = None
-    """p of the exact one-sided Mann-Whitney test"""
+    """p-value of the exact one-sided Mann-Whitney test"""
     poi: float | None = None
     """probability of improvement: a candidate run beats an incumbent run"""
     sigma: float | None = None
@@ -117,7 +117,7 @@ def difference_interval(
 def difference(
     ours: Sequence[float], theirs: Sequence[float], seed: int, *, common_seeds: bool = False
 ) -> AuditStats:
-    """Compare two arms. With `common_seeds` their n-th scores share a seed."""
+    """Compare two arms. If `common_seeds` is true, their n-th scores share a seed."""
     import numpy as np
 
     from telic.core import stats

@@ -141,7 +141,7 @@ class ClaimFacts(DocumentPart):
     at: str
     candidate: Arm
     incumbent: Arm | None
-    """None for a baseline"""
+    """arm of the incumbent, or None for a baseline"""
     primary: Primary
     guardrails: tuple[Guardrail, ...] = ()
     altered: tuple[str, ...] = ()

@@ -98,8 +98,8 @@ def analyze_run(
     """Measure a finished run and record the result as evidence. Repeated calls have no effect.
 
     If a log is unreadable, the run is not measured and `problem` gives the reason. A run whose
-    files changed after it ended is not measured; with `is_unusable` it is recorded without a score.
-    Raises StudyError E_RUN_LIVE if the run is live, or BrokenIntegrity E_ARTEFACTS if files
+    files changed after it ended is not measured, but recorded without a score if `is_unusable` is
+    true. Raises StudyError E_RUN_LIVE if the run is live, or BrokenIntegrity E_ARTEFACTS if files
     changed.
     """
     state, folder, spec = study.run_state(run), study.folder.run(run), study.metric_spec

@@ -55,7 +55,7 @@ class Machine(Record):
 def look(folder: Path, *, at_gpus: bool) -> Machine:
     """Return a description of this machine, including the free disk space of a folder.
 
-    With `at_gpus` nvidia-smi is run.
+    If `at_gpus` is true, nvidia-smi is run.
     """
     import psutil  # slow to load, and rarely needed
 

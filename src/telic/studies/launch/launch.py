@@ -62,7 +62,7 @@ class LaunchResult(Record):
 def look(study: Study, request: LaunchRequest, *, processes: bool = True) -> DryRun:
     """Evaluate the gates and show the command without starting or writing anything.
 
-    With `processes` the GPU driver may be queried.
+    If `processes` is true, the GPU driver may be queried.
     """
     attempt = LaunchAttempt(study, request, processes=processes)
     gates = evaluate(attempt)

@@ -303,7 +303,7 @@ def _failure_streak(study: Study, rule: StopRule) -> str | None:
 
 
 def _guardrail_breach(study: Study, rule: StopRule) -> str | None:
-    """Return why the rule fires if each of the last audits failed a blocking guardrail."""
+    """Return why the rule fires, if each of the last audits failed a blocking guardrail."""
     entries, since = study.state.evidence, study.state.opened_seq
     names = [name for name in study.evidence_names("audit") if entries[name].seq > since]
     broken: list[str] = []
