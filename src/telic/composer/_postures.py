@@ -375,8 +375,7 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
     # but has no contact, so require clearance.
     has_legs = scene.leg is not None and scene.has("foot_height")
     clear = _CLEAR_LEGS * scene.leg if scene.leg is not None and has_legs else None
-    seen = None if clear is None else _SEEN_UP * clear
-    weight, most = 1.0, 1 if posture == "one_leg" else 2
+    weight, most, rank = 1.0, 1 if posture == "one_leg" else 2, -1
     if posture in ("one_leg", "two_legs"):
         if len(feet) < most:
             raise scene.cannot(what, "it has one foot")
@@ -387,10 +386,10 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
         if named and most == 1:
             others = tuple(foot for foot in feet if foot not in named)
             title, on = f"is on its {frame.part} only", signals.OnlyFeet(others)
-            held, lowest = metrics.on_feet(others, clear_m=seen), signals.FeetUp(others)
+            held = metrics.on_feet(others)
         else:
             title, on = f"is on {'one foot' if most == 1 else 'two feet'}", signals.FewFeet(most)
-            held, lowest = metrics.on_few_feet(most, clear_m=seen), signals.FeetUp(rank=most)
+            held, others, rank = metrics.on_few_feet(most), (), most
     else:
         place = "rear" if posture == "rear_legs" else "front"
         mine = scene.foot_places(scene.feet(place))
@@ -401,10 +400,11 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
         if not mine or not others:
             raise scene.cannot(what, "its feet are not in front and behind")
         weight, title, on = 1.5, f"is on its {place} feet only", signals.OnlyFeet(others, mine)
-        held, lowest = metrics.on_feet(others, mine, clear_m=seen), signals.FeetUp(others)
+        held = metrics.on_feet(others, mine)
     draft.pay("legs", weight, Pay(on), title)
     if clear is not None:
-        words = f"other feet raised by {clear:.2g} m"
+        held = held & (metrics.foot_clearance(others, rank) > _SEEN_UP * clear)
+        words, lowest = f"other feet raised by {clear:.2g} m", signals.FeetUp(others, rank)
         draft.pay("lifted", 0.5, Ratio(lowest, clear, low=None, most=1.0), words)
     value = tracks.share(held)
     draft.score(f"{title}", value, 0.25, 0.7, weight=4.0, tag="too_low")

@@ -14,7 +14,6 @@ measured by a function in the text, which is untrusted code:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
@@ -278,12 +277,7 @@ def _environment_of(paths: Sequence[Path]) -> Environment:
 
 
 def _spec_of(env_id: str, arguments: dict[str, Any]) -> EnvSpec:
-    return _described(env_id, json.dumps(arguments, sort_keys=True))
-
-
-@lru_cache(maxsize=32)
-def _described(env_id: str, arguments: str) -> EnvSpec:
-    env = make(env_id, num_envs=1, **json.loads(arguments))
+    env = make(env_id, num_envs=1, **arguments)
     env.close()
     return env.spec
 

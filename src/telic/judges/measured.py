@@ -259,7 +259,8 @@ class _Measuring(ast.NodeVisitor):
         name = getattr(node.func, "id", "")
         if name == _ON_WAY and len(node.args) == 3:  # evaluate the last argument on that part
             way, metres = (self.visit(each) for each in node.args[:2])
-            part = METRICS["way_there"].function(self._episode, way, metres)
+            covered = METRICS["place"].function(self._episode, way)
+            part = self._episode.before(self._episode.first(covered - covered[0] > metres))
             return _Measuring(part, self._left).visit(node.args[2])
         given = [self.visit(each) for each in node.args]
         named = {each.arg or "": self.visit(each.value) for each in node.keywords}

@@ -31,21 +31,14 @@ from telic.judges.tracks import (
     since,
     track,
 )
+from telic.rewards.signals import component
 from telic.storage.trajectories import COMMANDS
 
 Feet = Sequence[int]
 Way = str | float
 """a direction by name or in degrees to the left of the robot's initial heading; "ahead" means the
 heading at the start of the judged part"""
-_AXES = {
-    "forward": ("x_position", 1.0),
-    "backward": ("x_position", -1.0),
-    "left": ("y_position", 1.0),
-    "right": ("y_position", -1.0),
-    "sideways": ("y_position", 1.0),
-}
 DEGREES = {"forward": 0.0, "left": 90.0, "sideways": 90.0, "backward": 180.0, "right": -90.0}
-_DIAGONAL = 0.7071
 _NEW_COMMAND, _ANSWER_S, _AHEAD_S = 0.05, 0.75, 0.25
 """minimum change of a new command, time to respond, and margin before the next command in s"""
 _PLACES = ("x_position", "y_position")
@@ -64,19 +57,7 @@ def place(episode: Episode, direction: Way, aside: str | None = None) -> Array:
     """Position along {direction}."""
     if direction == "ahead":
         direction = math.degrees(float(episode["heading"][0]))
-    if not isinstance(direction, str):
-        angle = math.radians(direction)
-        return episode["x_position"] * math.cos(angle) + episode["y_position"] * math.sin(angle)
-    axis, sign = _AXES[direction]
-    found = -episode[axis] if sign < 0 else episode[axis]
-    return found if aside is None else _DIAGONAL * (found + place(episode, aside))
-
-
-@metric("1", *_PLACES)
-def way_there(episode: Episode, direction: Way, metres: float) -> Episode:
-    """Part of the episode until {metres} m are covered {direction}."""
-    way = place(episode, direction)
-    return episode.before(episode.first(way - way[0] > metres))
+    return component(direction, aside, lambda axis: episode[f"{axis}_position"])
 
 
 @metric("m/s", *_PLACES)
@@ -410,26 +391,17 @@ def _contact(feet: Feet) -> Measure:
     return combined("maximum", *(column(track("foot_contact"), foot) for foot in feet))
 
 
-def on_feet(others: Feet, mine: Feet = (), clear_m: float | None = None) -> Measure:
-    """Return the mask of standing on `mine`, by default on any foot, without the others.
-
-    `clear_m`: minimum height of the others above the lowest foot.
-    """
+def on_feet(others: Feet, mine: Feet = ()) -> Measure:
+    """Return the mask of standing on `mine`, by default on any foot, without the others."""
     held = (_contact(mine) if mine else track("feet_in_contact")) > 0.0
     held = held & lifted(*others) if others else held
-    words = "it stands on the right feet only, with the others off the ground"
-    return replace(_clear(held, clear_m, foot_clearance(tuple(others))), words=words)
+    return replace(held, words="it stands on the right feet only")
 
 
-def on_few_feet(most: int, clear_m: float | None = None) -> Measure:
-    """Return the mask of standing on at most `most` feet, with the others off the ground."""
+def on_few_feet(most: int) -> Measure:
+    """Return the mask of standing on at most `most` feet."""
     held = (track("feet_in_contact") > 0.0) & (track("feet_in_contact") <= most)
-    words = f"it stands on at most {most} feet, with the others off the ground"
-    return replace(_clear(held, clear_m, foot_clearance(rank=most)), words=words)
-
-
-def _clear(held: Measure, clear_m: float | None, clearance: Measure) -> Measure:
-    return held if clear_m is None else held & (clearance > clear_m)
+    return replace(held, words=f"it stands on at most {most} feet")
 
 
 def flying(least_s: float, least_m: float) -> Measure:

@@ -9,8 +9,9 @@ quantities (`Measured`); others accumulate over the episode.
 from __future__ import annotations
 
 import math
-from functools import reduce
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial, reduce
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,14 +22,26 @@ from telic.quantities.observed import observed_value
 from telic.rewards.node import StepView, signal
 
 _AXES = {
-    "forward": (0, 1),
-    "backward": (0, -1),
-    "left": (1, 1),
-    "right": (1, -1),
-    "sideways": (1, 1),
+    "forward": ("x", 1),
+    "backward": ("x", -1),
+    "left": ("y", 1),
+    "right": ("y", -1),
+    "sideways": ("y", 1),
 }
-_VELOCITIES = (("x_velocity", "forward_velocity"), ("y_velocity", "lateral_velocity"))
 _DIAGONAL = 0.7071
+
+
+def component(direction: str | float, aside: str | None, of_axis: Callable[[str], Any]) -> Any:
+    """Return the component of a vector along a direction, or along a diagonal with `aside`.
+
+    `of_axis` returns the vector's component along "x" or "y".
+    """
+    if isinstance(direction, str):
+        axis, sign = _AXES[direction]
+        found = -of_axis(axis) if sign < 0 else of_axis(axis)
+        return found if aside is None else _DIAGONAL * (found + component(aside, None, of_axis))
+    angle = math.radians(direction)
+    return of_axis("x") * math.cos(angle) + of_axis("y") * math.sin(angle)
 
 
 @signal("{quantity}")
@@ -110,23 +123,17 @@ def Along(step: StepView, direction: str | float, aside: str | None = None) -> T
     """
     if direction == "ahead":
         return _ahead(step)
-    if isinstance(direction, str):
-        along = _velocity(step, direction)
-        return along if aside is None else _DIAGONAL * (along + _velocity(step, aside))
-    angle = math.radians(direction)
-    return _velocity(step, "forward") * math.cos(angle) + _velocity(step, "left") * math.sin(angle)
+    return component(direction, aside, partial(_velocity, step))
 
 
-def _velocity(step: StepView, direction: str) -> Tensor:
-    (axis, sign), spec = _AXES[direction], step.spec
-    mean, quantity = _VELOCITIES[axis]
-    robot, centre = spec.robot, QUANTITIES["centre_of_mass_velocity"]
+def _velocity(step: StepView, axis: str) -> Tensor:
+    spec, robot, centre = step.spec, step.spec.robot, QUANTITIES["centre_of_mass_velocity"]
     winds = robot is not None and not robot.feet and robot.root.kind != "rail"
     if winds and centre.available(spec):
-        value = centre(step.info)[:, axis]
-    else:
-        value = step.info[mean] if mean in spec.info_keys else step.measured(quantity)
-    return -value if sign < 0 else value
+        return centre(step.info)[:, "xy".index(axis)]
+    mean = f"{axis}_velocity"
+    end = "forward_velocity" if axis == "x" else "lateral_velocity"
+    return step.info[mean] if mean in spec.info_keys else step.measured(end)
 
 
 @signal("v")
@@ -148,13 +155,7 @@ def _ahead(step: StepView, aside: bool = False) -> Tensor:
 @signal("d", memory={"start": 2})
 def Made(step: StepView, direction: str | float) -> Tensor:
     """Return the displacement in a direction (see `Along`) since the start of the episode, in m."""
-    if isinstance(direction, str):
-        axis, sign = _AXES[direction]
-        place = step.measured("xy"[axis] + "_position")
-        place = -place if sign < 0 else place
-    else:
-        x, y, angle = *map(step.measured, ("x_position", "y_position")), math.radians(direction)
-        place = x * math.cos(angle) + y * math.sin(angle)
+    place = component(direction, None, lambda axis: step.measured(f"{axis}_position"))
     return place - step.first("start", place.unsqueeze(-1))[:, 0]
 
 
