@@ -125,7 +125,7 @@ def untrusted(env, judge, good=None):
 
 
 @pytest.mark.parametrize(
-    "count", [6, pytest.param(360, marks=pytest.mark.slow)], ids=["sample", "all"]
+    "count", [4, pytest.param(360, marks=pytest.mark.slow)], ids=["sample", "all"]
 )
 def test_a_judge_with_a_blind_criterion_never_decides_it(count):
     for case in blind_cases(count, count):
@@ -161,7 +161,7 @@ def dishonest(seed):
 
 
 @pytest.mark.parametrize(
-    "count", [7, pytest.param(210, marks=pytest.mark.slow)], ids=["sample", "all"]
+    "count", [4, pytest.param(210, marks=pytest.mark.slow)], ids=["sample", "all"]
 )
 def test_a_judge_that_is_honest_only_on_validation_episodes_is_found_out(count):
     caught = 0
@@ -238,7 +238,7 @@ UNREACHABLE = {
     "9 m": ({"measure": "highest(height)", "goal": 9.0, "unit": "m"}, "is unreachable"),
     "constant": ({"measure": "highest(0 * height + 1)", "goal": 1.0}, "regardless of the motion"),
     "per foot": ({"measure": "foot_contact"}, "must evaluate to one number"),
-    "arguments": ({"measure": "share_above(height)"}, "cannot be measured"),
+    "arguments": ({"measure": "cycles(height)"}, "cannot be measured"),
     "attribute": ({"measure": "height.base"}, "cannot be measured"),
     "share of 2": ({"measure": "share(height > 0.1)", "goal": 2.0}, "is unreachable"),
 }

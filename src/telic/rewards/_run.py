@@ -185,7 +185,7 @@ class BatchedRunner:
 class VmapRunner:
     """Map a stateless reward over all environments, in float64 like the loop."""
 
-    def __init__(self, code: RewardCode, weights: Mapping[str, float]) -> None:
+    def __init__(self, code: RewardCode, weights: Mapping[str, float], *_: object) -> None:
         self._code, self._call = code, code.create(weights).call
 
     def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
@@ -301,6 +301,11 @@ class RowInfo(Mapping[str, Any]):
 
 
 Runner = BatchedRunner | VmapRunner | LoopedRunner
+RUNNERS: Mapping[str, Callable[[RewardCode, Mapping[str, float], int, Device], Runner]] = {
+    "batched": BatchedRunner,
+    "vmap": VmapRunner,
+    "looped": LoopedRunner,
+}
 
 
 @dataclass(frozen=True, slots=True)

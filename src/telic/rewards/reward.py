@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,15 +12,7 @@ from torch import Tensor
 from telic.core.text import closest, is_dict, is_row
 from telic.envs.vector import Info
 from telic.errors import ConfigError, RewardError, TelicError
-from telic.rewards._run import (
-    BatchedRunner,
-    LoopedRunner,
-    Mode,
-    Runner,
-    RunnerChoice,
-    VmapRunner,
-    choose_runner,
-)
+from telic.rewards._run import RUNNERS, BatchedRunner, Mode, Runner, RunnerChoice, choose_runner
 from telic.rewards.contract import Device, RewardSpec, RewardStep, initial_memory
 from telic.rewards.load import RewardCode, read_code
 from telic.rewards.recording import TransitionRecording
@@ -149,16 +141,8 @@ class Reward:
     def start(self, num_envs: int, device: Device) -> None:
         """Initialize the state of N environments at the start of their episodes."""
         self._num_envs, self._device, self._runner = num_envs, device, None
-        code, weights = self.code, self._changed
-        match self.mode if code else None:
-            case "batched":
-                self._runner = BatchedRunner(cast("Any", code), weights, num_envs, device)
-            case "vmap":
-                self._runner = VmapRunner(cast("Any", code), weights)
-            case "looped":
-                self._runner = LoopedRunner(cast("Any", code), weights, num_envs, device)
-            case _:
-                pass
+        if self.code is not None and self.mode is not None:
+            self._runner = RUNNERS[self.mode](self.code, self._changed, num_envs, device)
 
     def __call__(
         self,
