@@ -67,7 +67,7 @@ OFFERED: dict[str, dict[str, Any]] = {
         "metrics": every_metric(),
     }
 }
-"""names that a judge file may import from telic; the second row is for earlier versions"""
+"""names that a judge file may import from telic, in the second row for earlier versions"""
 
 
 class Judge(Protocol):

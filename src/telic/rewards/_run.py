@@ -172,7 +172,7 @@ class BatchedRunner:
                 raise RewardError(
                     f'{self._code.label}: the memory "{name}" became {got}, but was declared '
                     f"with shape {expected}.",
-                    hint="Keep one row per environment; reduce only over the last dimension.",
+                    hint="Keep one row per environment, and reduce only over the last dimension.",
                 )
         if len(memory) != len(self._initial):
             extra = ", ".join(sorted(set(memory) - set(self._initial)))

@@ -138,7 +138,7 @@ class RewardCode:
             raise RewardError(
                 f"{getattr(function, '__name__', 'The reward')} takes "
                 f"({', '.join(p.name for p in by_place)}).",
-                hint='It must take (obs, action, next_obs, info); info["qpos"], info["xpos"] and '
+                hint='It must take (obs, action, next_obs, info). info["qpos"], info["xpos"] and '
                 "others contain the simulation state.",
                 line=getattr(getattr(function, "__code__", None), "co_firstlineno", None),
             )

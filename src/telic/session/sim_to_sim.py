@@ -181,7 +181,7 @@ def play_bundle(bundle: Path, starts: RobotStarts, place: Path) -> BundlePlay:
         lines = [line for line in done.stderr.splitlines() if line.strip()] or ["no output"]
         raise TelicError(
             f"run.py of the bundle failed: {lines[-1][:300]}",
-            hint="It requires mujoco, numpy and onnxruntime; try it: python run.py",
+            hint="It requires mujoco, numpy and onnxruntime. Try it with: python run.py",
         )
     arrays = read_arrays(out)
     if missing := [name for name in BundlePlay._fields if name not in arrays]:

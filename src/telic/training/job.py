@@ -452,7 +452,7 @@ def member_groups(job: TrainJob, run: RunFolder) -> list[MemberGroup]:
     if sorted(name for group in groups for name in group) != sorted(names) or [] in groups:
         raise BadFile(
             f"The members listed in {run.manifest} are not those of this run.",
-            hint="The file was modified; start from scratch with --fresh.",
+            hint="The file was modified. Start from scratch with --fresh.",
         )
     found: list[MemberGroup] = []
     for number, group in enumerate(groups):

@@ -238,7 +238,7 @@ def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Record
         )
         raise TrainingFailed(
             f"Training of all members stopped. {reasons}",
-            hint="Check the reward terms in the saved batch; clamp terms that can diverge.",
+            hint="Check the reward terms in the saved batch, and clamp terms that can diverge.",
         )
     for name in ("inputs", "next_inputs", "actions", "log_probs", "rewards", "terms"):
         numbers: Tensor = getattr(batch, name)

@@ -386,5 +386,5 @@ def _refuse(why: object) -> NoReturn:
     reason = why.errors()[0]["msg"] if isinstance(why, ValidationError) else why
     raise WorkerDied(
         f"The confined process sent an invalid message: {bounded_text(reason, 300)}.",
-        hint="Reward code that writes to the worker's pipe causes this; check the reward.",
+        hint="Check the reward, because code that writes to the worker's pipe causes this.",
     )

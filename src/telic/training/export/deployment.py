@@ -463,7 +463,7 @@ def require_no_memory(policy: Policy) -> None:
     if policy.memory_size:
         raise UsageError(
             "The policy observes its reward's memory, which is not available on a robot.",
-            hint='Train it with memory_to = "critic"; for a gait, declare phase_hz instead.',
+            hint='Train it with memory_to = "critic", or for a gait declare phase_hz instead.',
         )
 
 
