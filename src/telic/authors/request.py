@@ -102,7 +102,7 @@ class SessionConfig(Config):
     device: str = Field(default="cpu", description="Device: cpu or cuda.")
     devices: tuple[str, ...] = Field(
         default=(),
-        description="Several devices to train on in parallel: cuda:0,cuda:1 or cpu,cpu. "
+        description="Devices for parallel training, e.g. cuda:0,cuda:1 or cpu,cpu. "
         "Policies are distributed over them.",
     )
     model: str | None = Field(

@@ -156,7 +156,7 @@ class RobotArguments(CustomArguments):
     )
     starts: Literal["standing", "fallen"] = Field(
         "standing",
-        description="initial states, where fallen is dropped in a random orientation and pose",
+        description="initial states (fallen: dropped in a random orientation and pose)",
     )
     history: PositiveInt = Field(1, description="number of stacked observations")
     terminate_when_unhealthy: bool = Field(

@@ -39,7 +39,7 @@ class TaskArguments(Config):
         "observation, for gaits",
     )
     default_camera_config: dict[str, Any] = Field(
-        default_factory=dict, description="accepted without effect, as videos have a camera"
+        default_factory=dict, description="accepted for compatibility, without effect"
     )
 
 

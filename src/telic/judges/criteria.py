@@ -49,7 +49,7 @@ class Criterion(Record):
     )
     unit: str = ""
     weight: float = Field(default=1.0, ge=0, description="weight in the score, 0 for a constraint")
-    is_guard: bool = Field(default=False, description="multiply the total score by its credit")
+    is_guard: bool = Field(default=False, description="whether its credit scales the total score")
     is_stated: bool = Field(
         default=False, description="required for a pass, because the intent states it"
     )

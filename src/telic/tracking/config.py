@@ -76,9 +76,9 @@ class CommandGroup(Config):
     human_frames: int = Field(default=10, ge=1, description="number of frames of human points")
     human_spacing_s: float = Field(default=0.02, gt=0, description="interval of human frames in s")
     start_place: Pair = Field(default=(0.05, 0.01), description="noise of x, y and of z in m")
-    start_turn: Pair = Field(default=(0.1, 0.2), description="noise of tilt and of yaw in rad")
+    start_turn: Pair = Field(default=(0.1, 0.2), description="tilt and yaw noise in rad")
     start_velocity: Pair = Field(default=(0.5, 0.2), description="noise of x, y and of z in m/s")
-    start_spin: Pair = Field(default=(0.52, 0.78), description="noise of both rates in rad/s")
+    start_spin: Pair = Field(default=(0.52, 0.78), description="tilt and yaw rate noise in rad/s")
     start_joints: float = Field(default=0.1, ge=0, description="noise of joint positions in rad")
 
 
@@ -171,7 +171,7 @@ class SamplingGroup(Config):
     bin_s: float = Field(default=1.0, gt=0, description="length of a bin in s")
     uniform: float = Field(default=0.1, ge=0, le=1, description="fraction of uniform samples")
     lead_s: float = Field(default=1.0, ge=0, description="maximum lead before a bin in s")
-    most: float = Field(default=200.0, gt=1, description="cap on failure rates / mean rate")
+    most: float = Field(default=200.0, gt=1, description="cap on relative failure rates")
     half_life: float = Field(default=1000.0, gt=0, description="half-life of counts in episodes")
     by: Literal["failure", "error"] = Field(default="failure", description="difficulty measure")
 

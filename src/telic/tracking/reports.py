@@ -37,8 +37,8 @@ class ClipResult(Record):
 
     clip: str
     encoder: str
-    success: bool = Field(description="whether all height and orientation errors were tolerated")
-    global_success: bool = Field(description="success that also limits the mean body error")
+    success: bool = Field(description="whether all height and orientation errors were in tolerance")
+    global_success: bool = Field(description="success with the mean body error in tolerance")
     progress: float = Field(description="fraction of the clip played before the failure")
     frames: int
     joint_rad: float
