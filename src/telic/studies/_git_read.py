@@ -57,6 +57,7 @@ _CONVERTING = ("apply", "diff", "hash-object", "ls-files", "status")
 _PROGRAMS = (
     r"^(filter\..*\.(clean|smudge|process|required)|diff\.(.*\.(textconv|command)|external))$"
 )
+IMPORTABLE = (".py", ".so", ".pyd", ".pyc")
 _RENAMED = re.compile(r"(?m)^(?:rename|copy) (?:from|to) (.+)$")
 _MODES = re.compile(r"(?m)^(?:new file|deleted file|new|old) mode (\d+)$")
 _BINARY = re.compile(r"(?m)^(?:GIT binary patch|Binary files )")
@@ -158,15 +159,26 @@ def has_commit(root: Path, commit: str) -> bool:
     return ask(root, "cat-file", "-e", f"{commit}^{{commit}}").is_yes
 
 
-def changed_paths(root: Path) -> tuple[str, ...]:
-    """Return paths that differ from the checked-out commit, including untracked ones."""
-    words = ("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
-    # Inside a submodule git would read its configuration, so submodules are queried separately.
-    found = [entry[3:] for entry in _entries(root, *words, "--ignore-submodules=dirty")]
+def changed_paths(root: Path, *, by_content: bool = False) -> tuple[str, ...]:
+    """Return paths that differ from the checked-out commit, including untracked ones.
+
+    With `by_content`, files are compared without the index, which could hide changes, and ignored
+    files that Python could import are included.
+    """
+    words = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"]
+    with tempfile.TemporaryDirectory(prefix="telic-index-") as scratch:
+        index = Path(scratch) / "index" if by_content else None
+        if index is not None:
+            _entries(root, "read-tree", "HEAD", index=index)
+            words.append("--ignored=traditional")
+        # Inside a submodule git would read its configuration, so these are queried separately.
+        rows = _entries(root, *words, "--ignore-submodules=dirty", index=index)
+    found = [row[3:] for row in rows if row[:2] != "!!" or row.endswith(IMPORTABLE)]
     for row in _entries(root, "ls-files", "--stage", "-z"):
         mode, _, name = row.partition(" ")[0], *row.partition("\t")[1:]
         if mode == "160000" and (root / name / ".git").exists():
-            found += [f"{name}/{path}" for path in changed_paths(root / name)]
+            inside = changed_paths(root / name, by_content=by_content)
+            found += [f"{name}/{path}" for path in inside]
     return tuple(found)
 
 
@@ -176,8 +188,8 @@ def differing_paths(root: Path, one: str, other: str) -> tuple[str, ...]:
     return tuple(_entries(root, *words))
 
 
-def _entries(root: Path, *words: str) -> list[str]:
-    answer = ask(root, *words)
+def _entries(root: Path, *words: str, index: Path | None = None) -> list[str]:
+    answer = ask(root, *words, index=index)
     if not answer.is_yes:
         raise TelicError(f"git {words[0]} failed in {root}: {answer.error}")
     return list(filter(None, answer.out.split("\0")))

@@ -2,7 +2,11 @@
 
 import json
 import os
+import subprocess
 import sys
+from importlib._bootstrap_external import _code_to_hash_pyc
+from importlib.util import cache_from_source
+from pathlib import Path
 
 import pytest
 
@@ -63,7 +67,7 @@ def evaluated_study(root):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(toy_study, "TRAIN", TRAIN)
         patch.setattr(toy_study, "EVALUATOR", EVALUATE)
-        patch.setattr(toy_study, "FILES", {"helper.py": HELPER})
+        patch.setattr(toy_study, "FILES", {"helper.py": HELPER, "world.json": '{"wind": 0}'})
         adapter = {**toy_study.ADAPTER, "outputs": {"checkpoint_glob": "*.ckpt"}}
         train = {"argv": ["python", "train.py", "{run_dir}", "{seed}"]}
         adapter["commands"] = {**adapter["commands"], "train": train}
@@ -136,7 +140,7 @@ def test_an_evaluator_that_is_changed_after_the_launch_does_not_run(tmp_path):
     tree.mkdir()
     (folder / "artefacts").mkdir(parents=True)
     (tree / "evaluate.py").write_text("print(1)")
-    files = supervisor.importable_files(tree)
+    files = supervisor.files_in(tree)
     evaluator = {"tree": str(tree), "files": files, "checkout": files, "programs": [sys.executable]}
     (tree / "numpy.py").write_text("")  # would be imported instead of the installed one
     step = {"name": "train", "folder": ".", "argv": [sys.executable, "-c", ""], "cwd": str(tree)}
@@ -145,6 +149,49 @@ def test_an_evaluator_that_is_changed_after_the_launch_does_not_run(tmp_path):
     (folder / supervisor.ORDER_FILE).write_text(json.dumps(order))
     found = supervisor._Supervisor(folder)._step(order["steps"][0])
     assert "the evaluator's numpy.py was modified after the launch" in found["error"]
+    (tree / "numpy.py").unlink()
+    (tree / "output.csv").write_text("written by the first evaluation")
+    assert supervisor._Supervisor(folder)._step(order["steps"][0])["error"] is None
+    (tree / "sitecustomize.pyc").write_text("")
+    found = supervisor._Supervisor(folder)._step(order["steps"][0])
+    assert "the evaluator's sitecustomize.pyc was modified" in found["error"]
+
+
+PLANTED = {  # by the training of a candidate, in the checkout of the evaluator
+    "data": "(tree / 'world.json').write_text('{}')",
+    "a compiled module": "(tree / 'sitecustomize.pyc').touch()",
+    "an ignored module": "(tree / 'json.py').touch()",
+}
+
+
+@pytest.mark.parametrize("plant", PLANTED.values(), ids=PLANTED)
+def test_a_training_cannot_change_the_checkout_of_the_evaluator(study, plant):
+    """The run that does so fails, and the next one finds the checkout as it was."""
+    name, root = make_baseline(study), study.folder.root
+    first = run(study, name)
+    (tree,) = root.glob(".telic/worktrees/*/evaluator.*/")
+    (root / ".git" / "info").mkdir(exist_ok=True)
+    (root / ".git" / "info" / "exclude").write_text("json.py\n*.pyc\n")
+    subprocess.run(
+        ["git", "update-index", "--assume-unchanged", "world.json"], cwd=tree, check=True
+    )
+    before = supervisor.files_in(tree)
+    exec(plant, {"tree": tree})
+    assert supervisor.files_in(tree) != before
+    second = run(study, name, 2)
+    assert supervisor.files_in(tree) == before and second["code_hash"] == first["code_hash"]
+
+
+def test_compiled_files_of_earlier_runs_are_not_used(study):
+    """An unchecked one is imported whatever its source says."""
+    folder = study.folder.root / "__pycache__"
+    folder.mkdir()
+    for path in study.folder.root.glob("*.py"):
+        data = _code_to_hash_pyc(compile("raise SystemExit(9)", path, "exec"), b"8 bytes.", False)
+        Path(cache_from_source(path)).write_bytes(data)
+    measured = run(study, make_baseline(study))
+    assert measured["primary"] == pytest.approx(0.41)
+    assert not (study.folder.run(measured["run"]) / supervisor.COMPILED).exists()
 
 
 FAULTY = (

@@ -123,7 +123,9 @@ def prepare_evaluator(folder: StudyFolder, candidate: Candidate, protocol: Proto
             _git(folder.root, "worktree", "add", "--force", "--detach", str(tree), commit)
         elif _contents(tree) or git_read.head_commit(tree) != commit:
             _git(tree, "checkout", "--force", commit)
-            _git(tree, "clean", "-fdq")
+            _git(tree, "read-tree", commit)  # an index that excludes no file
+            _git(tree, "checkout-index", "--force", "--all")
+            _git(tree, "clean", "-ffdqx")
 
 
 def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) -> list[str]:
@@ -172,14 +174,13 @@ def _contents(tree: Path) -> dict[str, str]:
     """Return the hashes of files that differ from the checked-out commit."""
     return {
         name: file_hash(tree / name) if (tree / name).is_file() else "absent"
-        for name in sorted(git_read.changed_paths(tree))
+        for name in sorted(git_read.changed_paths(tree, by_content=True))
         if _is_code(name)
     }
 
 
 def _is_code(name: str) -> bool:
-    is_compiled = "__pycache__" in name.split("/") or name.endswith(".pyc")
-    return not is_compiled and not name.startswith(f"{STATE_FOLDER}/")
+    return "__pycache__" not in name.split("/") and not name.startswith(f"{STATE_FOLDER}/")
 
 
 def _git(folder: Path, *words: str) -> None:

@@ -39,6 +39,7 @@ from telic.studies.launch.command import (
     RunStep,
     Values,
     build_command,
+    compiled_in,
     import_path,
     plan_evaluations,
     run_environment,
@@ -301,7 +302,9 @@ class LaunchAttempt:
             device="cuda:0" if self.gpus else "cpu",
         )
         place = {"folder": ".", "cwd": str(self.command.cwd), "measures": not evaluations}
-        train = RunStep(name="train", argv=self.command.argv, **place)
+        # Other candidates could have written compiled files that differ from their sources.
+        env = {} if evaluations else compiled_in(self.run_folder)
+        train = RunStep(name="train", argv=self.command.argv, env=env, **place)
         if self.job is None:
             return (train, *evaluations)
         placed: list[RunStep] = []
@@ -320,7 +323,7 @@ class LaunchAttempt:
     def order(self) -> dict[str, Any]:
         """Instructions for the supervisor (cmd.json), sufficient to restart the run manually.
 
-        Lists all importable files of the evaluator's checkout, verified before it runs.
+        Lists all files of the evaluator's checkout, verified before it runs.
         """
         study, tree, is_remote = self.study, self.evaluator_tree, self.job is not None
         outputs, spec, (limit_s, grace_s) = (
@@ -343,7 +346,7 @@ class LaunchAttempt:
             "evaluator": {
                 "tree": str(tree),
                 "files": {name: file_hash(tree / name) for name in study.evaluator_closure(tree)},
-                "checkout": supervisor.importable_files(tree) if is_checkout else None,
+                "checkout": supervisor.files_in(tree) if is_checkout else None,
                 "programs": [self.command.argv[0], *(spec.argv[:1] if spec else ())],
             },
             "collect": template and template.format(seed=self.request.seed, nonce=self.nonce),

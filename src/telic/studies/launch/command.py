@@ -24,6 +24,7 @@ from telic.studies.canonical import content_hash
 from telic.studies.documents.adapter import Adapter, CommandSpec
 from telic.studies.documents.contract import ROLES, Contract, Protocol, StudyPhase
 from telic.studies.errors import InvalidDocument
+from telic.studies.launch.supervisor import COMPILED
 
 REDACTED = "[redacted]"
 
@@ -362,6 +363,11 @@ def expected_names(protocol: Protocol, phase: StudyPhase) -> tuple[str, ...]:
     return tuple(f"{name}/{seed}" for name in _worlds(protocol) for seed in seeds)
 
 
+def compiled_in(run_folder: Path) -> dict[str, str]:
+    """Return the environment variable that makes Python ignore compiled files in the tree."""
+    return {"PYTHONPYCACHEPREFIX": str(run_folder / COMPILED)}
+
+
 def plan_evaluations(
     adapter: Adapter,
     protocol: Protocol,
@@ -372,10 +378,7 @@ def plan_evaluations(
     home: Path,
     device: str,
 ) -> tuple[RunStep, ...]:
-    """Return the evaluations after training, or an empty list without an evaluator.
-
-    Compiled files in the tree are ignored, since training could have written them.
-    """
+    """Return the evaluations after training, or an empty list without an evaluator."""
     spec, worlds = protocol.command, _worlds(protocol)
     if spec is None:
         return ()
@@ -394,14 +397,18 @@ def plan_evaluations(
             horizon=protocol.horizon,
         )
         command = build_command(plain, spec, values, tree, home)
-        compiled = {"PYTHONPYCACHEPREFIX": str(run_dir.parent / "compiled")}
         steps.append(
             RunStep(
                 name=name,
                 folder=f"{run_dir.name}/{EVALUATIONS}/{name}",
                 argv=(*command.argv, *worlds[world].args),
                 cwd=str(command.cwd),
-                env={**compiled, **import_path(tree), **command.env, **worlds[world].env},
+                env={
+                    **compiled_in(run_dir.parent),
+                    **import_path(tree),
+                    **command.env,
+                    **worlds[world].env,
+                },
             )
         )
     return tuple(steps)

@@ -38,6 +38,7 @@ from telic.jobs.process import (
 )
 from telic.storage.files import write_json
 from telic.storage.reading import file_hash
+from telic.studies._git_read import IMPORTABLE
 from telic.studies.canonical import utc_now
 
 ORDER_FILE = "cmd.json"
@@ -46,6 +47,8 @@ HEARTBEAT_FILE = "heartbeat"
 EXIT_FILE = "exit.json"
 STOP_FILE = "stop.json"
 MANIFEST_FILE = "artefacts.json"
+COMPILED = "compiled"
+"""folder of the compiled files that the commands write"""
 SEAL_VARIABLE = "TELIC_SEAL"
 """variable of the signing key, removed from the environment before the training starts"""
 
@@ -101,14 +104,14 @@ def seal_of(record: dict[str, Any], key: str) -> str:
     return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
-def importable_files(tree: Path) -> dict[str, str]:
-    """Return the hashes by path of all importable files in a tree."""
+def files_in(tree: Path) -> dict[str, str]:
+    """Return the hashes by path of all files in a tree, except compiled ones."""
     found: dict[str, str] = {}
     for folder, folders, files in os.walk(tree):
         folders[:] = [name for name in folders if name not in (".git", ".telic", "__pycache__")]
         for name in files:
             path = Path(folder, name)
-            if name.endswith((".py", ".so", ".pyd")) and path.is_file():
+            if path.is_file():
                 found[path.relative_to(tree).as_posix()] = file_hash(path)
     return found
 
@@ -128,7 +131,7 @@ def _packages(program: Path) -> str:
             continue
         seen.add(folder)
         for entry in sorted(os.scandir(folder), key=lambda each: each.name):
-            if entry.name.endswith((".py", ".so", ".pth", ".egg-link")) and entry.is_file():
+            if entry.name.endswith((".py", ".pyc", ".so", ".pth", ".egg-link")) and entry.is_file():
                 stat = entry.stat()
                 digest.update(f"{entry.path} {stat.st_size} {stat.st_mtime_ns}\n".encode())
             elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
@@ -188,14 +191,19 @@ class _Supervisor:
                 results.append(self._step(step))
                 if step["name"] == "train":
                     self._collect(before)
+                    self._remove_compiled()  # the training could have written them
                 if results[-1]["code"] != 0 or self.ended_by is not None:
                     break
+            self._remove_compiled()
             return self._finish(key, claimed["at"], results)
 
     def _written(self) -> set[Path]:
         """Return the paths that match the `collect` pattern."""
         pattern = self.order.get("collect")
         return set(Path(self.order["cwd"]).glob(pattern)) if pattern else set()
+
+    def _remove_compiled(self) -> None:
+        shutil.rmtree(self.folder / COMPILED, ignore_errors=True)
 
     def _collect(self, before: set[Path]) -> None:
         """Move training outputs from outside the run folder to its artefacts."""
@@ -209,7 +217,8 @@ class _Supervisor:
         tree, files = Path(wanted["tree"]), wanted["files"]
         present = {name: file_hash(tree / name) for name in files if (tree / name).is_file()}
         if wanted["checkout"] is not None:
-            files, present = wanted["checkout"], importable_files(tree)
+            files, now = wanted["checkout"], files_in(tree)  # an evaluator may write further data
+            present = {x: now[x] for x in now if x in files or x.endswith(IMPORTABLE)}
         if changed := [x for x in {*files, *present} if files.get(x) != present.get(x)]:
             return f"the evaluator's {min(changed)} was modified after the launch"
         search = step["env"].get("PATH", os.environ.get("PATH"))
