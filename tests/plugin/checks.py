@@ -134,7 +134,7 @@ def _head_problems(text: str, name: str, where: str) -> list[str]:
 
 def _command_problems(line: str, page: str, tree: Any) -> list[str]:
     words = program_words(line)
-    if len(simple_commands(line)) != 1 or words[0] not in _PROGRAMS:
+    if len(simple_commands(line)[0]) != 1 or words[0] not in _PROGRAMS:
         return [f"pages show one command at a time, of {' or '.join(_PROGRAMS)}"]
     if words[0] != "telic":
         return []

@@ -1,8 +1,10 @@
 """Shell commands that would train beside the gate are denied, and nothing else."""
 
+import time
+
 import pytest
 
-from telic.plugin.hooks import GATE, before_shell, shell_refusal
+from telic.plugin.hooks import GATE, LONG, before_shell, shell_refusal
 
 DENIED = [
     "python scripts/train.py",
@@ -53,6 +55,40 @@ ALLOWED = [
 def test_training_beside_the_gate_is_denied(repository, line):
     (repository / "run.sh").write_text("#!/bin/sh\npython scripts/train.py\n")
     assert shell_refusal(line, repository) == GATE
+
+
+LONG_WORDS = (
+    "x",
+    ".",
+    "a=",
+    "<<a\n",
+    "sh <<a\n",
+    "$(",
+    "`",
+    "sed ",
+    "open(",
+    "tee ",
+    "rm ",
+    "git -a ",
+)
+LONG_WORDS += (".telic/", "ledger.jsonl\n", "import ", "a.sh ")
+
+
+@pytest.mark.parametrize("part", LONG_WORDS)
+def test_a_long_command_is_denied_in_time(repository, part):
+    """The host gives the hook 5 s, and allows the command after that."""
+    (repository / "a.sh").write_text("ls a.sh\n" * 5000)
+    start = time.process_time()
+    for padding in (part * (60_000 // len(part)), f"python -c '{part * 5000}'", part * 70_000):
+        reason = shell_refusal(f": {padding}\npython scripts/train.py", repository)
+        assert reason in (GATE, LONG) or "is a record" in str(reason)
+    assert time.process_time() - start < 3
+
+
+def test_an_adapter_that_is_too_long_to_be_checked_denies(repository):
+    adapter = next(repository.glob(".telic/tasks/*/adapter.yaml"))
+    adapter.write_text(adapter.read_text().replace("commands:", "commands:" + "\n # x" * 4000))
+    assert "cannot be read" in shell_refusal("python scripts/train.py", repository)
 
 
 @pytest.mark.parametrize("line", ALLOWED)

@@ -25,6 +25,7 @@ GATE = (
     "telic: this would start training of a study without its launch gates. Run `telic study next`, "
     "which prints the command of the next allowed run."
 )
+LONG = "telic: this command is too long to be checked. Write its parts to files."
 UNKNOWN = "telic: this may start training, but the study's adapter cannot be read. {}"
 PERSON = "telic: {} requires a person. Show them the command to run in their own terminal."
 RECORDS = (
@@ -34,6 +35,8 @@ RECORDS = (
 _PERSONS = {"approve": "", "run": "--resume", "report": "--close"}
 """commands for people only, and the option that makes them so"""
 _LARGEST_SCRIPT = 65_536
+_LARGEST_ADAPTER = 16_384
+"""maximum characters that are parsed, since a host allows a command if its hook takes too long"""
 _DEEPEST = 3
 
 
@@ -81,9 +84,12 @@ def shell_refusal(line: str, here: Path) -> str | None:
     root = study_root(here)
     if root is None:
         return None
+    try:
+        commands = list(_all_commands(line, here, [_LARGEST_SCRIPT]))
+    except (OverflowError, RecursionError):
+        return LONG
     if record := written_record(line):
         return RECORDS.format(record)
-    commands = list(_all_commands(line, here))
     for words in commands:
         for place, word in enumerate(words[:-2] if "--help" not in words else ()):
             if word.rsplit("/", 1)[-1] == "telic" and words[place + 1] == "study":
@@ -147,9 +153,11 @@ def _read_adapter(adapter: Path) -> Iterator[_Start]:
 
     text = read_text(adapter, errors="replace")
     section = _SECTION.search(text)
+    if len(text := section[0] if section else text) > _LARGEST_ADAPTER:
+        raise TelicError(f"{adapter} cannot be read: it has {len(text)} characters of commands.")
     try:
         yaml: Any = YAML(typ="safe", pure=True)
-        data: Any = yaml.load(section[0] if section else text) or {}
+        data: Any = yaml.load(text) or {}
     except (YAMLError, ValueError, RecursionError) as error:
         raise TelicError(f"{adapter} cannot be read: {error}") from None
     commands: Any = data.get("commands") if is_dict(data) else None
@@ -192,16 +200,19 @@ def _names(words: list[str], target: str) -> bool:
             one, two, joint = word.removesuffix(".py").replace("/", "."), dotted, "."
         if one == two or one.endswith(joint + two) or two.endswith(joint + one):
             return True
-        imports = rf"\b(?:import|from)\b[^;\n]*\b{stem}\b|\b{stem}\.py\b"
-        if before == "-c" and re.search(imports, word):
-            return True
+        for statement in re.split(r"[;\n]", word) if before == "-c" else ():
+            imports = re.search(r"\b(?:import|from)\b", statement)
+            if imports and re.search(rf"\b{stem}\b", statement[imports.end() :]):
+                return True
+            if re.search(rf"\b{stem}\.py\b", statement):
+                return True
     return False
 
 
 # ---------------------------------------------------------------------------- the shell
 
 _BREAKS = "();<>|&\n`"
-_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n(.*?)^\s*\2\s*$", re.DOTALL | re.MULTILINE)
+_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1(.*)")
 _ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
 _SUBSTITUTION = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish"})
@@ -229,33 +240,33 @@ def _only_reads(words: list[str]) -> bool:
     return name.startswith("python") and _READING_MODULES.fullmatch(module) is not None
 
 
-def _all_commands(line: str, here: Path, depth: int = 0) -> Iterator[list[str]]:
-    """Yield the commands of a line, including quoted lines and the shell scripts that it runs."""
-    for words in simple_commands(line):
+def _all_commands(line: str, here: Path, left: list[int], depth: int = 0) -> Iterator[list[str]]:
+    """Yield the commands of a line, including quoted lines and the shell scripts that it runs.
+
+    Raises OverflowError if these are longer than `left`, since a host ignores a slow hook.
+    """
+    left[0] -= len(line)
+    if left[0] < 0:
+        raise OverflowError
+    commands, inside = simple_commands(line)
+    for text in inside:
+        yield from _all_commands(text, here, left, depth)
+    for words in commands:
         yield words
         for word in words if depth < _DEEPEST and not _only_reads(words) else ():
             if re.search(r"\s", word):
-                yield from _all_commands(word, here, depth + 1)
+                yield from _all_commands(word, here, left, depth + 1)
             elif word.endswith(".sh") or _program(words) in _SHELLS:
                 try:
                     script = read_text(here / word, _LARGEST_SCRIPT, errors="replace")
                 except TelicError:
                     continue
-                yield from _all_commands(script, here, depth + 1)
+                yield from _all_commands(script, here, left, depth + 1)
 
 
-def simple_commands(line: str) -> list[list[str]]:
-    """Return the words of every command in a shell line, including $(...)."""
-    text, fed = line.replace("\\\n", " "), list[str]()
-
-    def cut(match: re.Match[str]) -> str:
-        """Remove a here-document, and collect its text as a script if a shell reads it."""
-        before = text[: match.start()].rpartition("\n")[2]
-        if set(re.findall(r"\w+", before + match[3])) & _SHELLS:
-            fed.append(match[4])
-        return match[3] + "\n"
-
-    text = _HEREDOC.sub(cut, text)
+def simple_commands(line: str) -> tuple[list[list[str]], list[str]]:
+    """Return the words of every command in a shell line, and the lines inside it: $(...)."""
+    text, fed = _without_documents(line.replace("\\\n", " "))
     lexer = shlex.shlex(text, posix=True, punctuation_chars=_BREAKS)
     lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
     try:
@@ -277,50 +288,69 @@ def simple_commands(line: str) -> list[list[str]]:
             is_comment = True
         elif commands[-1] or not _ASSIGNMENT.fullmatch(word):
             commands[-1].append(word)
-    inner = [command for inside in fed for command in simple_commands(inside)]
-    return [command for command in commands if command] + inner
+    return [command for command in commands if command], fed
+
+
+def _without_documents(text: str) -> tuple[str, list[str]]:
+    """Remove the here-documents of a text, and return those that a shell reads as well."""
+    lines, kept, fed = text.split("\n"), list[str](), list[str]()
+    last = {line.strip(): place for place, line in enumerate(lines)}
+    start = 0
+    while start < len(lines):
+        line, found = lines[start], _HEREDOC.search(lines[start])
+        start += 1
+        if found and last.get(found[2], 0) >= start:
+            end = next(i for i in range(start, len(lines)) if lines[i].strip() == found[2])
+            line = line[: found.start()] + found[3]
+            if set(re.findall(r"\w+", line)) & _SHELLS:
+                fed.append("\n".join(lines[start:end]))
+            start = end + 1
+        kept.append(line)
+    return "\n".join(kept), fed
 
 
 # ---------------------------------------------------------------------------- records
 
-_RECORD = re.compile(
-    r"[^\s'\"`;|&<>()]*"
-    r"(?:ledger\.(?:jsonl|torn-\d+)"
-    r"|\.telic/\S*?/(?:runs|evidence|audits|decisions|revisions|contract\.history)/"
-    r"[^\s'\"`;|&<>()]*)"
-)
-_INTO = re.compile(r"(?:>>?\|?|\btee\b(?:\s+-\w+)*)\s*['\"]?$")
+# Each expression takes linear time, since a host ignores a hook that takes too long.
+_WORD = re.compile(r"[^\s`;|&<>()]+")
+_LEDGER = re.compile(r"ledger\.(?:jsonl|torn-\d+)")
+_FOLDERS = re.compile(r"/(?:runs|evidence|audits|decisions|revisions|contract\.history)/")
+_ENDS = re.compile(r"(?<!>)\||[;&\n]")
 _WRITERS = re.compile(
-    r"(?:^|[\s;|&(/])(?:rm|mv|cp|ln|dd|shred|truncate|touch|install|rsync|unlink|chmod|chattr|patch"
-    r"|vi|vim|nano|ed|ex|emacs)\b[^;|&\n]*$"
+    r"(?:^|[\s(/])(?:rm|mv|cp|ln|dd|shred|tee|truncate|touch|install|rsync|unlink|chmod|chattr|patch"
+    r"|vi|vim|nano|ed|ex|emacs)\b"
 )
-_IN_PLACE = re.compile(r"\b(?:sed|perl|ruby|gawk|yq)\b[^;|&\n]*\s-\w*i")
+_EDITORS = re.compile(r"\b(?:sed|perl|ruby|gawk|yq)\b")
 _CODE = re.compile(
-    r"\bwrite(?:_text|_bytes|lines|FileSync)?\s*\(|\bopen\([^)]*['\"][rb]*[wax+]|\bunlink\b|\bdump\("
+    r"\bwrite(?:_text|_bytes|lines|FileSync)?\s*\(|\bunlink\b|\bdump\("
     r"|\brename\b|\breplace\(|\btruncate\b|\bto_csv\(|\bto_json\(|\brmtree\b|\bcopy(?:file|2)?\("
 )
 _HARMLESS_GIT = re.compile(r"\bgit\s+(?:-\S+\s+)*(?:add|commit|log|diff|show|status|ls-files)\b")
 
 
 def record_in_path(path: str) -> str | None:
-    """Return the study record at a path, or None for other files."""
-    found = _RECORD.search(path)
-    return found[0] if found else None
+    """Return the path if it is a study record, or None for other files."""
+    _, _, inside = path.partition(".telic/")
+    return path if _LEDGER.search(path) or _FOLDERS.search(inside) else None
 
 
 def written_record(line: str) -> str | None:
     """Return the study record that a shell line would write to, or None."""
-    for found in _RECORD.finditer(line):
-        before, name = line[: found.start()], found[0]
-        command = re.split(r"[;|&\n]", before)[-1]
-        rest = re.split(r"[;|&\n]", line[found.end() :])[0].strip("'\" ").split()
-        if _INTO.search(before):
-            return name
-        if _HARMLESS_GIT.search(command):
+    calls = [call.partition(")")[0] for call in re.split(r"\bopen\(", line)[1:]]
+    is_code = _CODE.search(line) or any(re.search(r"['\"][rb]*[wax+]", call) for call in calls)
+    for command in _ENDS.split(line):
+        words = list(_WORD.finditer(command))
+        places = [word for word in words if record_in_path(word[0])]
+        if not places:
             continue
-        is_source = re.search(r"\bcp\b", command) and rest and not record_in_path(rest[-1])
-        if _WRITERS.search(f" {command}") and not is_source:
+        starts = [command[: place.start()].rstrip("| \t") for place in places]
+        before, name = command[: places[-1].start()], places[-1][0].strip("'\"")
+        is_copied = re.search(r"\bcp\b", before) and words[-1] is not places[-1]
+        editor = _EDITORS.search(before)
+        is_edited = editor and re.search(r"\s-\w*i", before[editor.end() :])
+        is_written = is_code or is_edited or (_WRITERS.search(before) and not is_copied)
+        if any(start.endswith(">") for start in starts):
             return name
-        if _IN_PLACE.search(command) or _CODE.search(line):
+        if is_written and not _HARMLESS_GIT.search(before):
             return name
     return None
