@@ -286,7 +286,7 @@ def count_commands() -> tuple[int, int]:
     """Return the numbers of commands and options, from the generated page."""
     text = "".join(COMMANDS.read_text().split("\n## ")[2:])  # not the table of common options
     commands = len(re.findall(r"(?m)^#{3,4} `?telic ", text))
-    options = len(re.findall(r"(?m)^\| `(?:-\w`, `)?--", text))
+    options = len(re.findall(r"(?m)^- `--", text))
     options += sum(line.count("`--") for line in re.findall(r"(?m)^Common options: .*", text))
     return commands, options
 
