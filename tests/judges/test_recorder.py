@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -114,14 +115,14 @@ def test_a_recorder_that_does_not_name_its_files_is_not_believed(tmp_path, worke
 
 @pytest.mark.parametrize("step", [None, -1, 2, "0", [0]])
 def test_a_recorder_that_asks_for_no_step_ends_the_recording(tmp_path, worker, monkeypatch, step):
-    monkeypatch.setattr(recorder, "_followed", lambda order: [[[0.0], [1.0]]] * 2)
+    monkeypatch.setattr(recorder, "_followed", lambda order: [np.zeros((2, 1))] * 2)
     worker({"step": step})
     with pytest.raises(WorkerDied, match="a step that the reward's memory lacks"):
         recorder.record(order(tmp_path), tmp_path)
 
 
 def test_the_memory_is_computed_once_and_only_where_it_is_asked_for(tmp_path, worker, monkeypatch):
-    steps, computed = [[[0.0], [1.0]], [[2.0], [3.0]]], []
+    steps, computed = [np.array([[0.0], [1.0]]), np.array([[2.0], [3.0]])], []
     monkeypatch.setattr(recorder, "_followed", lambda order: computed.append(order) or steps)
     files = {"sha256": ["a", "b"]}
     worker(result=files)
@@ -129,7 +130,7 @@ def test_the_memory_is_computed_once_and_only_where_it_is_asked_for(tmp_path, wo
     assert not computed
     answers = worker({"step": 0}, {"step": 1}, result=files)
     recorder.record(order(tmp_path), tmp_path)
-    assert answers == [{"memory": each} for each in steps] and len(computed) == 1
+    assert answers == [{"memory": each.tolist()} for each in steps] and len(computed) == 1
 
 
 @pytest.mark.parametrize(

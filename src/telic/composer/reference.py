@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import cast
 
+import numpy as np
 from pydantic import Field, PositiveFloat
 
 from telic.composer._draft import Draft
@@ -160,16 +161,9 @@ def follow_motion(reference: Reference, draft: Draft) -> None:
 
 def _error_at_rest(course: JointCourse, reference: Reference) -> float:
     """Return the mean distance of a joint's resting position from its cycle, in radians."""
-    mean, *waves = course.terms
-    total = 0.0
-    for step in range(_SHIFTS):
-        angle = 2.0 * math.pi * step / _SHIFTS
-        parts = (
-            size * (math.sin if place % 2 else math.cos)((place // 2 + 1) * angle)
-            for place, size in enumerate(waves)
-        )
-        total += abs(reference.rest[course.joint] - (mean + sum(parts)))
-    return total / _SHIFTS
+    angles = 2.0 * math.pi / _SHIFTS * np.arange(_SHIFTS)
+    off = np.abs(reference.rest[course.joint] - metrics.periodic(course.terms, angles))
+    return float(off.mean())
 
 
 # ---- demonstrations

@@ -28,6 +28,7 @@ from telic.envs.spec import EnvSpec, Leg, Robot
 from telic.envs.vector import Info, VecEnv, cut_episode
 from telic.errors import UsageError
 from telic.judges.criteria import JointCourse, Motion
+from telic.judges.metrics import periodic
 from telic.quantities import QUANTITIES
 from telic.rewards.recording import Transition, TransitionRecording, concatenated, keep
 from telic.storage.trajectories import COMMANDS, RECORDED, Trajectory
@@ -368,12 +369,7 @@ def _follow(poses: np.ndarray, robot: Robot, path: _Path, joints: Sequence[Joint
     """Set joints to their periodic motions, or to the initial values of these without a stride."""
     columns = {limb.name: limb.qpos for limb in robot.limbs}
     for course in joints:
-        mean, *waves = course.terms
-        value = np.full(len(poses), mean)
-        for place, size in enumerate(waves):
-            angle = (place // 2 + 1) * np.nan_to_num(path.stride)
-            value += size * (np.sin(angle) if place % 2 else np.cos(angle))
-        poses[:, columns[course.joint]] = value
+        poses[:, columns[course.joint]] = periodic(course.terms, np.nan_to_num(path.stride))
 
 
 def _path(motions: Sequence[Motion], dt: float, length: int) -> _Path:

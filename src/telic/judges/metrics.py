@@ -308,6 +308,15 @@ def hand_waves(episode: Episode, body: str, least_m: float, far_m: float) -> Arr
     return episode.count(up & (aside > far_m), aside < -far_m)
 
 
+def periodic(terms: Sequence[float], angle: Array) -> Array:
+    """Return a periodic course from its mean, then cosine and sine of each harmonic."""
+    course = np.full(np.shape(angle), terms[0])
+    for place, size in enumerate(terms[1:]):
+        wave = np.sin if place % 2 else np.cos
+        course = course + size * wave((place // 2 + 1) * angle)
+    return course
+
+
 @metric("rad", "joint_position")
 def motion_error(
     episode: Episode, hertz: float, joints: Sequence[tuple[str, Sequence[float]]], shifts: int
@@ -320,12 +329,7 @@ def motion_error(
     done = np.stack([episode.quantity("joint_position", joint) for joint, _ in joints], -1)
     at = 2.0 * math.pi * hertz * episode.dt * np.arange(1, len(done) + 1)
     at = at + 2.0 * math.pi / shifts * np.arange(shifts)[:, None]
-    most = max(len(course) for _, course in joints)
-    waves = [np.ones_like(at)]
-    for k in range(1, most // 2 + 1):
-        waves += [np.cos(k * at), np.sin(k * at)]
-    table = np.array([[*course, *[0.0] * (most - len(course))] for _, course in joints])
-    shown = np.stack(waves, -1) @ table.T
+    shown = np.stack([periodic(terms, at) for _, terms in joints], -1)
     return float(np.abs(done - shown).mean((1, 2)).min())
 
 

@@ -122,7 +122,7 @@ def record(order: PlayOrder, folder: Path, log: Path | None = None) -> list[Reco
     Raises WorkerDied for a crash or a protocol violation, and UsageError or RewardError if the
     reward memory that the policy observes cannot be computed.
     """
-    memory: list[list[list[float]]] = []
+    memory: list[np.ndarray[Any, Any]] = []
 
     def answer(message: dict[str, Any]) -> dict[str, Any]:
         """Return the memory of the reward before a step, which another process has computed."""
@@ -131,7 +131,7 @@ def record(order: PlayOrder, folder: Path, log: Path | None = None) -> list[Reco
         step = message.get("step")
         if not isinstance(step, int) or not 0 <= step < len(memory):
             raise WorkerDied("The recorder asked for a step that the reward's memory lacks.")
-        return {"memory": memory[step]}
+        return {"memory": memory[step].tolist()}
 
     result = _confined({"order": order.model_dump(mode="json")}, order, folder, answer, log)
     hashes: object = result.get("sha256")
@@ -152,18 +152,18 @@ def _confined(
     return run_confined(_ENTRY, payload, folder, where, readable, on_message=on_message, log=log)
 
 
-def _followed(order: PlayOrder) -> list[list[list[float]]]:
+def _followed(order: PlayOrder) -> list[np.ndarray[Any, Any]]:
     """Play an order with its reward in a confined process, and return the memory at every step."""
     if order.reward is None:
         raise UsageError(
             "This policy observes values computed by its reward, which is missing.",
             hint="Provide the reward used for its training.",
         )
-    steps: list[list[list[float]]] = []
+    steps: list[np.ndarray[Any, Any]] = []
 
     def keep(message: dict[str, Any]) -> None:
-        memory = bounded(message.get("memory"), len(order.paths))
-        if len(steps) * len(memory) * len(memory[0]) > _MOST_VALUES:
+        memory = np.array(bounded(message.get("memory"), len(order.paths)), dtype=np.float32)
+        if len(steps) * memory.size > _MOST_VALUES:
             raise WorkerDied(f"The reward's memory has more than {_MOST_VALUES} values.")
         steps.append(memory)
 
