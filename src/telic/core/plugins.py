@@ -26,7 +26,7 @@ _PluginKind = Literal["environments", "authors", "judges", "proposers", "launche
 
 
 def plugin_names(kind: _PluginKind, own: Collection[str] = ()) -> list[str]:
-    """Return the names of installed plugins. Raises PluginError for a name already in use."""
+    """Return the names of installed plugins. Raises PluginError if a name is already in use."""
     found = _entry_points(kind)
     for name, entries in found.items():
         packages = sorted(_package(entry) for entry in entries)

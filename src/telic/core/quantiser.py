@@ -1,6 +1,6 @@
 """Finite scalar quantisation, where each token dimension is one of L evenly spaced levels.
 
-Nothing is learned. With off = 1/2 if L is even, else 0, and h = (L - 1)(1 + eps) / 2:
+It has no parameters. With off = 1/2 if L is even, else 0, and h = (L - 1)(1 + eps) / 2:
 
     y = tanh(l + atanh(off / h)) h - off        in (-L/2, L/2), so that l = 0 gives y = 0
     q = y + stopgrad(round(y) - y)              an integer; the gradient passes as if it were y

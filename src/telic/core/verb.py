@@ -70,7 +70,7 @@ class Verb(Generic[Asked, Result]):
     def ask(self, request: Asked) -> Question | None:
         """Return the confirmation that the request requires, or None.
 
-        Its text may quote an agent's files, so control characters that could hide text are escaped.
+        The text may quote an agent's files, so control characters are escaped.
         """
         asked = None if self.question is None else self.question(request)
         return asked and dataclasses.replace(asked, text=printable(asked.text))

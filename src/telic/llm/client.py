@@ -76,7 +76,7 @@ class CallLimits(Config):
     def wait_s(self, failures: int, retry_after_s: float | None, rng: random.Random) -> float:
         """Return the wait in seconds before the next attempt: exponential backoff with full jitter.
 
-        The service's Retry-After time is added.
+        If the service specifies Retry-After, that time is added.
         """
         most = min(self.longest_wait_s, self.first_wait_s * 2 ** (failures - 1))
         return (retry_after_s or 0.0) + rng.uniform(0.0, most)

@@ -8,7 +8,7 @@
     <key>.rejected.txt     reason for rejecting the last answer, kept in <key>.rejected.json
     <key>.closed.txt       reason for closing an unanswered order
 
-The folder is untrusted: links are refused, and files are located by name, not by the order.
+The folder is untrusted, so links are refused and files are located by their names.
 
 Answers are validated against the order's JSON schema when they are submitted, and against its
 record type when they are read. The provider `Host` publishes orders and polls for answers.

@@ -152,7 +152,7 @@ def _readable(
 class Typed(BaseModel):
     """The code typed into the form."""
 
-    code: str = Field(title="Code", description="The letters at the end of the question.")
+    code: str = Field(title="Code", description="Code at the end of the question.")
 
 
 class NoConfirmation(BaseModel):
@@ -182,10 +182,10 @@ def consent_to(call: Call, question: Question, answer: object) -> Consent | None
     if isinstance(typed, NoConfirmation):
         return None
     if not isinstance(typed, Typed):
-        raise GateRefused("E_NOT_CONFIRMED", "The person declined; nothing was recorded.")
+        raise GateRefused("E_NOT_CONFIRMED", "The person declined. Nothing was recorded.")
     given, code = typed.code.strip().lower().encode(), _code(call, question).encode()
     if not hmac.compare_digest(given, code):
-        raise GateRefused("E_NOT_CONFIRMED", "The code was not entered; nothing was confirmed.")
+        raise GateRefused("E_NOT_CONFIRMED", "The code was not entered. Nothing was confirmed.")
     return Consent(by=user_name(), method="elicitation", at=utc_now())
 
 

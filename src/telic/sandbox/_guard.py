@@ -63,7 +63,7 @@ class NumpyFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if "signature" in kwargs or "sig" in kwargs:
-            raise TypeError("numpy functions take no signature here.")
+            raise TypeError("The argument signature of numpy functions is not allowed.")
         for each in (*args, *kwargs.values()):
             if type(each) not in _PLAIN:
                 _refuse_dates(each)

@@ -94,7 +94,7 @@ def forbid_new_privileges() -> None:
 def drop_capabilities() -> None:
     """Drop all capabilities except the one that bypasses write permissions of files."""
     if MACHINE not in _CAPSET:
-        raise NotImplementedError(f"the number of the call is not known on {MACHINE}")
+        raise NotImplementedError(f"the number of this system call is unknown on {MACHINE}")
     for capability in range(_LAST_CAPABILITY + 1):
         if capability != _CAP_DAC_OVERRIDE:
             try:

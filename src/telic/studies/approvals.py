@@ -80,7 +80,7 @@ def ask_on_terminal(
     speaking.write(f"{question}\nType {code} to agree, or anything else to refuse: ")
     speaking.flush()
     if listening.readline().strip() != code:
-        raise GateRefused("E_NOT_CONFIRMED", "The code was not entered; nothing was approved.")
+        raise GateRefused("E_NOT_CONFIRMED", "The code was not entered. Nothing was approved.")
     return Consent(by=user_name(), method="tty", at=utc_now())
 
 

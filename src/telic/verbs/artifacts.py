@@ -41,7 +41,7 @@ class ArtifactRequest(RunsRequest):
         thing = workspace.find(self.thing, *dict.fromkeys((*kinds, *_ALL)))
         if thing.kind not in kinds:
             raise UsageError(
-                f"{thing.name} is a {thing.kind}; this command requires a {' or '.join(kinds)}.",
+                f"{thing.name} is a {thing.kind}, but the command requires a {' or '.join(kinds)}.",
                 hint=_INSTEAD.get(thing.kind),
             )
         return thing

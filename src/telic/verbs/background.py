@@ -46,7 +46,7 @@ _STARTING_S = 120.0
 
 
 class JobFile(Record):
-    """Request of a background process."""
+    """Request to run an operation in the background."""
 
     schema_version: Literal[1] = 1
     job: str
@@ -94,7 +94,7 @@ def start_verb(
 ) -> StartedJob:
     """Run an operation by its catalogue path in a process that outlives this one.
 
-    `values` are request fields as plain data. Variables named in `without` are not passed on.
+    `values` are request fields as plain data. Environment variables in `without` are removed.
     """
     verb = catalogue.load_verb(path)
     _request(verb, values, runs_dir=str(runs_dir))  # raises for an invalid request

@@ -62,7 +62,7 @@ def jobs(request: _JobsRequest) -> VerbResult[list[JobRow]] | PrintedLog | JobRo
     Jobs started from the dashboard are listed on its Machine page.
     """
     if request.logs + request.stop + request.retry > 1:
-        raise UsageError("--logs, --stop and --retry exclude each other.")
+        raise UsageError("--logs, --stop and --retry cannot be combined.")
     lines = request.board.lines()
     name = request.name or "latest"
     if request.logs:

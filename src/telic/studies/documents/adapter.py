@@ -91,7 +91,7 @@ class LogSource(DocumentPart):
     path_template: str | None = Field(default=None, description="File in the run folder.")
     switch: str | None = Field(default=None, description="Option that enables or disables it.")
     offline_env: dict[str, str] = Field(default={}, description="Variables for offline use.")
-    network: bool = Field(default=False, description="Whether it uses the network.")
+    network: bool = Field(default=False, description="Whether this log uses the network.")
 
 
 class Logging(DocumentPart):
@@ -112,7 +112,7 @@ class FileSet(DocumentPart):
     """Files with a common role."""
 
     globs: tuple[str, ...] = Field(default=(), description="Patterns relative to the repository.")
-    external: bool = Field(default=False, description="Whether they belong to a dependency.")
+    external: bool = Field(default=False, description="Whether the files belong to a dependency.")
 
 
 class Files(DocumentPart):

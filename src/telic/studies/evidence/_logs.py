@@ -133,7 +133,7 @@ def read_rows(kind: str, path: Path, pattern: str | None = None) -> list[Row]:
     files = files_below(path, usual) if path.is_dir() else [path] if path.is_file() else []
     if not files:
         raise TelicError(
-            f"There is no {kind} log at {path}.",
+            f"No {kind} log found at {path}.",
             hint=f"Expected {usual}. Check that the run has ended and that the path is correct.",
         )
     return [row for file in files for row in read(file, pattern)]
