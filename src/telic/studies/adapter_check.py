@@ -16,15 +16,13 @@ from typing import Any, Literal, cast
 from telic.core.config import Record
 from telic.errors import TelicError
 from telic.storage.reading import LARGEST_TEXT, check_file
-from telic.studies.approvals import Consent
 from telic.studies.candidates import new_candidate
-from telic.studies.canonical import content_hash
 from telic.studies.decide import decide_candidate
 from telic.studies.documents.adapter import FIELDS, Adapter, CommandSpec
-from telic.studies.documents.base import Sha, StudyActor, read_document, update_yaml, value_at
+from telic.studies.documents.base import StudyActor, read_document, value_at
 from telic.studies.documents.candidate import CandidateStatus, Evidence, RunStatus
 from telic.studies.draft import OpenQuestion, stand_ins
-from telic.studies.errors import GateRefused, InvalidDocument, StudyError
+from telic.studies.errors import InvalidDocument, StudyError
 from telic.studies.evidence.store import add_evidence
 from telic.studies.launch.attempt import LaunchRequest
 from telic.studies.launch.command import EVALUATIONS, NOMINAL, shell_problems
@@ -45,8 +43,6 @@ class AdapterCheck(Record):
     problems: tuple[str, ...]
     unknown: tuple[str, ...] = ()
     """fields without a value"""
-    unconfirmed: tuple[str, ...] = ()
-    """fields required for a launch that a person must confirm (`telic study approve`)"""
     questions: tuple[OpenQuestion, ...] = ()
     """fields that a new draft leaves empty"""
 
@@ -66,7 +62,6 @@ def check_adapter(study: Study, questions: tuple[OpenQuestion, ...] = ()) -> Ada
         ok=not problems,
         problems=problems,
         unknown=tuple(field for field in unknown if _is_empty(value_at(data, field))),
-        unconfirmed=tuple(unconfirmed(study)),
         questions=questions,
     )
 
@@ -127,42 +122,6 @@ def _spec_problems(root: Path, spec: CommandSpec) -> Iterator[str]:
     for word in spec.argv[1:]:
         if word.endswith(".py") and not (folder / word).is_file():
             yield f"the file {word} was not found"
-
-
-# ---------------------------------------------------------------------------- confirmation
-
-
-def unconfirmed(study: Study) -> dict[str, Any]:
-    """Return the values of unconfirmed fields that a launch requires."""
-    if not study.folder.adapter.is_file():
-        return {}
-    adapter, data = study.adapter, study.adapter.as_data()
-    used = [name for name in ("train", "smoke", "eval") if getattr(adapter.commands, name)]
-    needed = [*(f"commands.{name}" for name in used), "metrics", "seeds", "outputs"]
-    confirmed = {name for name, x in adapter.provenance.items() if x.status == "confirmed"}
-    return {
-        field: value_at(data, field)
-        for field in needed
-        if field not in confirmed and field.partition(".")[0] not in confirmed
-    }
-
-
-def unconfirmed_hash(study: Study) -> Sha | None:
-    """Return the hash of the values to confirm, or None."""
-    found = unconfirmed(study)
-    return content_hash(found) if found else None
-
-
-def confirm_all(study: Study, consent: Consent, seen: Sha) -> tuple[str, ...]:
-    """Confirm all displayed values. Raises GateRefused E_CHANGED if they have changed since."""
-    if unconfirmed_hash(study.refresh()) != seen:
-        raise GateRefused("E_CHANGED", "adapter.yaml changed since it was displayed.")
-    fields = tuple(unconfirmed(study))
-    confirmed = {field: {"status": "confirmed", "confidence": 1.0} for field in fields}
-    update_yaml(study.folder.adapter, {"provenance": confirmed})
-    note = {"text": f"{consent.actor.label} confirmed {', '.join(fields)} of adapter.yaml"}
-    study.refresh().append("note.added", None, {**note, "fields": list(fields)}, consent.actor)
-    return fields
 
 
 # ---------------------------------------------------------------------------- smoke test

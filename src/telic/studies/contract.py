@@ -35,6 +35,7 @@ ALWAYS_REQUIRED: tuple[ApprovalKey, ...] = (
     "budget",
     "hardware",
     "baseline_command",
+    "adapter",
     "evaluation_protocol",
 )
 _SECTIONS: dict[ApprovalKey, tuple[str, ...]] = {
@@ -44,12 +45,15 @@ _SECTIONS: dict[ApprovalKey, tuple[str, ...]] = {
     "budget": ("budget", "stop_rules"),
     "hardware": ("hardware",),
     "baseline_command": ("baseline",),
+    "adapter": (),
     "evaluation_protocol": ("evaluation", "seeds"),
     "network": ("network",),
     "generated_code": ("generated_code",),
     "autonomy": ("automation",),
 }
 """contract sections by approval key"""
+_ADAPTED = ("commands", "metrics", "seeds", "outputs", "hazards")
+"""approved parts of the adapter"""
 
 
 class ContractCheck(Record):
@@ -255,7 +259,7 @@ def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
         study.folder.adapter,
     )
     subject: dict[str, Any] = {name: written.get(name) for name in _SECTIONS[key]}
-    is_adapted = key in ("hardware", "baseline_command") and path.is_file()
+    is_adapted = key in ("hardware", "adapter") and path.is_file()
     adapter: dict[str, Any] = read_yaml(path) if is_adapted else {}
     match key:
         case "task_definition":
@@ -266,8 +270,8 @@ def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
             subject["protocol_hash"] = study.protocol_hash
         case "hardware":  # includes how runs are started, since a probe is also a command
             subject["launcher"] = adapter.get("launcher")
-        case "baseline_command":
-            subject["command"] = adapter.get("commands", {}).get(study.contract.baseline.command)
+        case "adapter":
+            subject |= {name: adapter.get(name) for name in _ADAPTED}
         case _:
             pass
     return subject

@@ -515,8 +515,6 @@ def _remedy(attempt: LaunchAttempt, gate: RuleResult) -> tuple[Any, ...]:
             if status == S.LAUNCHED:
                 return "abandon", _DECIDE.format(name, "withdraw")
             return "decide", revert, f"restore the requirements of {name}, or a person reverts it"
-        case "G20", field if field:
-            return "ask", "telic study approve", f"is {field} in adapter.yaml correct?"
         case "G23", "actuation":
             return "agree", f"telic study approve physical_actuation --candidate {name}", gate.why
         case _:

@@ -16,10 +16,7 @@ from telic.studies.adapter_check import (
     AdapterCheck,
     SmokeProof,
     check_adapter,
-    confirm_all,
     prove_adapter,
-    unconfirmed,
-    unconfirmed_hash,
 )
 from telic.studies.administration import create_study, write_templates
 from telic.studies.approvals import (
@@ -39,7 +36,7 @@ from telic.studies.contract import (
     draft_contract,
     hash_evaluator,
 )
-from telic.studies.documents.base import StudyActor, write_yaml, yaml_text
+from telic.studies.documents.base import StudyActor, write_yaml
 from telic.studies.documents.contract import ApprovalKey, MetricSpec, Protocol
 from telic.studies.draft import write_draft
 from telic.studies.errors import GateRefused
@@ -296,9 +293,6 @@ def contract(request: ContractRequest) -> ContractView:
 
 # ---------------------------------------------------------------------------- approvals
 
-ADAPTER = "adapter"
-"""key of the adapter's fields in the approvals"""
-
 
 class ApproveRequest(PersonRequest):
     """Request to approve parts of a study."""
@@ -312,16 +306,14 @@ class ApproveRequest(PersonRequest):
     note: str = option("Comment to record.", default="")
     refuse: bool = option("Reject instead of approving.", "--reject", default=False)
 
-    def subjects(self) -> dict[str, str]:
+    def subjects(self) -> dict[ApprovalKey, str]:
         """Return the hash of each item to approve.
 
-        Defaults to all missing items and the unconfirmed fields of the adapter.
+        Defaults to all missing items.
         """
         study = self.open()
         keys = self.keys or [approval.key for approval in study.missing_approvals]
-        found: dict[str, str] = {k: study.approval(k, self.candidate).subject_hash for k in keys}
-        guessed = None if self.keys or self.refuse else unconfirmed_hash(study)
-        return found if guessed is None else {ADAPTER: guessed, **found}
+        return {key: study.approval(key, self.candidate).subject_hash for key in keys}
 
 
 class Approvals(Record):
@@ -336,15 +328,7 @@ def _approve_question(request: ApproveRequest) -> Question | None:
     study, seen = request.open(), request.subjects()
     if not seen:
         return None
-    texts = [
-        f"── {key}\n"
-        + (
-            yaml_text(unconfirmed(study))
-            if key == ADAPTER
-            else approval_diff(study, cast("ApprovalKey", key), request.candidate)
-        )
-        for key in seen
-    ]
+    texts = [f"── {key}\n{approval_diff(study, key, request.candidate)}" for key in seen]
     word = "Reject" if request.refuse else "Approve"
     candidate = ("--candidate", request.candidate) if request.candidate else ()
     refuse = ("--reject",) if request.refuse else ()
@@ -359,17 +343,13 @@ def _approve_question(request: ApproveRequest) -> Question | None:
 def approve_study(request: ApproveRequest) -> Approvals:
     """Approve a candidate or parts of the contract. A person types a code to confirm.
 
-    By default, all missing approvals are granted, and the commands, seeds and numbers that the
-    adapter inferred from the repository are confirmed.
+    By default, all missing approvals are granted.
     """
     study = request.open()
     # Use the text that the person saw: consent to an outdated text is refused.
-    seen = dict(request.seen or {})
-    if ADAPTER in seen:
-        confirm_all(study, request.person, seen[ADAPTER])
-    parts = cast("dict[ApprovalKey, str]", {k: v for k, v in seen.items() if k != ADAPTER})
+    seen = cast("dict[ApprovalKey, str]", dict(request.seen or {}))
     candidate, note = request.candidate, request.note
-    for key, subject in parts.items():
+    for key, subject in seen.items():
         if request.refuse:
             reject(study, key, request.person, candidate=candidate, note=note)
         else:

@@ -99,12 +99,7 @@ SHUT = [
     ("G17", "GPU", ("contract", {"hardware": {"gpus": [7]}}), {}),
     ("G19", "eval_protocol.yaml differs", ("protocol", {"episodes": 1}), {}),
     ("G19", "metric_spec.yaml differs", ("metric_spec", {"primary": {"key": "easier"}}), {}),
-    (
-        "G20",
-        "commands are inferred",
-        ("adapter", {"provenance": {"commands": {"status": "inferred"}}}),
-        {},
-    ),
+    ("G05", "adapter is void", ("adapter", {"metrics": {"map": {"return": "easier"}}}), {}),
     ("G20", "hide the command in a shell string", train("bash", "-c", "python t.py && rm x"), {}),
     ("G20", "{checkpoint} in the command has no value", train("python", "{checkpoint}"), {}),
     ("G20", "no training command", ("adapter", {"commands": {"train": None}}), {}),

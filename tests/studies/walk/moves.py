@@ -97,7 +97,7 @@ def change_metric(world, study):
 def change_adapter(world, study):
     adapter = read_yaml(study.folder.adapter)
     if world.luck.random() < 0.5:
-        adapter["provenance"]["seeds"]["status"] = world.luck.choice(("confirmed", "inferred"))
+        adapter["seeds"]["deterministic"] = world.luck.choice(("claimed", "observed"))
     else:
         argv = adapter["commands"]["train"]["argv"]
         adapter["commands"]["train"]["argv"] = [*argv[:5], "--fast"][: world.luck.choice((5, 6))]

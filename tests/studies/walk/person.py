@@ -2,7 +2,6 @@
 
 import shlex
 
-from telic.studies.adapter_check import confirm_all, unconfirmed_hash
 from telic.studies.administration import set_study_status
 from telic.studies.approvals import Consent, grant
 from telic.studies.candidates import PATCH_NAME, new_candidate, revise_candidate, withdraw
@@ -60,8 +59,6 @@ def _ask(world, study, said) -> None:
             for text in (BETTER_EVALUATOR, EVALUATOR):  # whichever was agreed on
                 if study.changed_evaluators(study.root):
                     (study.root / "evaluate.py").write_text(text)
-        case "G20":
-            confirm_all(study, consent(), unconfirmed_hash(study))
         case gate:
             raise AssertionError(f"nobody can answer {gate}: {said}")
 

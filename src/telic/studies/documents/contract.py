@@ -91,6 +91,7 @@ ApprovalKey = Literal[
     "budget",
     "hardware",
     "baseline_command",
+    "adapter",
     "evaluation_protocol",
     "experiment",
     "network",

@@ -186,7 +186,7 @@ class LaunchAttempt:
             raise InvalidDocument(
                 "E_COMMAND",
                 "The adapter has no training command.",
-                hint="Set commands.train in adapter.yaml and mark its provenance as confirmed.",
+                hint="Set commands.train in adapter.yaml, then: telic study approve adapter",
             )
         return spec
 
