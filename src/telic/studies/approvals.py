@@ -11,7 +11,6 @@ import os
 import secrets
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from telic.core.config import Record
@@ -26,7 +25,6 @@ from telic.studies.documents.base import (
     ActorKind,
     Sha,
     StudyActor,
-    read_yaml,
     yaml_text,
 )
 from telic.studies.documents.candidate import Candidate, CandidateStatus
@@ -130,13 +128,14 @@ def grant(
                 "contract.yaml differs from the version in the ledger.",
                 hint="Record the change first: telic study contract --amend TEXT",
             )
-        path = _file_of(study, key)
-        if path is not None and not path.is_file():
-            raise GateRefused(
-                "E_NOTHING_TO_APPROVE",
-                f"{key} covers {path.name}, which does not exist yet.",
-                hint=f"Write {path.name}, then: telic study contract --amend TEXT",
-            )
+        covered = {} if key in _PER_CANDIDATE else approval_subject(study, key)
+        for name in ("metric_spec.yaml", "eval_protocol.yaml"):
+            if name in covered and covered[name] is None:
+                raise GateRefused(
+                    "E_NOTHING_TO_APPROVE",
+                    f"{key} covers {name}, which does not exist yet.",
+                    hint=f"Write {name}, then: telic study contract --amend TEXT",
+                )
         facts = _facts(study, key, candidate, consent)
         if seen_hash is not None and facts["subject_hash"] != seen_hash:
             raise GateRefused("E_CHANGED", f"{key} changed since it was displayed.")
@@ -288,9 +287,7 @@ def _approved_text(study: Study, key: ApprovalKey, candidate: str | None) -> str
     if key in _PER_CANDIDATE:
         record = _candidate(study, key, candidate)
         return f"{yaml_text(record.as_data())}\n{change_diff(study, record.id)}"
-    subject, path = approval_subject(study, key), _file_of(study, key)
-    more = {} if path is None or not path.is_file() else {path.name: read_yaml(path)}
-    return yaml_text({**subject, **more})
+    return yaml_text(approval_subject(study, key))
 
 
 def change_diff(study: Study, candidate: str) -> str:
@@ -318,10 +315,3 @@ def _candidate(study: Study, key: str, candidate: str | None) -> Candidate:
     if candidate is None:
         raise StudyError("E_APPROVAL", f"{key} is approved per candidate.", hint="Specify one.")
     return study.candidate(candidate)
-
-
-def _file_of(study: Study, key: ApprovalKey) -> Path | None:
-    """Return the file whose hash is part of a subject."""
-    folder = study.folder
-    files = {"metric_and_guardrails": folder.metric_spec, "evaluation_protocol": folder.protocol}
-    return files.get(key)

@@ -52,7 +52,7 @@ _SECTIONS: dict[ApprovalKey, tuple[str, ...]] = {
     "autonomy": ("automation",),
 }
 """contract sections by approval key"""
-_ADAPTED = ("commands", "metrics", "seeds", "outputs", "hazards")
+APPROVED_PARTS = ("commands", "metrics", "seeds", "outputs", "hazards")
 """approved parts of the adapter"""
 
 
@@ -265,16 +265,21 @@ def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
         case "task_definition":
             subject["card"] = file_hash(card) if card.is_file() else None
         case "metric_and_guardrails":
-            subject["file"] = study.metric_spec_hash
+            subject |= _content(study.folder.metric_spec)
         case "evaluation_protocol":
-            subject["protocol_hash"] = study.protocol_hash
+            protocol = _content(study.folder.protocol)
+            subject |= {"protocol_hash": study.protocol_hash, **protocol}
         case "hardware":  # includes how runs are started, since a probe is also a command
             subject["launcher"] = adapter.get("launcher")
         case "adapter":
-            subject |= {name: adapter.get(name) for name in _ADAPTED}
+            subject |= {name: adapter.get(name) for name in APPROVED_PARTS}
         case _:
             pass
     return subject
+
+
+def _content(path: Path) -> dict[str, Any]:
+    return {path.name: read_yaml(path) if path.is_file() else None}
 
 
 def hash_evaluator(study: Study, files: Sequence[str] = ()) -> dict[str, Sha]:

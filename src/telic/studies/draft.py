@@ -110,15 +110,16 @@ def draft_adapter(root: Path) -> AdapterDraft:
     return _Draft(root).result()
 
 
-def write_draft(folder: StudyFolder) -> AdapterDraft:
-    """Write adapter.yaml from a new draft, keeping confirmed fields of an existing file."""
+def write_draft(folder: StudyFolder, approved: Sequence[str] = ()) -> AdapterDraft:
+    """Write adapter.yaml from a new draft, keeping confirmed fields and the approved parts."""
     draft = draft_adapter(folder.root)
     if folder.adapter.exists():
         data, present = draft.adapter.as_data(), read_document(folder.adapter, Adapter)
         old = present.as_data()
-        for field, provenance in present.provenance.items():
-            if provenance.status == "confirmed":
-                put_at(data, field, value_at(old, field))
+        confirmed = [name for name, x in present.provenance.items() if x.status == "confirmed"]
+        for field in (*confirmed, *approved):
+            put_at(data, field, value_at(old, field))
+            if field in old["provenance"]:
                 data["provenance"][field] = old["provenance"][field]
         kept = Adapter.parse(data, "adapter")
         write_yaml(folder.adapter, kept)

@@ -29,6 +29,7 @@ from telic.studies.approvals import (
     void_changed,
 )
 from telic.studies.contract import (
+    APPROVED_PARTS,
     ContractCheck,
     amend,
     check_contract,
@@ -177,7 +178,7 @@ class AdapterRequest(StudyRequest):
     """Request to draft, check or verify an adapter."""
 
     draft: bool = option(
-        "Draft adapter.yaml again, keeping confirmed fields.", "--draft", default=False
+        "Draft adapter.yaml again, keeping approved parts.", "--draft", default=False
     )
     smoke: bool = option(
         "Verify it with smoke runs of the baseline, which must pass all gates.",
@@ -213,7 +214,9 @@ def adapter(request: AdapterRequest) -> AdapterReport:
         raise UsageError("Start smoke runs with: --smoke --confirm RUN_CANDIDATE.")
     study = request.open()
     with offline("adapter"):
-        questions = write_draft(study.folder).questions if request.draft else ()
+        held = study.state.approvals.get("adapter")
+        approved = APPROVED_PARTS if held and held.status == "approved" else ()
+        questions = write_draft(study.folder, approved).questions if request.draft else ()
         check = check_adapter(study.refresh(), questions)
     if not request.smoke or not check.ok:
         return AdapterReport(check=check)

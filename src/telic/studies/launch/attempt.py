@@ -336,7 +336,6 @@ class LaunchAttempt:
         return {
             "nonce": self.nonce,
             "argv": list(self.command.argv),
-            "argv_hash": self.command.hash,
             "cwd": str(self.command.cwd),
             "timeout_s": None if is_remote else limit_s,
             "grace_s": grace_s + (_REMOTE_GRACE_S if is_remote else 0.0),

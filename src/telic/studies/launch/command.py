@@ -20,7 +20,6 @@ from pydantic import Field
 from telic.core.config import Record
 from telic.errors import TelicError
 from telic.storage.files import as_record
-from telic.studies.canonical import content_hash
 from telic.studies.documents.adapter import Adapter, CommandSpec
 from telic.studies.documents.contract import ROLES, Contract, Protocol, StudyPhase
 from telic.studies.errors import InvalidDocument
@@ -177,11 +176,6 @@ class Command(NamedTuple):
     env: dict[str, str]
     """variables set by the command"""
     timeout_s: float | None
-
-    @property
-    def hash(self) -> str:
-        """Hash of arguments and folder."""
-        return content_hash({"argv": self.argv, "cwd": str(self.cwd)})
 
 
 class Values(NamedTuple):
