@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -48,6 +48,7 @@ _SAFE_SETTINGS = (
 _SAFE_ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",  # otherwise `status` rewrites the index
     "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",  # `git replace` would show other files as the commit's
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_PAGER": "cat",
     "LC_ALL": "C",
@@ -159,27 +160,35 @@ def has_commit(root: Path, commit: str) -> bool:
     return ask(root, "cat-file", "-e", f"{commit}^{{commit}}").is_yes
 
 
-def changed_paths(root: Path, *, by_content: bool = False) -> tuple[str, ...]:
-    """Return paths that differ from the checked-out commit, including untracked ones.
+def changed_paths(root: Path) -> tuple[str, ...]:
+    """Return paths that differ from the checked-out commit, with untracked and ignored modules.
 
-    With `by_content`, files are compared without the index, which could hide changes, and ignored
-    files that Python could import are included.
+    The index is not used, since it could hide changes.
     """
-    words = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"]
+    words = ("status", "--porcelain", "-z", "--untracked-files=all", "--ignored=matching")
     with tempfile.TemporaryDirectory(prefix="telic-index-") as scratch:
-        index = Path(scratch) / "index" if by_content else None
-        if index is not None:
+        index = Path(scratch) / "index"
+        if head_commit(root) is not None:
             _entries(root, "read-tree", "HEAD", index=index)
-            words.append("--ignored=traditional")
         # Inside a submodule git would read its configuration, so these are queried separately.
-        rows = _entries(root, *words, "--ignore-submodules=dirty", index=index)
-    found = [row[3:] for row in rows if row[:2] != "!!" or row.endswith(IMPORTABLE)]
+        words += ("--no-renames", "--ignore-submodules=dirty")
+        rows = _entries(root, *words, index=index)
+    found: list[str] = []
+    for row in rows:
+        found += _modules(root, row[3:]) if row.startswith("!!") else [row[3:]]
     for row in _entries(root, "ls-files", "--stage", "-z"):
         mode, _, name = row.partition(" ")[0], *row.partition("\t")[1:]
         if mode == "160000" and (root / name / ".git").exists():
-            inside = changed_paths(root / name, by_content=by_content)
-            found += [f"{name}/{path}" for path in inside]
+            found += [f"{name}/{path}" for path in changed_paths(root / name)]
     return tuple(found)
+
+
+def _modules(root: Path, ignored: str) -> Iterator[str]:
+    """Yield the modules that Python can import by the name of an ignored file or folder."""
+    path = root / ignored
+    for found in path.glob("__init__.*") if path.is_dir() else [path]:
+        if found.name.endswith(IMPORTABLE) and "__pycache__" not in found.parts:
+            yield found.relative_to(root).as_posix()
 
 
 def differing_paths(root: Path, one: str, other: str) -> tuple[str, ...]:

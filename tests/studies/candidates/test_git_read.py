@@ -67,6 +67,20 @@ def test_a_patch_is_checked_against_its_base_whatever_lies_in_the_tree(repositor
     assert snapshot(repository) == before
 
 
+def test_what_git_does_not_compare_counts_as_changed(repository):
+    for name in ("json/__init__.py", "data/notes.py", "numpy.pyc", "__pycache__/reward.pyc"):
+        (repository / name).parent.mkdir(exist_ok=True)
+        (repository / name).write_text("")
+    (repository / "torch").symlink_to("json")
+    (repository / ".git/info/exclude").write_text("json/\ndata/\n*.pyc\ntorch\n")
+    expected = {"json/__init__.py", "numpy.pyc", "torch/__init__.py"}
+    assert {*git_read.changed_paths(repository)} == expected
+    for flag in ("skip-worktree", "assume-unchanged"):
+        git(repository, "update-index", f"--{flag}", "reward.py")
+        assert {*git_read.changed_paths(repository)} == {*expected, "reward.py"}, flag
+        git(repository, "update-index", f"--no-{flag}", "reward.py")
+
+
 EVIL = "* filter=evil diff=evil\na.txt filter=e.v=il\n"
 SETTINGS = [
     *(

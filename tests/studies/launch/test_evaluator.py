@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from importlib._bootstrap_external import _code_to_hash_pyc
 from importlib.util import cache_from_source
@@ -33,13 +32,17 @@ from tests.studies.launch.toy_study import (
 
 # The training boasts of 0.99; the evaluator plays the newest policy that it left.
 TRAIN = """\
-import json, pathlib, sys
+import json, os, pathlib, reward, sys
 run_dir = pathlib.Path(sys.argv[1])
 row = {"step": 1, "success": 0.99, "falls": 0.0}
 (run_dir / "metrics.jsonl").write_text(json.dumps(row) + chr(10))
 (run_dir / "old.ckpt").write_text("0.1")
-(run_dir / "policy.ckpt").write_text("0.4")
+(run_dir / "policy.ckpt").write_text(str(0.4 * reward.weight))
 (run_dir / "done").write_text("yes")
+if plant := os.environ.get("TOY_PLANT"):
+    trees = pathlib.Path(".telic/worktrees").glob("*/*." + os.environ["TELIC_RUN"])
+    tree = run_dir.parent if plant == "compiled" else next(trees)
+    (tree / plant).write_text("{}")
 """
 EVALUATE = """\
 import json, pathlib, sys
@@ -150,48 +153,39 @@ def test_an_evaluator_that_is_changed_after_the_launch_does_not_run(tmp_path):
     found = supervisor._Supervisor(folder)._step(order["steps"][0])
     assert "the evaluator's numpy.py was modified after the launch" in found["error"]
     (tree / "numpy.py").unlink()
+    found = supervisor._Supervisor(folder)
+    assert found._step(order["steps"][0])["error"] is None
     (tree / "output.csv").write_text("written by the first evaluation")
-    assert supervisor._Supervisor(folder)._step(order["steps"][0])["error"] is None
+    assert found._step(order["steps"][0])["error"] is None
+    (tree / "output.csv").unlink()
     (tree / "sitecustomize.pyc").write_text("")
     found = supervisor._Supervisor(folder)._step(order["steps"][0])
     assert "the evaluator's sitecustomize.pyc was modified" in found["error"]
 
 
-PLANTED = {  # by the training of a candidate, in the checkout of the evaluator
-    "data": "(tree / 'world.json').write_text('{}')",
-    "a compiled module": "(tree / 'sitecustomize.pyc').touch()",
-    "an ignored module": "(tree / 'json.py').touch()",
-}
-
-
-@pytest.mark.parametrize("plant", PLANTED.values(), ids=PLANTED)
-def test_a_training_cannot_change_the_checkout_of_the_evaluator(study, plant):
-    """The run that does so fails, and the next one finds the checkout as it was."""
-    name, root = make_baseline(study), study.folder.root
-    first = run(study, name)
-    (tree,) = root.glob(".telic/worktrees/*/evaluator.*/")
-    (root / ".git" / "info").mkdir(exist_ok=True)
-    (root / ".git" / "info" / "exclude").write_text("json.py\n*.pyc\n")
-    subprocess.run(
-        ["git", "update-index", "--assume-unchanged", "world.json"], cwd=tree, check=True
-    )
-    before = supervisor.files_in(tree)
-    exec(plant, {"tree": tree})
-    assert supervisor.files_in(tree) != before
-    second = run(study, name, 2)
-    assert supervisor.files_in(tree) == before and second["code_hash"] == first["code_hash"]
+@pytest.mark.parametrize("plant", ["world.json", "more.json", "sitecustomize.pyc", "compiled"])
+def test_a_training_cannot_change_the_checkout_of_the_evaluator(study, monkeypatch, plant):
+    monkeypatch.setenv("TOY_PLANT", plant)
+    (study.root / ".git/info/exclude").write_text("*.pyc\n")
+    found = launch(study, LaunchRequest(make_baseline(study), "smoke", 1, TOKEN), AGENT).run
+    settle(study)
+    assert study.state.runs[found].status == "failed"
+    why = "existed before" if plant == "compiled" else "was modified after the launch"
+    assert f"{plant} {why}" in study.state.runs[found].why
+    assert not [*study.root.glob(f".telic/worktrees/*/*.{found}")], "deleted with the run"
 
 
 def test_compiled_files_of_earlier_runs_are_not_used(study):
     """An unchecked one is imported whatever its source says."""
     folder = study.folder.root / "__pycache__"
     folder.mkdir()
-    for path in study.folder.root.glob("*.py"):
-        data = _code_to_hash_pyc(compile("raise SystemExit(9)", path, "exec"), b"8 bytes.", False)
+    lies = {"evaluate.py": "raise SystemExit(9)", "reward.py": "weight = 2"}
+    for path, lie in ((study.root / name, lie) for name, lie in lies.items()):
+        data = _code_to_hash_pyc(compile(lie, path, "exec"), b"8 bytes.", False)
         Path(cache_from_source(path)).write_bytes(data)
     measured = run(study, make_baseline(study))
     assert measured["primary"] == pytest.approx(0.41)
-    assert not (study.folder.run(measured["run"]) / supervisor.COMPILED).exists()
+    assert not [*study.folder.run(measured["run"]).glob("compiled*")], "deleted with the run"
 
 
 FAULTY = (

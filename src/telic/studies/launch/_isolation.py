@@ -98,8 +98,8 @@ def prepare_tree(folder: StudyFolder, candidate: Candidate) -> Path:
     return tree
 
 
-def evaluator_tree(folder: StudyFolder, candidate: Candidate, protocol: Protocol) -> Path:
-    """Return the tree for evaluation: a checkout of the base commit, independent of training.
+def evaluator_tree(folder: StudyFolder, candidate: Candidate, protocol: Protocol, run: str) -> Path:
+    """Return the tree for evaluation: a checkout of the base commit, made for this run alone.
 
     It is the training tree if the training log is measured, or the repository if not under git.
     """
@@ -107,25 +107,20 @@ def evaluator_tree(folder: StudyFolder, candidate: Candidate, protocol: Protocol
         return tree_of(folder, candidate)
     if candidate.base_commit is None or not git_read.is_repository(folder.root):
         return folder.root
-    name = f"evaluator.{candidate.base_commit[:16]}"
-    return folder.state_root / "worktrees" / folder.task_id / name
+    return evaluator_checkout(folder, run)
 
 
-def prepare_evaluator(folder: StudyFolder, candidate: Candidate, protocol: Protocol) -> None:
-    """Create the checkout for evaluation and revert changes in it."""
-    tree, commit = evaluator_tree(folder, candidate, protocol), str(candidate.base_commit)
-    if protocol.command is None or tree == folder.root:
-        return
+def evaluator_checkout(folder: StudyFolder, run: str) -> Path:
+    """Return the path of a run's checkout for evaluation, which is deleted when the run ends."""
+    return folder.state_root / "worktrees" / folder.task_id / f"{folder.study_id}.{run}"
+
+
+def check_out(folder: StudyFolder, commit: str, tree: Path) -> None:
+    """Create a worktree of a commit."""
     tree.parent.mkdir(parents=True, exist_ok=True)
     with taking_turns(folder.locks / "worktrees.lock"):
-        if not (tree / ".git").exists():
-            _git(folder.root, "worktree", "prune")
-            _git(folder.root, "worktree", "add", "--force", "--detach", str(tree), commit)
-        elif _contents(tree) or git_read.head_commit(tree) != commit:
-            _git(tree, "checkout", "--force", commit)
-            _git(tree, "read-tree", commit)  # an index that excludes no file
-            _git(tree, "checkout-index", "--force", "--all")
-            _git(tree, "clean", "-ffdqx")
+        _git(folder.root, "worktree", "prune")
+        _git(folder.root, "worktree", "add", "--detach", str(tree), commit)
 
 
 def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) -> list[str]:
@@ -142,7 +137,7 @@ def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) 
         if not git_read.is_repository(root):
             return []  # no reference here; evaluator and adapter hashes are compared
         names = filter(_is_code, git_read.changed_paths(root))
-        problems = [f"{name} has uncommitted changes" for name in names]
+        problems = [f"{name} is uncommitted or ignored" for name in names]
         if base is not None and not git_read.has_commit(root, base):
             problems.append(f"the commit {base[:12]} of its validation does not exist here")
         return problems
@@ -174,7 +169,7 @@ def _contents(tree: Path) -> dict[str, str]:
     """Return the hashes of files that differ from the checked-out commit."""
     return {
         name: file_hash(tree / name) if (tree / name).is_file() else "absent"
-        for name in sorted(git_read.changed_paths(tree, by_content=True))
+        for name in sorted(git_read.changed_paths(tree))
         if _is_code(name)
     }
 
@@ -185,7 +180,7 @@ def _is_code(name: str) -> bool:
 
 def _git(folder: Path, *words: str) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-    environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    environment |= {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
     done = subprocess.run(
         # A checkout must not run the repository's hooks.
         ["git", "-c", "core.hooksPath=/dev/null", *words],

@@ -175,7 +175,8 @@ class LaunchAttempt:
     @cached_property
     def evaluator_tree(self) -> Path:
         """The tree used for evaluation."""
-        return evaluator_tree(self.study.folder, self.candidate, self.study.protocol)
+        study = self.study
+        return evaluator_tree(study.folder, self.candidate, study.protocol, self.run_id)
 
     @cached_property
     def spec(self) -> CommandSpec:
@@ -302,8 +303,7 @@ class LaunchAttempt:
             device="cuda:0" if self.gpus else "cpu",
         )
         place = {"folder": ".", "cwd": str(self.command.cwd), "measures": not evaluations}
-        # Other candidates could have written compiled files that differ from their sources.
-        env = {} if evaluations else compiled_in(self.run_folder)
+        env = compiled_in(self.run_folder / supervisor.TRAINING_COMPILED)
         train = RunStep(name="train", argv=self.command.argv, env=env, **place)
         if self.job is None:
             return (train, *evaluations)

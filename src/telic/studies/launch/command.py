@@ -357,9 +357,12 @@ def expected_names(protocol: Protocol, phase: StudyPhase) -> tuple[str, ...]:
     return tuple(f"{name}/{seed}" for name in _worlds(protocol) for seed in seeds)
 
 
-def compiled_in(run_folder: Path) -> dict[str, str]:
-    """Return the environment variable that makes Python ignore compiled files in the tree."""
-    return {"PYTHONPYCACHEPREFIX": str(run_folder / COMPILED)}
+def compiled_in(folder: Path) -> dict[str, str]:
+    """Return the environment variables that make Python ignore compiled files in the tree.
+
+    Other candidates could have written compiled files that differ from their sources.
+    """
+    return {"PYTHONPYCACHEPREFIX": str(folder), "NUMBA_CACHE_DIR": str(folder / "numba")}
 
 
 def plan_evaluations(
@@ -398,10 +401,10 @@ def plan_evaluations(
                 argv=(*command.argv, *worlds[world].args),
                 cwd=str(command.cwd),
                 env={
-                    **compiled_in(run_dir.parent),
                     **import_path(tree),
                     **command.env,
                     **worlds[world].env,
+                    **compiled_in(run_dir.parent / COMPILED),
                 },
             )
         )

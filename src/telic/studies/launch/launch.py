@@ -21,7 +21,7 @@ from telic.studies.canonical import content_hash
 from telic.studies.documents.base import RUNNER, StudyActor
 from telic.studies.documents.candidate import CheckResult
 from telic.studies.errors import EnvironmentBlocked
-from telic.studies.launch._isolation import mode_of, prepare_evaluator, prepare_tree
+from telic.studies.launch._isolation import check_out, evaluator_checkout, mode_of, prepare_tree
 from telic.studies.launch.attempt import LaunchAttempt, LaunchRequest, check_token
 from telic.studies.launch.command import OVERRIDES_FILE, redact_environment
 from telic.studies.launch.process import RunProcess
@@ -94,7 +94,8 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
     first = LaunchAttempt(study, request, processes=True)
     _refuse_closed(study, first, evaluate(first), actor)
     prepare_tree(study.folder, first.candidate)
-    prepare_evaluator(study.folder, first.candidate, first.study.protocol)
+    if first.evaluator_tree == evaluator_checkout(study.folder, first.run_id):
+        check_out(study.folder, str(first.candidate.base_commit), first.evaluator_tree)
     with study.locked():
         attempt = LaunchAttempt(study, first.request, processes=True, first=first)
         results = evaluate(attempt)

@@ -8,6 +8,7 @@ settle up to the last heartbeat claimed on another machine leave it to that mach
 from __future__ import annotations
 
 import os
+import shutil
 from typing import Any, NamedTuple
 
 from telic.jobs.spec import JobRecord
@@ -19,7 +20,7 @@ from telic.studies.documents.candidate import CandidateStatus, KilledBy, RunStat
 from telic.studies.errors import StudyError
 from telic.studies.evidence.measurement import missing_outputs
 from telic.studies.evidence.store import why_unsealed
-from telic.studies.launch._isolation import remove_tree
+from telic.studies.launch._isolation import evaluator_checkout, remove_tree
 from telic.studies.launch.process import RunProcess
 from telic.studies.state import RunState
 from telic.studies.study import Study
@@ -40,6 +41,8 @@ def reconcile(study: Study, *, processes: bool = False) -> dict[str, str]:
     """
     with study.locked():
         found = {name: _reconcile_run(study, name) for name in study.state.active_runs}
+        for name in found.keys() - {*study.state.active_runs}:
+            shutil.rmtree(evaluator_checkout(study.folder, name), ignore_errors=True)
         for name in study.state.candidates:
             if move := due_move(study, name):
                 transition(study, name, *move)

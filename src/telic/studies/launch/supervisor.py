@@ -47,8 +47,9 @@ HEARTBEAT_FILE = "heartbeat"
 EXIT_FILE = "exit.json"
 STOP_FILE = "stop.json"
 MANIFEST_FILE = "artefacts.json"
+TRAINING_COMPILED = "compiled-training"
 COMPILED = "compiled"
-"""folder of the compiled files that the commands write"""
+"""folder of the files that the evaluations compile"""
 SEAL_VARIABLE = "TELIC_SEAL"
 """variable of the signing key, removed from the environment before the training starts"""
 
@@ -108,11 +109,12 @@ def files_in(tree: Path) -> dict[str, str]:
     """Return the hashes by path of all files in a tree, except compiled ones."""
     found: dict[str, str] = {}
     for folder, folders, files in os.walk(tree):
-        folders[:] = [name for name in folders if name not in (".git", ".telic", "__pycache__")]
-        for name in files:
-            path = Path(folder, name)
+        folders[:] = [name for name in folders if name not in (".git", "__pycache__")]
+        for path in (Path(folder, name) for name in (*folders, *files)):
             if path.is_file():
                 found[path.relative_to(tree).as_posix()] = file_hash(path)
+            elif path.is_symlink():
+                found[path.relative_to(tree).as_posix()] = os.readlink(path)
     return found
 
 
@@ -191,19 +193,14 @@ class _Supervisor:
                 results.append(self._step(step))
                 if step["name"] == "train":
                     self._collect(before)
-                    self._remove_compiled()  # the training could have written them
                 if results[-1]["code"] != 0 or self.ended_by is not None:
                     break
-            self._remove_compiled()
             return self._finish(key, claimed["at"], results)
 
     def _written(self) -> set[Path]:
         """Return the paths that match the `collect` pattern."""
         pattern = self.order.get("collect")
         return set(Path(self.order["cwd"]).glob(pattern)) if pattern else set()
-
-    def _remove_compiled(self) -> None:
-        shutil.rmtree(self.folder / COMPILED, ignore_errors=True)
 
     def _collect(self, before: set[Path]) -> None:
         """Move training outputs from outside the run folder to its artefacts."""
@@ -217,8 +214,11 @@ class _Supervisor:
         tree, files = Path(wanted["tree"]), wanted["files"]
         present = {name: file_hash(tree / name) for name in files if (tree / name).is_file()}
         if wanted["checkout"] is not None:
-            files, now = wanted["checkout"], files_in(tree)  # an evaluator may write further data
-            present = {x: now[x] for x in now if x in files or x.endswith(IMPORTABLE)}
+            files, present = wanted["checkout"], files_in(tree)
+            if self.code_hash is not None:  # an earlier evaluation may have written data
+                present = {x: present[x] for x in present if x in files or x.endswith(IMPORTABLE)}
+        if self.code_hash is None and os.path.lexists(self.folder / COMPILED):
+            return f"{COMPILED} existed before the first evaluation"
         if changed := [x for x in {*files, *present} if files.get(x) != present.get(x)]:
             return f"the evaluator's {min(changed)} was modified after the launch"
         search = step["env"].get("PATH", os.environ.get("PATH"))
@@ -294,6 +294,8 @@ class _Supervisor:
             if path.is_file() and not path.is_symlink()
         }
         write_json(self.folder / MANIFEST_FILE, manifest)
+        for name in (TRAINING_COMPILED, COMPILED):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
         record: dict[str, Any] = {
             "nonce": self.order["nonce"],
             "started_at": started_at,
