@@ -72,7 +72,7 @@ class Limit(NamedTuple):
 
 
 LINES: dict[tuple[str, ...], Limit] = {
-    ("core", "errors", "loop", "storage"): Limit(4_500, 4_725),
+    ("core", "errors", "loop", "storage"): Limit(4_500, 4_732),
     ("jobs", "sandbox"): Limit(5_000, 5_084),
     ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_728),
     ("quantities", "rewards", "judges"): Limit(8_000, 10_146),

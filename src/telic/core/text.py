@@ -7,10 +7,12 @@ leaves them unknown.
 
 from __future__ import annotations
 
+import ast
 import difflib
 import json
 import math
 import re
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeGuard
@@ -25,8 +27,9 @@ _LARGEST_COUNT = 10**15
 _WIDEST_BITS = 62
 _LARGEST_DRAWN = 1e300
 _DEEPEST = 20
+_PARSING = threading.Lock()
 _ROUNDING = 1e-9
-# # Control characters, bidirectional and invisible marks, surrogates.
+# Control characters, bidirectional and invisible marks, surrogates.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
@@ -232,3 +235,9 @@ def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
 def is_row(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
     """Return whether a value is a list or a tuple."""
     return isinstance(value, list | tuple)
+
+
+def parse_python(source: str, filename: str = "<source>", mode: str = "exec") -> Any:
+    """Parse Python code, one thread at a time: CPython 3.11 may fail if several threads parse."""
+    with _PARSING:
+        return ast.parse(source, filename, mode)

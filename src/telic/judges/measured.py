@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import ValidationError
 
+from telic.core.text import parse_python
 from telic.envs.spec import EnvSpec
 from telic.errors import RewardError, TelicError, UnknownName, UsageError
 from telic.judges.criteria import (
@@ -110,7 +111,7 @@ def read_judge(text: str) -> JudgeFile:
     Raises RewardError for malformed lists.
     """
     try:
-        body = ast.parse(text).body
+        body = parse_python(text).body
     except (SyntaxError, ValueError):
         return JudgeFile((), (), text)  # rejected with its line number when the code is compiled
     found: dict[str, Any] = {}
@@ -155,7 +156,7 @@ def _parsed(text: str) -> ast.expr:
     try:
         if len(text) > _LONGEST:
             raise ValueError("too long")
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = parse_python(text.strip(), mode="eval").body
         if sum(1 for _ in ast.walk(tree)) > _MOST_NODES:
             raise ValueError("too long")
         return tree

@@ -24,7 +24,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from telic.core.text import is_row
+from telic.core.text import is_row, parse_python
 from telic.judges.episode import RecordedEpisode as Episode
 from telic.quantities import QUANTITIES
 from telic.quantities.observed import observed_value
@@ -109,7 +109,7 @@ def _measure(value: Measure | float, digits: int) -> Measure:
 
 
 def _operand(code: str) -> str:
-    is_compound = isinstance(ast.parse(code, mode="eval").body, ast.BinOp | ast.Compare)
+    is_compound = isinstance(parse_python(code, mode="eval").body, ast.BinOp | ast.Compare)
     return f"({code})" if is_compound else code
 
 

@@ -13,13 +13,12 @@ import functools
 import importlib
 import re
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any, NoReturn
 
-from telic.core.text import closest
+from telic.core.text import closest, parse_python
 from telic.errors import RefusedCode
 from telic.sandbox._allowed import (
     BUILTINS,
@@ -51,8 +50,6 @@ _ONLY_TO_ASK = {("torch", "Tensor"), ("numpy", "ndarray")}
 
 
 _LINE_END = re.compile("\r\n|\r|\n")
-_PARSING = threading.Lock()
-"""lock for parsing, because CPython 3.11 may fail if two threads parse at the same time"""
 
 
 def source_lines(text: str) -> list[str]:
@@ -95,9 +92,9 @@ def _parse(source: str, filename: str, extra_modules: Provided) -> tuple[ast.Mod
         )
     try:
         # LaTeX in an ordinary docstring ("\|a\|") is an invalid escape, which only warns.
-        with _PARSING, warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(source, filename)
+            tree: ast.Module = parse_python(source, filename)
     except SyntaxError as error:
         raise RefusedCode(
             f"{filename}, line {error.lineno}: invalid Python: {error.msg}.",

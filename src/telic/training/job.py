@@ -17,7 +17,7 @@ from pydantic import Field, field_validator, model_validator
 
 from telic.core.config import Config, Record
 from telic.core.request import FieldHelp, PlacedRequest, VerbRequest, argument, inner, option
-from telic.core.text import crossed, integer_list, pairs, read_count
+from telic.core.text import crossed, integer_list, pairs, parse_python, read_count
 from telic.errors import BadFile
 from telic.storage.files import read_fields
 from telic.storage.layout import RunFolder
@@ -405,7 +405,7 @@ def is_shared(job: TrainJob, groups: list[list[str]]) -> bool:
 
 def declared_phase(source: str | None) -> float | None:
     """Return the `phase_hz` declared in a reward's source, or None."""
-    for node in ast.walk(ast.parse(source or "")):
+    for node in ast.walk(parse_python(source or "")):
         match node:
             case ast.Assign(
                 targets=[ast.Name(id="phase_hz")],
@@ -422,7 +422,7 @@ def program_of(reward: RewardSource) -> str:
     if reward.source is None or reward.ours:
         return _OWN
     try:
-        tree = ast.parse(reward.source)
+        tree = parse_python(reward.source)
         for statement in (
             each for node in tree.body if isinstance(node, ast.ClassDef) for each in node.body
         ):

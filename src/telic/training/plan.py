@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
 import itertools
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telic.core.config import Record
+from telic.core.text import parse_python
 from telic.core.verb import verb
 from telic.envs.access import MODEL_FILES, located
 from telic.envs.simulators.names import absolute_python, simulated
@@ -207,7 +207,7 @@ def read_reward(
 def _checked(name: str, source: str, weights: dict[str, float], trusted: bool) -> RewardSource:
     """Check the syntax and the allow-list before a worker starts."""
     try:
-        ast.parse(source)
+        parse_python(source)
     except SyntaxError as error:
         raise RewardError(
             f"{name}.py, line {error.lineno}: invalid Python: {error.msg}.",
