@@ -103,6 +103,7 @@ UP, LOW = tracks.share(track("height") > 1.2), tracks.share(track("height") < 1.
     [
         [("fast", SPEED, 0.3, 3.0), ("slow", SPEED, 3.0, 1.0)],
         [("goes", SPEED, 0.3, 3.0), ("stays", STRAYED, 1.5, 0.5)],
+        [("goes", SPEED.until("forward", 9.0), 0.3, 3.0), ("stays", STRAYED, 1.5, 0.5)],
         [("leaps", LEAP, 0.1, 0.5), ("low", TOP, 1.6, 1.3)],
         [("high", UP, 0.3, 0.8), ("low", LOW, 0.3, 0.8)],
     ],

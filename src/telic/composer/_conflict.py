@@ -175,13 +175,14 @@ def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
         reach = 0.5 * abs(part.goal - part.zero)
         low, high = part.goal - reach, part.goal + reach
     yield Demand(part.quantity, low, high, part.title)
-    if part.measure.startswith("net_speed(") and low > 0.0:
+    code = re.sub(r"^on_way\([^,]+, [^,]+, (.+)\)$", r"\1", part.measure)
+    if code.startswith("net_speed(") and low > 0.0:
         yield Demand("the distance to the start", low * seconds, _FAR, part.title, None, False)
-    elif found := re.fullmatch(r"(highest|lowest|farthest)\((.+)\)", part.measure):
+    elif found := re.fullmatch(r"(highest|lowest|farthest)\((.+)\)", code):
         # A largest value of at most x holds always; of at least x, once.
         always = (found[1] != "lowest") == (high < _FAR)
         yield _about(found[2], Demand("", low, high, part.title, None, always))
-    elif low > 0.5 and (found := re.fullmatch(r"share\((.+) ([<>]) ([-.\d]+)\)", part.measure)):
+    elif low > 0.5 and (found := re.fullmatch(r"share\((.+) ([<>]) ([-+.\de]+)\)", code)):
         ends = (-_FAR, float(found[3])) if found[2] == "<" else (float(found[3]), _FAR)
         # More than half of the time for each exceeds the total.
         about = _about(found[1], Demand("", *ends, part.title))
