@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from telic.cli.main import app
 from telic.storage.keys import key_file, sign_text, signed_text, user_key
+from telic.verbs import artifacts
 from tests.session.test_end import make_pass
 
 
@@ -59,6 +60,22 @@ def test_a_signed_text_is_checked_to_the_last_byte(session, tmp_path, monkeypatc
     assert verify(page)["state"] == "claimed"
 
 
+def test_a_report_of_a_pass_that_was_vetoed_since_is_outdated(session, tmp_path, monkeypatch):
+    text = sign_text("<p>passed</p>\n", session=session.path.name, outcome="passed")
+    inside, outside = session.path / "report.html", tmp_path / "report.html"
+    inside.write_text(text)
+    outside.write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert verify(inside)["state"] == verify(outside)["state"] == "passed"
+    session.vetoes.write_text("{}\n")
+    for page in (inside, outside):
+        found = verify(page)
+        assert (found["state"], found["ok"]) == ("unproven", False)
+        assert "vetoed" in found["reasons"][0], "as the session itself says"
+    monkeypatch.chdir("/")
+    assert verify(outside)["state"] == "passed", "what was signed is all that is known here"
+
+
 def test_a_key_that_others_can_read_signs_nothing(session, tmp_path):
     os.chmod(tmp_path / "config" / "signing.key", 0o640)
     assert sign_text("a", outcome="passed") == "a"
@@ -74,3 +91,14 @@ def test_the_command_itself_verifies_a_report(tmp_path, monkeypatch):
     command = [sys.executable, "-m", "telic", "verify", str(page), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert json.loads(done.stdout)["ok"], done.stderr
+
+
+def test_the_video_of_an_exported_pass_is_rendered_again(session, monkeypatch):
+    """The journal does not list it, so another video could be in its place."""
+    rewritten = []
+    monkeypatch.setattr(artifacts.sessions.report, "rewrite_report", rewritten.append)
+    monkeypatch.setattr(artifacts.sessions.report, "policy_proof", lambda folder: None)
+    bundle = artifacts.training.export.bundle
+    monkeypatch.setattr(bundle, "export_run", lambda *args, **options: {})
+    artifacts.export(str(session.path))
+    assert [folder.path for folder in rewritten] == [session.path]

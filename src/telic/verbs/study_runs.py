@@ -14,7 +14,7 @@ from telic.core.request import argument, inner, option
 from telic.core.verb import Question, verb
 from telic.errors import UnknownName
 from telic.session.evidence import end_signer
-from telic.session.records import verified
+from telic.session.records import PASSES, verified
 from telic.storage.journal import JournalCheck
 from telic.storage.keys import signed_text, usable_key
 from telic.storage.layout import SessionFolder
@@ -412,6 +412,19 @@ class Verification(Record):
     reasons: tuple[str, ...] = ()
 
 
+def _why_outdated(path: Path, session: str, outcome: Any) -> str | None:
+    """Return why a report or bundle is no longer valid, if its session is around it or in runs/."""
+    homes = (*path.absolute().parents, Path("runs", session))
+    known = (home for home in homes if home.name == session and kind_of(home) == "session")
+    folder = next(map(SessionFolder, known), None)
+    if folder is None or not folder.summary.exists() or outcome not in PASSES:
+        return None
+    summary = verified(folder)
+    if summary.outcome in (outcome, "claimed"):
+        return None
+    return f"its session {session} is {summary.outcome} now: {'; '.join(summary.reasons)}"
+
+
 def _verify_path(path: Path) -> Verification:
     from telic.training.export.bundle import check_bundle  # imports torch
 
@@ -426,6 +439,7 @@ def _verify_path(path: Path) -> Verification:
         else:
             claims, signer = signed_text(read_text(path))
         fault = fault or (None if signer else "it has no valid signature")
+        fault = fault or _why_outdated(path, str(claims.get("session")), claims.get("outcome"))
         key, outcome = usable_key(), claims.get("outcome")
         if outcome is None and not fault:
             reasons, state = ("it is not about a judged session",), "unproven"
