@@ -14,6 +14,7 @@ import math
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -361,10 +362,7 @@ def failure(error: TelicError) -> Trial:
 def validate_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Score and judge the example episodes in the confined worker."""
     use_one_thread()
-
-    def alive() -> None:
-        channel.heartbeat(_TRIAL_S, "evaluating reward and judge on examples")
-
+    alive = partial(channel.heartbeat, _TRIAL_S, "evaluating reward and judge on examples")
     alive()
     second = payload["second"]
     tried = try_here(

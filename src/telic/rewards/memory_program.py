@@ -110,17 +110,15 @@ def trace_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[s
     update(*values_of(moments[0], memory))  # compute cached constants before tracing
     traced = make_fx(functionalize(update))(*values_of(moments[0], memory))
     program = _program(traced, names, rows, seen)
+    fields = set(program.inputs.values()) - rows.keys()
+    shown_to = [torch.full((row.numel(),), float(seen[name] > 0)) for name, row in rows.items()]
     for moment in moments:
         values = values_of(moment, memory)
         memory = list(update(*values))
-        now = [
-            value.reshape(1, -1) * (size > 0)
-            for value, size in zip(memory, seen.values(), strict=True)
-        ]
+        now = torch.cat([value.reshape(1, -1) for value in memory], 1) * torch.cat(shown_to)
         given = dict(zip(names, values, strict=True))
-        fields = {name for name in program.inputs.values() if name not in rows}
         given = {name: given[name].tolist() for name in fields}
-        steps.append({"given": given, "seen": cast("Any", torch.cat(now, 1)).tolist()})
+        steps.append({"given": given, "seen": cast("Any", now).tolist()})
         if bool(moment.ended.any()):
             break
     return {"program": program.model_dump(mode="json"), "steps": steps}
