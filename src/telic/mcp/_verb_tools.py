@@ -85,6 +85,17 @@ class VerbTool(NamedTuple):
     """field with the full id of a session, run or search. Paths are rejected for safety."""
 
 
+_STUDY_RUN = VerbTool(
+    "study_run",
+    "study_runs:run_steps",
+    STARTS,
+    asks=True,
+    defaults={"minutes": 5.0},
+    help="Execute all steps that need no person. If confirm is set, also start runs and wait for "
+    "them, after asking a person unless autonomy is approved. If a candidate is given, one run is "
+    "shown with its gates, or started. It returns when a person is needed or after some minutes. "
+    "Call it again then.",
+)
 _RUN_ALONE = ("confirm", "stop", "wait", "gpu")
 TOOLS = (
     VerbTool("study_init", "study:init", RECORDS),
@@ -96,7 +107,7 @@ TOOLS = (
     VerbTool("study_audit", "study_runs:audit", RECORDS),
     VerbTool(
         "study_decide",
-        "study_candidates:decide_asking",
+        "study_candidates:decide",
         RECORDS,
         asks=True,
         required=("because",),
@@ -106,13 +117,13 @@ TOOLS = (
 )
 WITHOUT_LAUNCH = (
     VerbTool("study_adapter", "study:adapter", RECORDS, hidden=("smoke", "confirm")),
-    VerbTool("study_run", "study_runs:run_asking", RECORDS, asks=True, hidden=_RUN_ALONE),
+    _STUDY_RUN._replace(hints=RECORDS, hidden=_RUN_ALONE, defaults={}),
 )
 """tools that start no process, which --allow-launch replaces with those of LAUNCHES"""
 
 LAUNCHES = (
     VerbTool("study_adapter", "study:adapter", STARTS),
-    VerbTool("study_run", "study_runs:run_asking", STARTS, asks=True, defaults={"minutes": 5.0}),
+    _STUDY_RUN,
     VerbTool(
         "start_session",
         "session:run",
@@ -260,6 +271,7 @@ def _request(
         "author": actor.name,
         "by": "agent",
         "processes": tool.hints is STARTS,
+        "asks": tool.asks,
         "on_step": lambda text: from_thread.run(
             call.report_progress, float(next(count)), None, str(text)
         ),

@@ -87,6 +87,7 @@ class PersonRequest(StudyRequest):
     consent: Consent | None = inner(
         "Consent of a person, set by the interface that requested it.", default=None
     )
+    asks: bool = inner("Whether a person answers for the agent that calls.", default=False)
     seen: Mapping[str, Any] | None = inner("Hashes of the displayed text.", default=None)
 
     @property

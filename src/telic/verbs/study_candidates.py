@@ -178,7 +178,11 @@ class DecideRequest(PersonRequest):
     evidence: Sequence[str] = option("Evidence to cite.", "--evidence", default=(), many=True)
 
 
-def _question(request: DecideRequest) -> Question:
+def _decide_question(request: DecideRequest) -> Question | None:
+    # An agent's accept is only a proposal and needs no code; a person must confirm with one.
+    is_personal = request.asks or request.who.kind == "human"
+    if request.verdict not in _BY_PEOPLE or not is_personal:
+        return None
     words = ["decide", request.candidate, request.verdict, "--because", request.because]
     words += ["--audit", request.audit] if request.audit else []
     words += ["--to", request.to] if request.to else []
@@ -187,12 +191,6 @@ def _question(request: DecideRequest) -> Question:
     diff = change_diff(study, request.candidate)
     text = f"It changes:\n{diff}\n{what} Because: {request.because}"
     return Question(text, request.terminal_command(*words))
-
-
-def _decide_question(request: DecideRequest) -> Question | None:
-    # An agent's accept is only a proposal and needs no code; a person must confirm with one.
-    is_personal = request.verdict in _BY_PEOPLE and request.who.kind == "human"
-    return _question(request) if is_personal else None
 
 
 @study_verb(DecideRequest, question=_decide_question)
@@ -226,12 +224,3 @@ def decide(request: DecideRequest) -> DecisionOutcome:
     return DecisionOutcome(
         candidate=name, verdict=request.verdict, recorded=True, incumbent=trusted, why=because
     )
-
-
-@study_verb(
-    DecideRequest,
-    question=lambda request: _question(request) if request.verdict in _BY_PEOPLE else None,
-)
-def decide_asking(request: DecideRequest) -> DecisionOutcome:
-    """Record a decision with evidence. Accept, keep and revert require confirmation by a person."""
-    return decide.do(request)

@@ -115,7 +115,27 @@ def _resume_question(request: RunRequest) -> Question | None:
     )
 
 
-@verb(RunRequest, exit_code=lambda x: 3 if x.is_refused else 0, question=_resume_question)
+def _run_question(request: RunRequest) -> Question | None:
+    """Return the confirmation that is needed to start or resume runs, if any."""
+    if request.resume or request.confirm is None or not request.asks:
+        return _resume_question(request)
+    check_token(request.confirm)
+    study = request.open()
+    is_free = study.contract.automation.launch == "pre_approved"
+    if is_free and study.approval("autonomy").status == "approved":
+        return None
+    step = next_step(study)
+    name = request.candidate or step.args.get("candidate")
+    diff = change_diff(study, name) if name in study.state.candidates else "nothing yet"
+    about = (request.candidate,) if request.candidate else ()
+    return Question(
+        f"Next: {step.action}, {step.why}\nIt changes:\n{diff}\n"
+        f"Start runs of {study.name} up to the next question?",
+        request.terminal_command("run", *about, "--confirm", request.confirm),
+    )
+
+
+@verb(RunRequest, exit_code=lambda x: 3 if x.is_refused else 0, question=_run_question)
 def run_steps(request: RunRequest) -> StudyProgress:
     """Execute all steps that do not require a person, and stop at the first that does.
 
@@ -197,37 +217,6 @@ def check_gates(request: _GatesRequest) -> DryRun:
     study = request.open()
     wanted = next_request(study, request.candidate, request.phase, request.seed)
     return look(study, wanted, processes=False)
-
-
-def _start_question(request: RunRequest) -> Question | None:
-    """Return the confirmation that is needed to start or resume runs, if any."""
-    if request.confirm is None:
-        return _resume_question(request)
-    check_token(request.confirm)
-    study = request.open()
-    is_free = study.contract.automation.launch == "pre_approved"
-    if is_free and study.approval("autonomy").status == "approved":
-        return None
-    step = next_step(study)
-    name = request.candidate or step.args.get("candidate")
-    diff = change_diff(study, name) if name in study.state.candidates else "nothing yet"
-    about = (request.candidate,) if request.candidate else ()
-    return Question(
-        f"Next: {step.action}, {step.why}\nIt changes:\n{diff}\n"
-        f"Start runs of {study.name} up to the next question?",
-        request.terminal_command("run", *about, "--confirm", request.confirm),
-    )
-
-
-@verb(RunRequest, question=_start_question)
-def run_asking(request: RunRequest) -> StudyProgress:
-    """Execute all steps that need no person. If confirm is set, also start runs and wait for them.
-
-    A person is asked before runs are started, unless autonomy is approved. If a candidate is given,
-    one run is shown with its gates, or started. It returns when a person is needed or after some
-    minutes. Call it again then.
-    """
-    return run_steps.do(request)
 
 
 # ---------------------------------------------------------------------------- status

@@ -193,10 +193,10 @@ def test_a_person_types_the_code_in_a_terminal(monkeypatch):
     assert error.value.exit_code == 3
 
 
-ASKING = ("study:approve_study", "study:contract", "study_candidates:decide_asking")
+ASKING = ("study:approve_study", "study:contract", "study_candidates:decide")
 
 
-@pytest.mark.parametrize("path", [*ASKING, "study_runs:run_asking", "study_runs:verify"])
+@pytest.mark.parametrize("path", [*ASKING, "study_runs:run_steps", "study_runs:verify"])
 def test_no_character_hides_a_part_of_what_a_person_agrees_to(path, monkeypatch):
     verb = load_verb(path)
     hiding = "-rm -rf ~\x1b[1A\x1b[2K\r\u202eharmless\u2066\u200b\u2028"
