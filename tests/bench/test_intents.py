@@ -51,7 +51,7 @@ def test_every_case_ends_with_an_outcome_and_a_reason(tmp_path):
     assert by_id["fly"].score is None and "Nothing in it" in by_id["fly"].reason
     assert by_id["crash"].score is None
     assert by_id["crash"].reason == "ZeroDivisionError: division by zero"
-    assert "division by zero" in BenchFolder(found.path).error("crash").read_text()
+    assert "division by zero" in (BenchFolder(found.path).case("crash") / "error.txt").read_text()
     assert "0 of 1 training seeds proved 0.8" in by_id["crawl"].reason
     assert "too_slow" in by_id["crawl"].reason
     assert by_id["run"].criteria[0].value == 1.0 and by_id["run"].criteria[0].unit == "m/s"

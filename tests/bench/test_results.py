@@ -1,8 +1,23 @@
 """What results come to: rates with intervals, and nothing invented where something is missing."""
 
+import json
+
 import pytest
 
-from telic.bench.results import BenchConfig, CaseResult, Suite, open_folder, session_options, tally
+from telic.bench.results import (
+    BenchConfig,
+    BenchFolder,
+    CaseResult,
+    Rate,
+    Suite,
+    open_folder,
+    results_in,
+    session_options,
+    tally,
+)
+from telic.storage.files import JsonLines, write_json
+from telic.web._benchmarks import _line
+from tests.session.test_end import make_pass
 
 DIFFICULTIES = ("easy", "easy", "medium", "hard", "hard")
 SUITE = Suite.parse(
@@ -75,3 +90,43 @@ def test_a_benchmark_of_an_earlier_version_is_gone_on_with(tmp_path):
     assert open_folder(now, tmp_path, fresh=False) == earlier
     other = now.model_copy(update={"options": {**options, "judge": "theirs"}})
     assert open_folder(other, tmp_path, fresh=False) != earlier
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A benchmark with a verified pass of one session."""
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
+    folder = BenchFolder(tmp_path / "bench_small_20260101_000000_aaaa")
+    make_pass(folder.path / "cases" / "c0")
+    write_json(folder.config, CONFIG)
+    return folder
+
+
+def claim(folder, *rows):
+    with JsonLines(folder.attempts) as lines:
+        for row in rows:
+            lines.append(row.model_dump(mode="json"))
+
+
+def test_totals_that_no_result_supports_are_not_shown(folder):
+    claim(folder)
+    empty = tally(SUITE, SUITE.case, CONFIG, [])
+    forged = {"overall": Rate.of(5, 5), "outcomes": {"passed": 5}, "waiting": ()}
+    write_json(folder.results, empty.model_copy(update=forged))
+    shown = _line(folder.path).tally
+    assert (shown.overall.passed, shown.overall.total, shown.outcomes) == (0, 0, {})
+
+
+def test_a_pass_counts_for_the_case_of_its_session_only(folder):
+    (session,) = folder.path.glob("cases/c0/*")
+    about = json.loads((session / "session.json").read_text())
+    place = str(session.relative_to(folder.path))
+    own = SUITE.case[0].model_copy(update={key: about[key] for key in ("intent", "env")})
+    for case, outcome in (
+        (own, "passed"),
+        (own.model_copy(update={"intent": "do a backflip"}), "claimed"),
+        (own.model_copy(update={"env": "Other-v5"}), "claimed"),
+    ):
+        row = CaseResult(case=case, outcome="passed", session=place, finished_at="now")
+        claim(folder, row)
+        assert [each.outcome for each in results_in(folder)] == [outcome]

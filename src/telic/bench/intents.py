@@ -149,7 +149,7 @@ def _attempt(
         if not any(sessions.glob("session_*/author.json")):
             outcome, reason = "refused", str(error)
     except Exception as error:  # job boundary: recorded, and the other cases continue
-        write_text(folder.error(case.id), traceback.format_exc())
+        write_text(folder.case(case.id) / "error.txt", traceback.format_exc())
         reason = f"{type(error).__name__}: {error}"
     return CaseResult(
         case=case,

@@ -26,7 +26,7 @@ from telic.core.events import Event
 from telic.core.stats import wilson
 from telic.errors import BadFile, ConfigError, UnknownName
 from telic.session.records import ENDED, Outcome, session_state
-from telic.storage.files import as_record, read_json_lines, read_record, write_json
+from telic.storage.files import as_record, read_fields, read_json_lines, read_record, write_json
 from telic.storage.layout import FolderFile, SessionFolder, new_name
 from telic.storage.reading import parse_toml, read_text
 
@@ -264,10 +264,6 @@ class BenchFolder:
         """Return the folder of a case's sessions."""
         return self.path / "cases" / case_id
 
-    def error(self, case_id: str) -> Path:
-        """Return the file for the traceback of a case's crash."""
-        return self.case(case_id) / "error.txt"
-
 
 def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder:
     """Return the newest folder with the same request, or create one."""
@@ -275,8 +271,7 @@ def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder
     for path in reversed(paths):
         earlier = read_record(path, BenchConfig)
         # Options missing in earlier files have their current default values.
-        options = session_options(earlier.options)
-        if earlier.model_copy(update={"options": options}) == config:
+        if earlier.model_copy(update={"options": session_options(earlier.options)}) == config:
             return BenchFolder(path.parent)
     folder = BenchFolder(runs_dir / new_name(f"bench_{config.suite}", letters=4))
     write_json(folder.config, config)
@@ -287,14 +282,19 @@ def results_in(folder: BenchFolder) -> list[CaseResult]:
     """Return the latest result of every case. Passes of unverified sessions become "claimed"."""
     rows = read_json_lines(folder.attempts)
     latest = {row.case.id: row for row in (as_record(x, CaseResult, str(folder)) for x in rows)}
-    home = folder.path.resolve()
     for name, result in latest.items():
-        session = (home / (result.session or "")).resolve()
-        if result.outcome == "passed" and not (
-            session.is_relative_to(home) and session_state(SessionFolder(session)) == "passed"
-        ):
+        if result.outcome == "passed" and not _is_proven(result, folder.path.resolve()):
             latest[name] = result.model_copy(update={"outcome": "claimed"})
     return list(latest.values())
+
+
+def _is_proven(result: CaseResult, home: Path) -> bool:
+    """Return whether a result refers to a verified pass of the case's intent and robot."""
+    folder, case = SessionFolder((home / (result.session or "")).resolve()), result.case
+    if not folder.path.is_relative_to(home) or session_state(folder) != "passed":
+        return False
+    found = read_fields(folder.summary, intent=str, env=str)
+    return (found["intent"], Path(found["env"]).name) == (case.intent, Path(case.env).name)
 
 
 def session_options(options: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,15 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import FileResponse
 
-from telic.bench.results import BenchConfig, BenchFolder, CaseResult, Tally, results_in
+from telic.bench.results import (
+    BenchConfig,
+    BenchFolder,
+    CaseResult,
+    Suite,
+    Tally,
+    results_in,
+    tally,
+)
 from telic.core.config import Record
 from telic.errors import TelicError, UnknownName
 from telic.storage.files import read_record
@@ -47,9 +55,10 @@ def _line(folder: Path) -> BenchmarkLine:
     try:
         facts["config"] = read_record(folder / "bench.json", BenchConfig)
         if (folder / "results.json").exists():
-            facts["tally"] = counted = read_record(folder / "results.json", Tally)
+            counted = read_record(folder / "results.json", Tally)
             passed = [each.case.id for each in counted.results if each.outcome == "passed"]
             proven = {x.case.id for x in results_in(BenchFolder(folder)) if x.outcome == "passed"}
+            facts["tally"] = _recount(facts["config"], counted, folder)
             if claimed := [case for case in passed if case not in proven]:
                 facts |= {"tally": None, "error": f"claimed, not verified: {', '.join(claimed)}"}
     except TelicError as error:  # list damaged benchmarks without failing
@@ -57,6 +66,17 @@ def _line(folder: Path) -> BenchmarkLine:
     running = lock_holder(folder / "lock") is not None
     times = (changed_at(folder / each) for each in ("results.jsonl", "bench.json"))
     return BenchmarkLine(id=folder.name, is_running=running, updated=max(times), **facts)
+
+
+def _recount(config: BenchConfig, claimed: Tally, folder: Path) -> Tally:
+    """Return the totals of the verified results. Those in the file may be edited."""
+    names = {each.case.id for each in claimed.results}
+    results = [each for each in results_in(BenchFolder(folder)) if each.case.id in names]
+    cases = tuple(each.case for each in results)
+    suite = Suite.model_construct(name=claimed.suite, about=claimed.about, case=cases)
+    counted = tally(suite, (), config, results)
+    asked = {"waiting": claimed.waiting, "cases_in_suite": claimed.cases_in_suite}
+    return counted.model_copy(update=asked)
 
 
 def _files(cases: list[CaseResult]) -> dict[str, str]:
