@@ -77,6 +77,7 @@ def test_what_git_does_not_compare_counts_as_changed(repository):
     assert {*git_read.changed_paths(repository)} == expected
     for flag in ("skip-worktree", "assume-unchanged"):
         git(repository, "update-index", f"--{flag}", "reward.py")
+        (repository / "reward.py").write_text(flag)
         assert {*git_read.changed_paths(repository)} == {*expected, "reward.py"}, flag
         git(repository, "update-index", f"--no-{flag}", "reward.py")
 
