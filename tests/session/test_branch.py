@@ -4,11 +4,11 @@ import pytest
 
 from telic.authors.candidate import RewardCandidate
 from telic.authors.request import SessionConfig
-from telic.errors import ConfigError, UsageError
+from telic.errors import ConfigError, Refused, UsageError
 from telic.session import branch as branches
 from telic.session.branch import branch_session, inherited, origin_of
 from telic.session.control import Note, SessionControl
-from telic.storage.files import read_json, read_record
+from telic.storage.files import read_json, read_record, write_json
 from telic.storage.layout import RunFolder, list_sessions
 from tests.session.sessions import add_iteration, begun, make_session
 
@@ -61,6 +61,12 @@ def test_the_request_may_change(origin):
     assert read_record(made.config, SessionConfig).iterations == 9
     with pytest.raises(ConfigError):
         branch_session(origin, 1, iterations=0)
+
+
+def test_a_request_that_was_edited_is_not_branched(origin):
+    write_json(origin.config, {**read_json(origin.config), "threshold": 0.1})
+    with pytest.raises(Refused, match=r"is not the request that started"):
+        branch_session(origin, 1)
 
 
 def test_an_iteration_that_was_not_judged_is_refused(origin):

@@ -137,6 +137,8 @@ def test_one_word_does_not_make_a_pass(session, outcome):
     ended = read_record(session.summary, SessionSummary).model_copy(update={"outcome": outcome})
     end(session, ended)
     assert session_state(session) == outcome
+    write_json(session.summary, {**read_json(session.summary), "score": 1.0})
+    assert verified(session).score is None
     write_json(session.summary, {**read_json(session.summary), "outcome": "passed"})
     assert shown(session).state == "unproven"
     assert shown(session).reasons[0] == "summary.json was modified after the session ended"

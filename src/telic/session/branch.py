@@ -15,7 +15,7 @@ from typing import Any, Literal
 from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.authors.request import SessionConfig
 from telic.core.config import Record
-from telic.errors import UsageError
+from telic.errors import Refused, UsageError
 from telic.session.control import add_note, time_stamp
 from telic.session.evidence import SessionJournal
 from telic.storage.files import TEMPORARY_MARK, read_record, require_free, write_json, write_text
@@ -57,7 +57,10 @@ def branch_session(
         numbers = [each for each in origin.iterations() if origin.iteration(each).judgment.exists()]
         there = ", ".join(map(str, numbers)) or "none yet"
         raise UsageError(f"{origin.name} has no judged iteration {iteration}. Available: {there}.")
-    config = read_record(origin.config, SessionConfig).replace(**changes)
+    config = read_record(origin.config, SessionConfig)
+    if SessionJournal(origin, config.intent, config.env, config.terms).is_other_request:
+        raise Refused(f"{origin.config} is not the request that started {origin.name}.")
+    config = config.replace(**changes)
     folder = SessionFolder((runs_dir or origin.path.parent) / new_name("session"))
     size = sum(path.stat().st_size for path in source.path.rglob("*") if path.is_file())
     require_free(folder.path.parent, size, "A branch")
@@ -87,10 +90,8 @@ def origin_of(folder: SessionFolder) -> BranchOrigin | None:
     return read_record(folder.origin, BranchOrigin) if folder.origin.exists() else None
 
 
-def _fill(
-    folder: SessionFolder, origin: SessionFolder, iteration: int, config: SessionConfig
-) -> None:
-    source, start = origin.iteration(iteration), folder.iteration(START)
+def _fill(folder: SessionFolder, origin: SessionFolder, number: int, config: SessionConfig) -> None:
+    source, start = origin.iteration(number), folder.iteration(START)
     shutil.copytree(source.path, start.path, ignore=_LEFT_OUT)
     for record in (origin.asked, origin.author, origin.trial):
         if record.exists():
@@ -100,7 +101,7 @@ def _fill(
     theirs, own = (SessionJournal(each, *asked) for each in (origin, folder))
     changed: dict[str, Any] = {
         "parent": None,
-        "change": f"from iteration {iteration} of {origin.name}",
+        "change": f"from iteration {number} of {origin.name}",
     }
     candidate = read_record(source.candidate, RewardCandidate)
     write_json(start.candidate, candidate.model_copy(update=changed))
@@ -115,6 +116,5 @@ def _fill(
         # Copying does not turn a foreign record of the origin into one of the branch.
         if theirs.is_own(original):
             own.adopt(copy)
-    write_json(
-        folder.origin, BranchOrigin(session=origin.name, iteration=iteration, time=time_stamp())
-    )
+    came_from = BranchOrigin(session=origin.name, iteration=number, time=time_stamp())
+    write_json(folder.origin, came_from)

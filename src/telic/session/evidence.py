@@ -108,6 +108,12 @@ class SessionJournal:
         """Return whether the journal contains the request."""
         return self._journal.find("begin") is not None
 
+    @property
+    def is_other_request(self) -> bool:
+        """Return whether the journal contains other terms than the configuration."""
+        begun = self._journal.recorded("begin", RequestHashes)
+        return begun is not None and begun.terms != self._terms
+
     def open(self) -> None:
         """Write the first entry if the journal has none."""
         if not self.is_begun:
@@ -172,7 +178,7 @@ class SessionJournal:
         begun = self._journal.recorded("begin", RequestHashes)
         if begun is not None and begun.request != self._request:
             yield "the environment's files were modified after the session started"
-        if begun is not None and begun.terms != self._terms:
+        if self.is_other_request:
             yield f"{self._folder.config.name} is not the request that started this session"
         now = [self._name(path) for path in self.paths() if not self.is_own(path)]
         for name in dict.fromkeys((*self._changed, *now)):

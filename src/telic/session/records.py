@@ -178,11 +178,12 @@ def verified(folder: SessionFolder) -> SessionSummary:
         if summary.best_iteration is not None:
             needs.append(folder.iteration(summary.best_iteration).judgment)
     fault, not_ours = check_end(folder, needs)
-    if not is_pass:
-        is_silent = fault in (None, NOT_SIGNED_OFF)  # nothing is claimed
-        return summary if is_silent else summary.because(str(fault))
+    if not is_pass and fault in (None, NOT_SIGNED_OFF):  # nothing is claimed
+        return summary
     if fault is not None:
-        return summary.because(fault).model_copy(update={"outcome": "unproven", "low": None})
+        outcome = "unproven" if is_pass else summary.outcome
+        unknown = {"outcome": outcome, "score": None, "low": None, "passing": None}
+        return summary.because(fault).model_copy(update=unknown)
     if not_ours is not None or summary.outcome == "claimed":
         words = f"{outcome_words(summary.outcome)} according to its folder: {not_ours}"
         return summary.because(words).model_copy(update={"outcome": "claimed", "low": None})

@@ -11,7 +11,6 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +28,7 @@ from telic.jobs.process import own_python
 from telic.judges.recorder import record
 from telic.sandbox.confine import clean_environment
 from telic.session._judgement import best_policy, episode_paths, judge_episodes
-from telic.session.records import SessionSummary, verified
+from telic.session.records import verified
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
 from telic.storage.reading import read_text
@@ -46,7 +45,6 @@ from telic.storage.trajectories import (
 from telic.training.export.deployment import (
     Agreement,
     Deployment,
-    RobotCheck,
     RobotStarts,
     nominal,
     read_deployment,
@@ -70,16 +68,10 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 _COMPUTED = ("xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
 
 
-def sim_to_sim(folder: SessionFolder) -> RobotCheck:
-    """Return the verification of a deployment bundle of the session's delivered policy."""
+def sim_to_sim(folder: SessionFolder, bundle: Path) -> Agreement:
+    """Verify a deployment bundle of the session's delivered policy."""
     config = read_record(folder.config, SessionConfig)
-    return partial(_verify, folder, config, verified(folder))
-
-
-def _verify(
-    folder: SessionFolder, config: SessionConfig, summary: SessionSummary, bundle: Path
-) -> Agreement:
-    policy = best_policy(folder, summary)
+    policy = best_policy(folder, verified(folder))
     where = (config.env, nominal(policy.candidate.env_args))
     seed = derive("deployment", folder.name)
     about = read_deployment(read_text(bundle / "deploy.json"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -211,7 +212,7 @@ def _session_page(thing: Artifact, member: str | None) -> dict[str, Any]:
         "path": str(folder.path),
         "intent": line.title,
         **line.model_dump(include={"env", "iterations", "score", "origin", "labels", "disputed"}),
-        "state": ended.outcome if ended else line.state,
+        **({"score": ended.score, "state": ended.outcome} if ended else {"state": line.state}),
         "tried": tried,
         "reasons": ended.reasons if ended else (),
         "limits": ended.limits if ended else (),
@@ -270,7 +271,7 @@ def export(request: _ExportRequest) -> dict[str, Any]:
         if sessions.records.session_state(session) in sessions.records.PASSES:
             sessions.report.rewrite_report(session)  # its video is not signed
         proof = sessions.report.policy_proof(session)
-        check = sessions.sim_to_sim.sim_to_sim(session) if request.verify else None
+        check = partial(sessions.sim_to_sim.sim_to_sim, session) if request.verify else None
     elif request.verify:
         raise UsageError(
             f"{policy.home.name} has no judge: --verify requires a policy judged by a session.",
