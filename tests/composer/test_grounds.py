@@ -68,7 +68,7 @@ def test_ground_is_refused_where_it_cannot_be_laid():
     ant = make("Ant-v5", num_envs=1).spec
     with pytest.raises(BadEnvironment, match="its environment is flat"):
         compose("climb the stairs", ant)
-    assert parse("climb the stairs", ant).not_understood == ()
+    assert parse("climb the stairs", ant).unread == ()
 
 
 def test_steps_of_a_dance_are_no_stairs(spec):

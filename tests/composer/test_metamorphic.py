@@ -308,6 +308,60 @@ def test_a_turn_before_something_else_is_a_quarter():
         assert any("90 degrees" in d for d in made.doubts)
 
 
+def same_as():
+    """Yield a sentence of each wording that must be judged as a plainer one."""
+    for first, second in permutations(("stand still", "run forward", "turn around"), 2):
+        for joint in (" and after ", ", after this ", ", after that "):
+            yield "Ant-v5", f"{first}{joint}{second}", f"{first}, then {second}"
+        yield "Ant-v5", f"{first}, {second}, then jump", f"{first}, then {second}, then jump"
+    for verb, rate in product(("jump", "hop"), (1, 2)):
+        yield "Hopper-v5", f"{verb} at {rate} Hz", f"{verb} {rate} times per second"
+    for part, then in product(("a quarter", "half a"), ("walk 2 m", "jump")):
+        turns = "90" if "quarter" in part else "180"
+        plain = f"turn right {turns} degrees, then {then}"
+        yield "Humanoid-v5", f"make {part} turn right, {then}", plain
+    for verb, limb in product(("put", "throw", "stick", "move"), ("left arm", "hands")):
+        yield "Humanoid-v5", f"{verb} your {limb} up", f"raise your {limb}"
+    for deed in ("wave", "raise your left arm", "kick"):
+        yield "Humanoid-v5", f"stay lying and {deed}", f"lie down and {deed}"
+    for go in ("walk", "run"):
+        yield "Humanoid-v5", f"turn around and {go} the other way", f"turn around, then {go} ahead"
+    for end in ("come up again", "stand up again", "get back up"):
+        yield "Humanoid-v5", f"bow and {end}", "bow once"
+        yield "Humanoid-v5", f"squat and {end}", "squat once"
+
+
+def test_other_wordings_are_judged_alike():
+    for robot, said, plain in same_as():
+        made, other = composed(robot, said), composed(robot, plain)
+        assert made is not None and other is not None, (said, plain)
+        judged = [[(c.goal, c.is_guard) for c in each.criteria] for each in (made, other)]
+        assert judged[0] == judged[1], (said, plain)
+
+
+@pytest.mark.parametrize(
+    "detail", ["height", "pelvis height", "torso altitude", "stride frequency"]
+)
+def test_a_number_or_adjective_of_something_that_is_not_judged_is_named(detail):
+    plain = goals(composed("Humanoid-v5", "walk at 0.6 m/s"))
+    for keep, how in product(("keeping", "maintaining"), ("constant", "within 2 cm")):
+        made = composed("Humanoid-v5", text := f"walk at 0.6 m/s, {keep} the {detail} {how}")
+        left = " ".join((*made.dropped, *made.not_understood))
+        assert goals(made) == plain, text
+        assert how.split()[-1] in left, text
+
+
+def test_two_limbs_of_one_verb_are_judged_both_and_a_lifted_foot_does_not_step():
+    for one, other in permutations(("left arm", "right foot"), 2):
+        made = composed("Humanoid-v5", f"lift your {one} and your {other}")
+        titles = " ".join(c.title for c in made.criteria)
+        assert "its left arm" in titles and "its right foot" in titles
+    for leg in ("front left leg", "rear legs", "one leg"):
+        made = composed("Ant-v5", f"walk forward with the {leg} raised")
+        assert not any("each foot" in c.title for c in made.criteria), leg
+        assert any("up at least" in c.title for c in made.criteria), leg
+
+
 AT_ONCE = [
     lambda one, other: f"{one} while {ing(other)}",
     lambda one, other: f"while you {other}, {one}",

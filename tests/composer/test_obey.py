@@ -48,7 +48,7 @@ def test_commands_are_read_whole_and_gaits_are_tracked(spec):
     for verb, noun in product(VERBS, NOUNS):
         found = parse(f"{verb} {noun}", spec)
         assert [frame.verb for frame in found.frames] == ["obey"], (verb, noun)
-        assert not found.not_understood, (verb, noun)
+        assert not found.unread, (verb, noun)
     for (verb, gait), way in product((("walk", "walk"), ("trot", "trot"), ("move", None)), WAYS):
         [frame] = parse(f"{verb} {way}", spec).frames
         assert (frame.verb, frame.gait) == ("obey", gait), (verb, way)

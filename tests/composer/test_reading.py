@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+from dataclasses import replace
 from functools import lru_cache
 
 import pytest
@@ -48,7 +49,8 @@ def show(parsed):
     """Write what was read: frames, "!" and a limit, "?" and what was not understood."""
     lines = [show_frame(frame) for frame in parsed.frames]
     lines += [f"! {each.kind} {show_amount(each.amount)}".strip() for each in parsed.limits]
-    return lines + ([" ".join(("?", *parsed.not_understood))] if parsed.not_understood else [])
+    unknown = [word for _, word in parsed.unknown]
+    return lines + ([" ".join(("?", *unknown))] if unknown else [])
 
 
 def show_amount(amount):
@@ -269,17 +271,16 @@ def test_a_sentence_is_read_as_meant(robot, sentence, meant):
 def test_words_are_used_or_left_out_on_purpose_or_not_understood():
     parsed = read("please bake the cake")
     assert parsed.frames == ()
-    assert parsed.not_understood == ("please", "bake", "the", "cake")
+    assert parsed.unread == ("please bake the cake",)
     parsed = read("Please run the marathon quickly")
     assert [claim.words for claim in parsed.claims] == ["run", "quickly"]
-    assert parsed.not_understood == ("marathon",)
+    assert parsed.unread == ("marathon",)
 
 
 # What must be named as not judged; "refused" where the verb itself is not understood.
 LEFT_OUT = """
 HalfCheetah: kick every 3 seconds | every 3 seconds
 HalfCheetah: kick twice per second | twice per second
-HalfCheetah: jump at 2 Hz | Hz
 HalfCheetah: run on the moon | moon
 HalfCheetah: run forward if it rains | if it rains
 HalfCheetah: run until you are tired | until you are tired
@@ -297,9 +298,7 @@ HalfCheetah: hop forward like a kangaroo | like a kangaroo
 HalfCheetah: run faster than an ant | than an ant
 HalfCheetah: blorp the fnord | refused
 HalfCheetah: run forward, then blorp | refused
-Ant: walk in a square | square
 Ant: walk forward and face the camera | face the camera
-Ant: walk in a figure eight | figure eight
 Ant: walk forward three times | three times
 Ant: walk to the kitchen | kitchen
 Ant: walk around the chair | around the chair
@@ -450,7 +449,7 @@ PARTS = itertools.product(
 )
 THINGS = itertools.product(
     ["jump", "spin", "hop"],
-    ["at {} Hz", "at {} bpm", "at {} paces", "with {} kg"],
+    ["at {} bpm", "at {} paces", "with {} kg"],
     ["2", "three", "half"],
 )
 MULTIPLES = itertools.product(
@@ -486,7 +485,7 @@ PLAINER = [
 
 def test_what_is_said_of_something_else_is_named_and_changes_nothing():
     def asked(parsed):
-        return [frame.model_copy(update={"word": ""}) for frame in parsed.frames], parsed.limits
+        return [replace(frame, word="") for frame in parsed.frames], parsed.limits
 
     for robot, text, plain, said in PLAINER:
         parsed = read(text, robot)
@@ -552,7 +551,7 @@ def test_what_comes_later_and_what_goes_on_meanwhile():
     made = titles("walk forward, then walk backward without falling", "Ant")
     assert "first: does not terminate early" in made and "does not terminate early" not in made
     with pytest.raises(Refused, match="in sequence"):
-        composed(", then ".join(["walk forward", "jump"] * 4), "Ant")
+        composed(", then ".join(["walk forward", "jump"] * 5), "Ant")
 
 
 # The verbs of each phase.

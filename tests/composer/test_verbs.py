@@ -59,6 +59,7 @@ Ant: run in a straight line without jumping or turning
 Ant: jump explosively
 Ant: stand without moving more than 1 m
 Ant: turn left without moving forward
+Ant: walk without slipping
 Ant: stand on two legs
 Ant: jump, then run forward without shaking or falling
 HalfCheetah: lie down, then stand up, then run forward

@@ -1,7 +1,7 @@
 import pytest
 
-from telic.llm import Budget, BudgetExceeded, Charge, RawReply, Tokens
-from telic.llm.budget import is_metered, price_usd
+from telic.llm import Budget, BudgetExceeded, RawReply, Tokens
+from telic.llm.budget import Charge, is_metered, price_usd
 from telic.testing.models import Scripted
 
 from .conftest import GOOD, question

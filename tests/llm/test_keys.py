@@ -8,7 +8,8 @@ import pytest
 import telic.llm
 from telic.core.events import encode_event
 from telic.errors import TelicError, UsageError
-from telic.llm import Host, Outage, RawReply, keys, redact
+from telic.llm import Host, Outage, RawReply, keys
+from telic.llm.keys import redact
 from telic.llm.work_orders import publish
 from telic.storage.files import JsonLines
 from telic.testing.models import Scripted

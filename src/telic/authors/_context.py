@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -67,20 +66,18 @@ _SEARCHED = 20
 """number of earlier runs to search for one trained with the environment's native reward"""
 
 
-@cache
-def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_PROMPTS),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,
-    )
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(_PROMPTS),
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    autoescape=False,
+)
 
 
 def render(name: str, **values: Any) -> str:
     """Render the prompt template `<name>.md`."""
-    return _templates().get_template(f"{name}.md").render(**values).strip()
+    return _TEMPLATES.get_template(f"{name}.md").render(**values).strip()
 
 
 def prompt_source(name: str) -> str:

@@ -25,7 +25,7 @@ from telic.authors.candidate import (
 )
 from telic.authors.footage import Footage
 from telic.authors.request import SessionConfig
-from telic.errors import TelicError, UsageError
+from telic.errors import TelicError
 from telic.judges.criteria import Criterion
 from telic.judges.episode import RecordedEpisode
 from telic.judges.verdict import WHOLE
@@ -64,11 +64,8 @@ class SessionHistory(NamedTuple):
         return max(self.history, key=worth)
 
     def find(self, number: int) -> SessionIteration:
-        """Return an iteration by number, or raise UsageError if it is missing."""
-        for iteration in self.history:
-            if iteration.number == number:
-                return iteration
-        raise UsageError(f"Iteration {number} is not finished or does not exist.")
+        """Return a finished iteration by number."""
+        return next(each for each in self.history if each.number == number)
 
     def text(
         self,
@@ -111,7 +108,7 @@ class SessionHistory(NamedTuple):
         if lessons:
             lines = "\n".join(f"- {lesson.tier}: {lesson.text}" for lesson in lessons)
             parts.append(f"## Lessons so far\n\n{lines}")
-        if self.is_stuck:
+        if latest.number - best.number >= _STUCK_AFTER:
             parts.append(
                 f"## Stuck\n\nNo new best for {latest.number - best.number} iterations. Small "
                 "changes no longer help: try a different reward structure, or start from a "
@@ -121,11 +118,6 @@ class SessionHistory(NamedTuple):
             lines = "\n".join(f"- {note}" for note in notes)
             parts.append(f"## User feedback to follow\n\n{lines}")
         return "\n\n".join(parts)
-
-    @property
-    def is_stuck(self) -> bool:
-        """Return True if the best score has not improved in the last iterations."""
-        return self.history[-1].number - self.best.number >= _STUCK_AFTER
 
     def _line(self, iteration: SessionIteration) -> str:
         """Summarize the change and result of an iteration in one line."""

@@ -114,19 +114,11 @@ class VisionJudge:
         self, episodes: Sequence[Path], doubts: Sequence[dict[str, Disagreement]], repeats: int
     ) -> list[Verdict]:
         """Score several episodes in one request. Rendering failures lead to unknown verdicts."""
-        footages: list[Footage | TelicError] = []
-        for episode in episodes:
-            try:
-                footages.append(Footage(episode, self._folder, self._environment))
-            except TelicError as error:
-                footages.append(error)
         forms: dict[int, list[Record]] = {}
-        failures: dict[int, str] = {
-            place: str(each) for place, each in enumerate(footages) if isinstance(each, TelicError)
-        }
+        failures: dict[int, str] = {}
         for sample in range(repeats):
             try:
-                answers, broken = self._look(footages, doubts, sample)
+                answers, broken = self._look(episodes, doubts, sample)
             except Cancelled:
                 raise
             except TelicError as error:
@@ -142,10 +134,7 @@ class VisionJudge:
         ]
 
     def _look(
-        self,
-        footages: Sequence[Footage | TelicError],
-        doubts: Sequence[dict[str, Disagreement]],
-        sample: int,
+        self, episodes: Sequence[Path], doubts: Sequence[dict[str, Disagreement]], sample: int
     ) -> tuple[dict[int, Record], dict[int, str]]:
         """Query once, and return the completed forms and the failure reasons by episode index."""
         sheets: list[Path] = []
@@ -156,11 +145,11 @@ class VisionJudge:
             sheets.append(footage.sheet(self._criteria))
             words.append(what)
         contrast = len(sheets)
-        for place, (footage, own) in enumerate(zip(footages, doubts, strict=True)):
-            if isinstance(footage, TelicError):
-                continue
+        spec: EnvSpec | None = None
+        for place, (episode, own) in enumerate(zip(episodes, doubts, strict=True)):
             name = f"episode {len(shown) + 1}"
             try:
+                footage = Footage(episode, self._folder, self._environment)
                 drawn = {name: footage.sheet(self._criteria)}
                 if own:
                     windows = dict.fromkeys(map(_window, own.values()))
@@ -175,9 +164,9 @@ class VisionJudge:
             words += drawn
             described = self._doubted(footage, own) if own else []
             shown[place] = {"places": footage.places(), "doubts": described}
-        if not shown:
+            spec = footage.spec
+        if spec is None:
             return {}, broken
-        spec = next(each.spec for each in footages if isinstance(each, Footage))
         form = sighting_form(self._titles)
         fields: dict[str, Any] = {
             f"episode_{number}": (form, Field(description=f"episode {number}"))

@@ -72,7 +72,10 @@ class Brief:
 
 
 class Author(Protocol):
-    """Author of criteria, rewards and judges. Methods are called in the order of definition."""
+    """Author of criteria, rewards and judges. Methods are called in the order of definition.
+
+    By default, findings are not used, verdicts are kept, and no analysis is written.
+    """
 
     def read(self) -> MeasurableIntent:
         """Return measurable criteria for the intent."""
@@ -86,7 +89,7 @@ class Author(Protocol):
         self, written: Composition, trial: Trial, may_rewrite: bool = True
     ) -> Composition | None:
         """Fix problems found by review or validation, or return None if nothing needs a change."""
-        ...
+        return None
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
         """Return the next candidate. `notes` are feedback from the user."""
@@ -94,13 +97,13 @@ class Author(Protocol):
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
         """Watch episodes of a policy, and return verdicts fused with those of the code judge."""
-        ...
+        return verdicts
 
     def analyse(
         self, history: list[SessionIteration], outcome: str = "", reasons: Sequence[str] = ()
     ) -> None:
         """Write an analysis of the session for its report, given the outcome and its reasons."""
-        ...
+        return None
 
 
 def try_written(brief: Brief, written: Composition, *, is_probed: bool = False) -> Trial:

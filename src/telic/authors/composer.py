@@ -14,12 +14,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from telic.authors.author import Brief, MeasurableIntent
+from telic.authors.author import Author, Brief, MeasurableIntent
 from telic.authors.candidate import (
     RewardCandidate,
     SessionIteration,
@@ -37,7 +36,6 @@ from telic.core.seeds import derive
 from telic.errors import NotUnderstood
 from telic.judges.criteria import Composition, Criterion
 from telic.judges.validation import ExampleResult, Trial
-from telic.judges.verdict import Verdict
 from telic.storage.files import read_json_lines, read_record
 from telic.training.plan import steps_factor
 
@@ -292,7 +290,7 @@ def _rounded(weights: _Weights) -> tuple[tuple[str, float], ...]:
     return tuple(sorted((name, round(value, 3)) for name, value in weights.items()))
 
 
-class ComposerAuthor:
+class ComposerAuthor(Author):
     """Rule-based author. See `telic.composer`."""
 
     def __init__(self, brief: Brief) -> None:
@@ -310,12 +308,6 @@ class ComposerAuthor:
 
     def _composed(self, criteria: Sequence[Criterion] | None) -> Composition:
         return compose(self._config.intent, self._brief.spec, criteria, self._brief.reference)
-
-    def review(
-        self, written: Composition, trial: Trial, may_rewrite: bool = True
-    ) -> Composition | None:
-        """Return None, because the rules do not use findings. They are listed in the report."""
-        return None
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
         """Return the next candidate from a weight search, with all notes that are understood."""
@@ -346,12 +338,3 @@ class ComposerAuthor:
         checkpoints = list(read_json_lines(folder.iteration(parent.number).checkpoints))
         rises = self._config.steps is None and still_rises(checkpoints, parent.score)
         return next_candidate(history, candidates, examples=examples, rises=rises)
-
-    def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
-        """Return the code verdicts unchanged."""
-        return verdicts
-
-    def analyse(
-        self, history: list[SessionIteration], outcome: str = "", reasons: Sequence[str] = ()
-    ) -> None:
-        """Do nothing, because an analysis requires a model."""

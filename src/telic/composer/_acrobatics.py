@@ -41,7 +41,8 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
     scene.require("height", "jump")
     is_far = frame.dimension == "distance" or frame.direction in travel.AHEAD
     goal, count, period = _jump_goal(frame, scene, draft)
-    target, above, seen = goal.value, scene.above_start(), track("height") - scene.starts
+    target, seen = goal.value, track("height") - scene.starts
+    above = Measured("height", minus=scene.starts)
     jumps = signals.Cycles(above, 0.8 * target, 0.3 * target)
     times, counted = Part(jumps, "times"), tracks.cycles(seen, 0.8 * target, 0.3 * target)
     height = Ratio(above, target, low=0.0, most=None if goal.is_open else 2.0)
@@ -143,6 +144,9 @@ def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
 def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Take off and land repeatedly, either in place or while traveling."""
     scene.require("air_time", "hop")
+    if frame.period_s is not None and frame.direction not in travel.AHEAD:
+        jump(frame, scene, draft)  # "hop twice per second"
+        return
     landings, flies = signals.Flights(_FLIGHT_S), metrics.flying(_FLIGHT_S, _RISE_M)
     hops = tracks.repeats(flies, track("air_time") <= 0.0)
     draft.pay("hop", 5.0, terms.Hop(landings), "flight time, paid at each landing")
@@ -166,7 +170,8 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
             draft.doubt(sizes.goal_note(f'"{frame.word}"', goal, "m above standing"))
         target, most = goal.value, None if goal.is_open else 1.5
         words = f"height above standing, as a fraction of {target:.2g} m"
-        draft.pay("height", 1.0, Ratio(scene.above_start(), target, low=0.0, most=most), words)
+        above = Measured("height", minus=scene.starts)
+        draft.pay("height", 1.0, Ratio(above, target, low=0.0, most=most), words)
         value = tracks.highest((track("height") - scene.starts) * (track("air_time") > 0.0))
         zero, within = 0.15 * target, 0.5 * target if goal.is_exact else None
         title, tag = "hops %s high", "too_high" if goal.is_exact else "too_low"

@@ -9,7 +9,15 @@ from itertools import takewhile
 from typing import cast
 
 from telic.composer.frames import Amount, AmountRule, Unit
-from telic.composer.lexicon import PhraseReader, Sense, Token, determiners, lexicon, word_table
+from telic.composer.lexicon import (
+    PhraseReader,
+    Sense,
+    Token,
+    WordSpan,
+    determiners,
+    lexicon,
+    word_table,
+)
 
 _BEFORE = ("at", "for", "by", "of", "in", "from")
 _EVERY = ("every", "each")
@@ -18,10 +26,9 @@ _RATES = {"m": "m/s", "rad": "rad/s", "turns": "rad/s", "times": "times"}
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(WordSpan):
     """Number parsed from the text: an amount, a count, a duration, or a number without a unit."""
 
-    at: tuple[int, ...]
     amount: Amount | None = None
     count: int | None = None
     duration_s: float | None = None
@@ -34,11 +41,6 @@ class Reading:
     """whether the number itself is excluded, as in "more than twice" (at least three times)"""
     spread: float = 0.0
     """half-width of a range whose center is the amount"""
-
-    @property
-    def end(self) -> int:
-        """Position after the last word."""
-        return self.at[-1] + 1
 
 
 def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
@@ -73,6 +75,8 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
         if _is_half_more(words, unit.end) and value % 1 == 0:
             at, value = (*at, *range(unit.end, unit.end + 3)), value + 0.5  # "a metre and a half"
         kind, factor = unit.senses[0].value, unit.senses[0].says["factor"]
+        if kind == "hz":
+            return Reading(at, period_s=round(1.0 / value, 6)) if value > 0.0 else None
     per = _read_per(tokens, at[-1] + 1) if kind in _RATES else None
     if per is not None and per[1] == "s":
         at += per[2]

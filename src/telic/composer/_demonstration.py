@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -125,7 +126,7 @@ def _going(frame: Frame, scene: Scene) -> dict[str, Any] | None:
     if frame.direction == "in_place":
         return None
     way = frame.given("m")
-    plain = frame if way is None else frame.model_copy(update={"amount": None})
+    plain = frame if way is None else replace(frame, amount=None)
     goal = speed_meant(plain, scene, Draft())
     speed = goal.value * (1.0 if goal.is_exact else 1.1)
     if way is not None:  # in time
@@ -149,7 +150,7 @@ def _steps(gait: Gait | None) -> dict[str, Any]:
 
 def _commanded(frame: Frame, scene: Scene, lasts: float) -> tuple[Motion, ...]:
     """Return motions that track commands in all directions and the command to stand."""
-    spans = command_range(frame, scene, Draft()).spans
+    spans = command_range(frame, scene, Draft())[1]
     found: list[Motion] = []
     for parts in _COMMANDS:
         # From -1 to 1: from the lowest command to the highest; nothing stays nothing.

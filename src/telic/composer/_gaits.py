@@ -88,7 +88,7 @@ def gait_meant(frame: Frame, scene: Scene) -> Gait | None:
         landings = tuple((by_foot[foot],) for foot in range(4))
     # Above the minimum speed of a gait, strides are longer and more frequent.
     usual = froude_speed(scene, FROUDE[name]) if name in FROUDE else 0.0
-    plain = frame if frame.dimension == "speed" else frame.model_copy(update={"amount": None})
+    plain = frame if frame.dimension == "speed" else replace(frame, amount=None)
     faster = max(speed(plain, scene).value / usual, 1.0) if usual else 1.0
     hertz *= math.sqrt(faster if faster > _FASTER else 1.0)
     return Gait(name, landings, duty, hertz * math.sqrt(scene.gravity / scene.leg))
@@ -101,7 +101,7 @@ def _usual(feet: int) -> str | None:
 def usual_gait(frame: Frame, scene: Scene) -> Gait | None:
     """Return the requested gait, or one that suits the number of feet."""
     name = _usual(len(scene.spec.feet)) if frame.gait in ANY_GAIT else frame.gait
-    return gait_meant(frame.model_copy(update={"gait": name, "direction": None}), scene)
+    return gait_meant(replace(frame, gait=name, direction=None), scene)
 
 
 def corners_of(direction: Direction | None, scene: Scene) -> dict[str, int] | None:
@@ -166,6 +166,8 @@ def step_in(
     until: tuple[metrics.Way, float] | None = None,
 ) -> None:
     """Reward and judge a gait, which `only` limits by a condition or `until` by a distance."""
+    if scene.is_lifting:
+        return  # a foot that is held up does not step
     judged = Draft()
     if gait.name in ON_GROUND:
         _judge_walk(gait.name, len(gait.landings), judged)

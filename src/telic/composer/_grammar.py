@@ -35,7 +35,7 @@ _WHOLE = {"torso", "cart", "base"}
 # Parts that a limit may refer to: not "bending the knees", which is not judged.
 _JUDGED_PARTS = {*_WHOLE, "pole", "poles", "tip"}
 _TRAVELS = {"go", "hop", "jump"}
-_MANNERS = {"direction", "posture", "degree", "part"}
+_MANNERS = {"direction", "posture", "degree", "style", "part"}
 _STRENGTH = {"start": 0, "and": 1, "stop": 2, "while": 3}
 _STRENGTH |= {"then": 4, "after": 4, "before": 4, "first": 4}
 _IF = ("if", "when", "whenever", "unless")  # what follows is not done: "but if you fall, stop"
@@ -134,7 +134,13 @@ def outline(tokens: Sequence[Token], spec: EnvSpec) -> Outline:
     clauses, joints = _clauses(items, [token.word for token in tokens])
     groups: list[list[Clause]] = []
     now, opened = 0, ""
-    for clause in (each for each in clauses if each.items):
+    clauses = [each for each in clauses if each.items]
+    for place, clause in enumerate(clauses):
+        first = clause.items[0].at[0]
+        later = next((each.join for each in clauses[place + 1 :] if each.join != "and"), "")
+        is_step = later == "then" and tokens[first - 1].word == "," and clause.join == "and"
+        if is_step and clause.items[0].is_acting and not tokens[first].word.endswith("ing"):
+            clause.join = "then"  # "creep, freeze for 2 s, then jump"
         # A full stop between "run" and "keep upright" does not start a new phase.
         later = clause.join in ("then", "after", "before") or (
             clause.join == "stop" and clause.acts
@@ -183,11 +189,11 @@ def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause],
             negated = item if is_limit or words[item.at[0]] in _NEGATIONS else None
             last.items.append(item)
         else:
-            join, rest = item.senses[0].value, items[place + 1 :]
+            rest = items[place + 1 :]
             rest = rest[
                 : next((k for k, each in enumerate(rest) if each.slot == "join"), len(rest))
             ]
-            join = _join_meant(join, words[item.at[0]], rest, last)
+            join = _join_meant(item, words, rest, last)
             join = "aside" if unread == "condition" and words[item.at[0]] == "," else join
             if join == "while" and last.items and not rest:  # "jump and wave at the same time"
                 _join_at_once(clauses)
@@ -219,11 +225,16 @@ def _join_at_once(clauses: list[Clause]) -> None:
         clause.join = "while"
 
 
-def _join_meant(join: str, word: str, rest: Sequence[Item], last: Clause) -> str:
+def _join_meant(item: Item, words: Sequence[str], rest: Sequence[Item], last: Clause) -> str:
     """Return the type of a conjunction, e.g. a manner in "hop forward with small jumps"."""
+    join, word = item.senses[0].value, words[item.at[0]]
     if join == "purpose":  # kept if it is a manner or a prohibition
         kept = any(each.limit or each.slot == "verb" for each in rest)
         return "and" if kept and not any(each.is_acting for each in rest) else "aside"
+    if join == "after" and rest and rest[0].is_acting and (last.items or not last.is_opening):
+        # "run, and after stop", but "stop after running" and "stop after a run"
+        is_adverb = rest[0].at[0] == item.end and not words[item.end].endswith("ing")
+        return "then" if is_adverb else join
     given = [each.act for each in rest if each.slot not in ("degree", "number")]
     is_jump = len(given) == 1 < len(rest) and given[0] in ("jump", "hop")
     is_how = is_jump and any(each.act in ("jump", "hop") for each in last.items)
@@ -247,6 +258,7 @@ class _Scanner:
         self._readers: dict[str, PhraseReader] = {
             "unknown": lambda _, place: ((place,), None) if self._is_unknown(place) else None,
             "manner": self._read_manner,
+            "limb": self._read_limb,
             "amount": number_reader(),
             "measure": number_reader("amount", "count", "duration_s", "period_s"),
             "bare": number_reader("bare"),
@@ -302,25 +314,31 @@ class _Scanner:
         unknown action begins a clause, or ends in "-ing".
         """
         kept: list[Item] = []
-        begins, is_unknown, last = True, False, 0
+        begins, holds, is_unknown, last = True, False, False, 0
         for item in items:
             for place in range(last, item.at[0]):
                 word = self._words[place]
                 if not self._tokens[place].silent and word not in ignored_words():
                     is_participle = len(word) > _SHORT and word.endswith("ing") and word != "during"
-                    is_unknown = (begins and not word.endswith("ly")) or is_participle
+                    is_own = (begins or holds) and not word.endswith("ly")  # "keep pitch low"
+                    is_unknown = is_own or is_participle
                     begins = False
             if item.slot == "join":  # "glancing left and right" is one deed
                 is_unknown = is_unknown and self._words[item.at[0]] == "and"
-            elif item.slot in ("verb", "limit", "number"):
+            is_angle = item.unit in ("rad", "turns")  # "turn the head by 60 degrees"
+            if item.slot in ("verb", "limit") or (item.slot == "number" and not is_angle):
                 is_unknown = False
-            if not (is_unknown and item.slot in _MANNERS):
+            if not (is_unknown and (item.slot in _MANNERS or is_angle)):
                 kept.append(item)
             begins, last = item.slot == "join", item.end
+            is_verb = item.slot == "verb"
+            holds = item.says("holder") if is_verb else holds and not begins
         for k in range(len(kept) - 2, 0, -1):  # "walk hands up" is "walk with hands up"
             verb, part, where = kept[k - 1 : k + 2]
             is_up = part.end == where.at[0] and {"up", "down"} & {s.value for s in where.senses}
-            if part.part and is_up and verb.is_acting and not verb.says("weak"):
+            is_own = "limb" in word_table("acts").get(verb.act or "", ())
+            is_own = is_own or (verb.is_acting and verb.says("weak"))
+            if part.part and is_up and verb.is_acting and not is_own:
                 kept.insert(k, Item("join", part.at[:1], (Sense("join", "and"),)))
         return kept
 
@@ -330,6 +348,12 @@ class _Scanner:
             return False
         known = self._words[place] in ignored_words() or place in {*self._parts, *self._readings}
         return not known and self._phrase(place, is_plain=True) is None
+
+    def _read_limb(self, _: Sequence[Token], place: int) -> tuple[tuple[int, ...], BodyPart] | None:
+        part = self._parts.get(place)
+        limbs = word_table("parts")["limbs"]
+        is_limb = part is not None and any(limb in part.name for limb in limbs)
+        return (part.at, part) if part is not None and is_limb else None
 
     def _read_manner(self, _: Sequence[Token], place: int) -> tuple[tuple[int, ...], None] | None:
         found = self._phrase(place, is_plain=True)
@@ -383,12 +407,16 @@ class _Scanner:
         limit = senses[0].value if senses[0].slot == "limit" else None
         slot = "until_end" if senses[0].value == "until_end" else senses[0].slot
         amount = _at_most(match.read[0].amount) if limit and match.read else None
-        return Item(slot, match.at, senses, limit=limit, amount=amount)
+        parts = [each for each in match.read if isinstance(each, BodyPart)]
+        part = parts[0] if parts else None
+        return Item(slot, match.at, senses, limit=limit, amount=amount, part=part)
 
     def _number(self, reading: Reading, phrase: Item | None) -> list[Item]:
         """Parse a number, where "three legs" is not a count and "20 feet" is a length."""
         end, part = reading.end, self._parts.get(reading.end)
         item = Item("number", reading.at, reading=reading)
+        if reading.bare is not None and reading.at[-1] in self._parts:
+            return []  # "the two front legs"
         if reading.bare is not None and part is not None:
             is_foot = self._words[end] in ("feet", "foot") and len(part.at) == 1
             before = self._items[-1].sense() if self._items else None
@@ -487,4 +515,4 @@ class _Scanner:
 
 def _at_most(amount: Amount) -> Amount:
     """Return an amount as an upper bound, as in "without moving more than 1 m"."""
-    return amount.model_copy(update={"rule": "at_most"})
+    return replace(amount, rule="at_most")

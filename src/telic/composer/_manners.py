@@ -9,13 +9,14 @@ import math
 from collections.abc import Sequence
 
 from telic.composer._draft import Draft
+from telic.composer._gaits import go_in_steps
 from telic.composer.frames import Frame, Limit
 from telic.composer.scene import Scene
 from telic.core.text import is_row
 from telic.judges import metrics, tracks
 from telic.judges.tracks import track
 from telic.rewards.signals import Along, Gone, Grounded, Measured, Size, SoFar, Touching
-from telic.rewards.terms import Alive, AtEase, Cosine, Cost, Pay, Peak, Poise, Small, Stay
+from telic.rewards.terms import Alive, AtEase, Cosine, Cost, Pay, Poise, Small, Stay
 
 ALIVE = 0.3
 """default weight for each step without a fall"""
@@ -79,12 +80,6 @@ def be_upright(draft: Draft, weight: float) -> None:
     draft.pay("upright", weight, Pay(Measured("uprightness"), -1.0, 1.0), "the right way up")
 
 
-def stay_at_height(scene: Scene, draft: Draft, width: float) -> None:
-    """Reward a torso at standing height."""
-    height = Measured("height", minus=scene.stands)
-    draft.pay("posture", 0.5, Peak(height, 0.0, width), "at its standing height")
-
-
 def stay_straight(
     frame: Frame, scene: Scene, draft: Draft, way: metrics.Way, aside: str | None = None
 ) -> None:
@@ -111,11 +106,6 @@ def stay_straight(
         draft.pay("facing", 0.3, Cosine(faced), "facing ahead")
         value = metrics.facing_error(frame.heading)
         draft.require("faces ahead", value, _TURNED_AWAY, _FACES, tag="drifts")
-
-
-def face_ahead(draft: Draft) -> None:
-    """Penalize turning."""
-    draft.pay("ahead", 0.2, Cost(Size(Measured("heading_rate")), most=3.0), "no turning")
 
 
 def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
@@ -221,7 +211,8 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
         case "no_drift" | "no_forward" if scene.has("displacement"):
             _stay(limit, scene, draft)
         case "no_turn" if scene.has("heading_turns"):
-            face_ahead(draft)
+            turning = Cost(Size(Measured("heading_rate")), most=3.0)
+            draft.pay("ahead", 0.2, turning, "no turning")
             stated, value = _stated(limit, "rad"), tracks.farthest("heading_turns")
             turns = (stated or _TURN_RAD) / (2.0 * math.pi)
             title = (
@@ -238,6 +229,8 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
             _keep_off_ground(scene.hands or scene.feet("front"), "hands", scene, draft)
         case "no_touch":
             _keep_off_ground(limit.bodies, limit.part or "body", scene, draft)
+        case "no_slip" if scene.leg is not None:
+            go_in_steps(None, scene, draft, weight=0.3)
         case "low_energy":
             save_effort(scene, draft, is_thrift=True)
         case "smooth" | "quiet":

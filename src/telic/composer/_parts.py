@@ -8,26 +8,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from telic.composer.lexicon import Token, determiners, lexicon, vocabulary, word_table
+from telic.composer.lexicon import Token, WordSpan, determiners, lexicon, vocabulary, word_table
 from telic.envs.spec import EnvSpec
 
 _PAIRED = ("leg", "foot", "arm", "hand", "thigh", "shin", "upper arm")
 _ONE_OF_MANY = {"left", "right", "first", "second", "third", "fourth"}
+_PAIRS = {"front", "rear", "middle"}
 _LONGEST_NOUN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class BodyPart:
+class BodyPart(WordSpan):
     """Body part named in the text, with its bodies (none if the robot lacks the part)."""
 
-    at: tuple[int, ...]
     name: str
     bodies: tuple[str, ...]
-
-    @property
-    def end(self) -> int:
-        """Position after the last word."""
-        return self.at[-1] + 1
 
 
 def find_part(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
@@ -54,13 +49,17 @@ def find_part(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | 
 
 def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
     """Parse location words and a noun, such as "both front legs"."""
-    first = start + (tokens[start].word in ("both", "all") and _find_noun(tokens, start) is None)
+    word = tokens[start].word
+    is_given = word in ("both", "all", "one", "two") and _find_noun(tokens, start) is None
+    first = start + is_given
     last = _after_places(tokens, first)
     if (found := _find_noun(tokens, last)) is None:
         return None
     noun, is_plural, end = found
     parts = word_table("parts")
     places = [_places()[token.word] for token in tokens[first:last]]
+    if (word == "one" and is_plural) or (word == "two" and not {*places} & _PAIRS):
+        return None  # "two legs" of four may be any
     # "leg 2", "leg number two"; but "wave your hand three times" has no third hand.
     after = end + (end < len(tokens) and tokens[end].word == "number")
     number = parts["numbers"].get(tokens[after].word) if after < len(tokens) else None

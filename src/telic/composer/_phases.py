@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from telic.composer.frames import OPPOSITE, Amount, Frame, Limit, ParsedIntent
@@ -45,9 +46,9 @@ def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
             before = now or (phases[-1] if phases else [])
             if not frame.at_once and _is_done_anyway(frame, before):
                 if frame.duration_s is not None:
-                    before[-1] = before[-1].model_copy(update={"duration_s": frame.duration_s})
-            elif _is_repeated(frame, now):
-                continue
+                    before[-1] = replace(before[-1], duration_s=frame.duration_s)
+            elif frame.verb in _TRAVELS and frame in now and _is_bare(frame):
+                continue  # "walk, walk, walk"
             elif changed := _held_together(frame, now):
                 now[0] = changed
             elif now and not _goes_with(frame, now):
@@ -68,25 +69,24 @@ def _oriented(phases: Sequence[Sequence[Frame]]) -> list[list[Frame]]:
         found.append([])
         for frame in phase:
             update: dict[str, Any] = {"phase": index, "heading": heading}
-            if frame.is_of_start and heading and abs(heading - _ABOUT_FACE) < 1.0:
-                # "turn around and walk back": the start is now ahead
-                update |= {"direction": OPPOSITE[frame.direction or "backward"]}
+            is_side = frame.verb == "turn" and frame.direction in ("left", "right")
+            if frame.is_of_start and heading:
                 update["is_of_start"] = False
-            elif frame.is_of_start and heading:
-                update["is_of_start"] = False
-            elif _is_open_turn(frame) and index + 1 < len(phases):
+                if abs(heading - _ABOUT_FACE) < 1.0:
+                    # "turn around and walk back": the start is now ahead
+                    update["direction"] = OPPOSITE[frame.direction or "backward"]
+            elif is_side and index + 1 < len(phases) and _is_bare(frame):
                 update |= {"amount": QUARTER, "dimension": "turning"}  # "turn left and walk"
-            found[-1].append(frame.model_copy(update=update))
+            found[-1].append(replace(frame, **update))
         for frame in found[-1]:
             turned = _turned(frame)
             heading = None if heading is None or turned is None else (heading + turned) % 360.0
     return found
 
 
-def _is_open_turn(frame: Frame) -> bool:
-    """Return whether a frame is a turn without an angle, speed or duration."""
-    plain = Frame(verb="turn", word=frame.word, direction=frame.direction, phase=frame.phase)
-    return frame.direction in ("left", "right") and frame == plain
+def _is_bare(frame: Frame) -> bool:
+    """Return whether nothing but a gait and a direction is given."""
+    return frame == Frame(frame.verb, frame.word, frame.gait, frame.direction, phase=frame.phase)
 
 
 def _turned(frame: Frame) -> float | None:
@@ -143,26 +143,26 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
     for frame in frames:
         last = next((k for k in range(len(found))[::-1] if found[k].verb in ("go", "hop")), None)
         way = found[last] if last is not None else None
+        is_back = frame.is_of_start and frame.direction == "backward" and frame.amount is None
+        is_back = is_back or frame.gait == "return"  # "and walk back"
         if frame.verb == "stop" and frame.way_m is not None:
-            given = {"amount": frame.amount, "dimension": "distance"}
+            given: dict[str, Any] = {"amount": frame.amount, "dimension": "distance"}
             if last is None or way is None:
-                found.append(frame.model_copy(update={"verb": "go", **given}))
+                found.append(replace(frame, verb="go", **given))
             elif way.way_m is None:
-                found[last] = way.model_copy(update=given)
-            frame = frame.model_copy(update={"amount": None, "dimension": None})
-        elif way is not None and way.way_m is not None and _goes_back(frame):
-            back = OPPOSITE.get(way.direction or "forward")
-            given = {"amount": way.amount, "direction": back, "is_of_start": True}
-            given |= {"dimension": frame.dimension or "distance"}
-            frame = frame.model_copy(update=given | {"phase": max(frame.phase, way.phase + 1)})
+                found[last] = replace(way, **given)
+            frame = replace(frame, amount=None, dimension=None)
+        elif way and way.way_m and frame.verb == "go" and is_back and not frame.duration_s:
+            frame = replace(
+                frame,
+                phase=max(frame.phase, way.phase + 1),
+                amount=way.amount,
+                direction=OPPOSITE.get(way.direction or "forward"),
+                dimension=frame.dimension or "distance",
+                is_of_start=True,
+            )
         found.append(frame)
     return found
-
-
-def _goes_back(frame: Frame) -> bool:
-    """Return whether a frame returns by an unspecified distance, as in "and walk back"."""
-    is_back = frame.is_of_start and frame.direction == "backward" and frame.amount is None
-    return frame.verb == "go" and (frame.gait == "return" or is_back) and not frame.duration_s
 
 
 def _completed(frames: Sequence[Frame]) -> list[Frame]:
@@ -170,13 +170,18 @@ def _completed(frames: Sequence[Frame]) -> list[Frame]:
     found: list[Frame] = []
     for frame in frames:
         row, seconds = word_table("acts")[frame.verb], frame.duration_s
+        pose = found[-1] if found and found[-1].phase == frame.phase else None
+        is_whole = pose and (pose.bows or (pose.verb == "sit" and not pose.until_end))
+        if pose and frame.verb == "stand_up" and is_whole and pose.duration_s is None:
+            found[-1] = replace(pose, count=pose.count or 1)  # "bow and come up again"
+            continue
         is_open = "kept" in row and frame.count is None and frame.period_s is None
         if is_open and (seconds or frame.until_end):
             kept = max(2, round(seconds / row["every"])) if seconds else row["kept"]
-            frame = frame.model_copy(update={"count": kept, "count_rule": "at_least"})
+            frame = replace(frame, count=kept, count_rule="at_least")
         if frame.verb in _DEEDS and "lying" in frame.postures:
             postures = tuple(each for each in frame.postures if each != "lying")
-            found.append(frame.model_copy(update={"postures": postures}))
+            found.append(replace(frame, postures=postures))
             frame = Frame(verb="lie", word=frame.word, phase=frame.phase)
         found.append(frame)
     return found
@@ -200,12 +205,6 @@ def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
     return bool("stand_up" in verbs or (is_landing and verbs & _STANDS_AFTER) or frame in before)
 
 
-def _is_repeated(frame: Frame, now: list[Frame]) -> bool:
-    """Return whether a frame only repeats a current one, as in "walk, walk, walk"."""
-    plain = Frame(verb=frame.verb, word=frame.word, gait=frame.gait, phase=frame.phase)
-    return frame.verb in _TRAVELS and frame == plain and frame in now
-
-
 def _held_together(frame: Frame, now: list[Frame]) -> Frame | None:
     """Merge a pose and an action in this pose into one frame, or return None.
 
@@ -218,17 +217,17 @@ def _held_together(frame: Frame, now: list[Frame]) -> Frame | None:
     goes, obeys = sorted((frame, pose), key=lambda each: each.verb)
     if (goes.verb, obeys.verb) == ("go", "obey"):  # "follow the commands while trotting"
         is_plain = goes.gait and not goes.direction and not goes.amount and not obeys.gait
-        return obeys.model_copy(update={"gait": goes.gait}) if is_plain else None
+        return replace(obeys, gait=goes.gait) if is_plain else None
     if {frame.verb, pose.verb} == {"stand"}:
         is_one = frame.duration_s is None and not (pose.part and frame.part)
         if is_one and pose.postures and frame.postures:
             named = frame if frame.part else pose
             postures = tuple(dict.fromkeys((*pose.postures, *frame.postures)))
-            held = {"postures": postures, "part": named.part, "bodies": named.bodies}
-            return pose.model_copy(update=held)
+            return replace(pose, postures=postures, part=named.part, bodies=named.bodies)
     if frame.at_once and pose.verb not in _HELD:
         pose, frame = frame, pose  # "walk while crouching"
-    is_timed = pose.until_end or pose.duration_s is not None
+    is_kept = pose.until_end and frame.verb not in _LIMBS  # "stay lying and wave"
+    is_timed = is_kept or pose.duration_s is not None
     if pose.count is not None or pose.amount is not None or (is_timed and not is_at_once):
         return None
     is_pose = pose.verb in _HELD and bool(pose.postures) and set(pose.postures) <= _POSES
@@ -237,7 +236,7 @@ def _held_together(frame: Frame, now: list[Frame]) -> Frame | None:
         implied = _RESTING.get(pose.verb, ())
         postures = tuple(dict.fromkeys((*pose.postures, *implied, *frame.postures)))
         seconds = frame.duration_s or pose.duration_s
-        return frame.model_copy(update={"postures": postures, "duration_s": seconds})
+        return replace(frame, postures=postures, duration_s=seconds)
     return None
 
 
@@ -278,10 +277,13 @@ def _add(frame: Frame, now: list[Frame]) -> None:
     for index, other in enumerate(now):
         if other.verb == frame.verb == "go" and not (other.amount or other.degree or other.factor):
             how = {name: getattr(frame, name) for name in _HOW}
-            now[index] = other.model_copy(update=how)  # "walk forward and to the left at 1 m/s"
-        if other.verb is frame.verb and frame.verb in _LIMBS:
+            now[index] = replace(other, **how)  # "walk forward and to the left at 1 m/s"
+        arms = [
+            any(noun in (each.part or "") for noun in ("arm", "hand")) for each in (frame, other)
+        ]
+        if other.verb is frame.verb and frame.verb in _LIMBS and arms[0] == arms[1]:
             bodies = tuple(dict.fromkeys((*other.bodies, *frame.bodies)))
             part = " and ".join(each for each in (other.part, frame.part) if each) or None
-            now[index] = other.model_copy(update={"bodies": bodies, "part": part})
+            now[index] = replace(other, bodies=bodies, part=part)
             return
     now.append(frame)

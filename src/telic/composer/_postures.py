@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from telic.composer import _manners as manners
 from telic.composer._draft import Draft
@@ -67,7 +68,8 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
     elif is_plain and scene.has("height"):
         width = min(0.25, 0.4 * (scene.stands - scene.lies))
-        manners.stay_at_height(scene, draft, width)
+        peak = terms.Peak(Measured("height", minus=scene.stands), 0.0, width)
+        draft.pay("posture", 0.5, peak, "at its standing height")
         title = f"stays within {width:.2g} m of its standing height"
         value = tracks.share(abs(track("height") - scene.stands) < width)
         draft.score(title, value, 0.3, 0.8, weight=1.5, tag="falls")
@@ -311,7 +313,7 @@ def supported(frame: Frame, scene: Scene) -> Frame:
     if "two_legs" in held and has_front and len(scene.spec.feet) == 4 and len(feet) == 2:
         held = held - {"two_legs"} | {"rear_legs"}
     postures = tuple(each for each in word_table("postures") if each in held)
-    return frame if held == {*frame.postures} else frame.model_copy(update={"postures": postures})
+    return frame if held == {*frame.postures} else replace(frame, postures=postures)
 
 
 def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:

@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, get_args
+from dataclasses import dataclass, replace
+from typing import Any, cast, get_args
 
 from telic.composer._draft import Draft
 from telic.composer._manners import respect
@@ -84,7 +84,7 @@ def audit_words(
             left.append(claim)
         elif claim.judged_as:
             words = f"{claim.words} (judged as {claim.judged_as})"
-            left.append(claim.model_copy(update={"words": words}))
+            left.append(replace(claim, words=words))
             covered.append(CoveredPhrase(words=claim.judged_as, criteria=titles))
         else:
             covered.append(CoveredPhrase(words=claim.words, criteria=titles))
@@ -175,9 +175,9 @@ class _Ablation:
         if change is None:
             del frames[index]
         else:
-            frames[index] = frames[index].model_copy(update=change)
+            frames[index] = replace(frames[index], **change)
         try:
-            other = self.build(self.parsed.model_copy(update={"frames": tuple(frames)}))
+            other = self.build(replace(self.parsed, frames=tuple(frames)))
         except TelicError:
             return self.all
         keys = ("criteria", "judge", "env_args")
@@ -300,12 +300,10 @@ def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
             yield {"period_s": _OTHER * frame.period_s}
         case "amount" if frame.amount is not None:
             more = _OTHER * frame.amount.value + (frame.amount.unit == "steps")
-            other = frame.amount.model_copy(update={"value": more})
+            other = replace(frame.amount, value=more)
             yield {"amount": other}
             if frame.bounds:
                 yield {"bounds": ()}
-        case _:
-            return
 
 
 # ------------------------------------------------------------------------------------ edited goals
@@ -370,22 +368,22 @@ def _with_goal(parsed: ParsedIntent, old: Criterion, goal: float) -> Iterator[Pa
     for place, frame in enumerate(parsed.frames):
         for change in _rescaled(frame, old, goal):
             frames = [*parsed.frames]
-            frames[place] = frame.model_copy(update=change)
-            yield parsed.model_copy(update={"frames": tuple(frames)})
+            frames[place] = replace(frame, **change)
+            yield replace(parsed, frames=tuple(frames))
 
 
 def _rescaled(frame: Frame, old: Criterion, goal: float) -> Iterator[dict[str, Any]]:
     share = goal / old.goal if old.goal else 1.0
     if frame.amount is not None and share > 0.0:
         value = frame.amount.value * share
-        yield {"amount": frame.amount.model_copy(update={"value": value}), "bounds": ()}
+        yield {"amount": replace(frame.amount, value=value), "bounds": ()}
     if frame.count is not None and goal >= 1.0 and goal == round(goal):
         yield {"count": round(goal)}
     if frame.duration_s is not None and share > 0.0:
         yield {"duration_s": frame.duration_s * share}
     if old.unit in get_args(Unit) and goal > 0.0:
         rule: AmountRule = "about" if old.direction == "about" else "at_least"
-        given = Amount.model_validate({"value": goal, "unit": old.unit, "rule": rule})
+        given = Amount(goal, cast("Unit", old.unit), rule)
         for dimension in _DIMENSIONS.get(old.unit, ()):
             plain = {"degree": None, "factor": None, "bounds": ()}
             yield {"amount": given, "dimension": dimension, **plain}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from telic.composer.frames import Degree, Frame
@@ -85,7 +86,7 @@ def compared(frame: Frame, plain: Goal, unit: str) -> Goal:
 def speed(frame: Frame, scene: Scene) -> Goal:
     """Return the speed goal of a frame, in m/s."""
     if frame.factor is not None and frame.dimension == "speed":
-        plain = frame.model_copy(update={"factor": None, "dimension": None, "degree": None})
+        plain = replace(frame, factor=None, dimension=None, degree=None)
         return compared(frame, speed(plain, scene), "m/s")
     amount, top = frame.amount, scene.top_speed
     reached = "its known top speed" if "top_speed" in scene.known else "the top speed for its size"
@@ -153,7 +154,7 @@ def _top_share(gait: str | None, degree: Degree | None) -> float:
 def jump_height(frame: Frame, scene: Scene) -> Goal:
     """Return the goal for the jump height, in meters above standing."""
     if frame.factor is not None and frame.dimension == "height":
-        plain = frame.model_copy(update={"factor": None, "dimension": None, "degree": None})
+        plain = replace(frame, factor=None, dimension=None, degree=None)
         return compared(frame, jump_height(plain, scene), "m")
     amount, leg = frame.amount, scene.leg or 0.0
     if amount is not None and amount.unit == "m" and frame.dimension != "distance":
@@ -178,7 +179,7 @@ def jump_height(frame: Frame, scene: Scene) -> Goal:
 def leap_length(frame: Frame, scene: Scene) -> Goal:
     """Return the goal for the leap distance, in meters of flight."""
     if frame.factor is not None and frame.dimension == "distance":
-        plain = frame.model_copy(update={"factor": None, "degree": None})
+        plain = replace(frame, factor=None, degree=None)
         return compared(frame, leap_length(plain, scene), "m")
     length, leg = frame.given("m"), scene.leg or 0.0
     if length is not None and frame.dimension == "distance":

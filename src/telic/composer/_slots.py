@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 from telic.composer._amounts import Reading
 from telic.composer._grammar import Item
 from telic.composer._parts import BodyPart
-from telic.composer.frames import Act, Amount, Degree, Frame
+from telic.composer.frames import Act, Amount, Degree, Frame, Unit
 from telic.composer.lexicon import Sense, word_table
 from telic.robots.terrain import TERRAINS
 
@@ -79,7 +79,7 @@ class Slots:
             amount = Amount(value=says["steps"], unit="steps", rule="about")
         if amount is not None and amount.value < 0:
             # "at -2 m/s" is backward, "by -90 degrees" to the right
-            amount = amount.model_copy(update={"value": -amount.value})
+            amount = replace(amount, value=-amount.value)
             back = "right" if verb == "turn" else "backward"
             fills["direction"] = fills["direction"] or back
         if amount is not None and amount.unit == "share":
@@ -89,7 +89,7 @@ class Slots:
         shift = 1 if self.deed.verb == "lift" and verb == "stand" else says.get("shift")
         if amount is not None and shift and amount.unit == "m":
             dimension, fills["is_change"] = "height", True
-            amount = amount.model_copy(update={"value": shift * amount.value})
+            amount = replace(amount, value=shift * amount.value)
         elif amount is None and degree is None and factor is None:
             dimension = None
         elif dimension is None and amount is not None:
@@ -151,9 +151,9 @@ class Slots:
         if verb == "go" and any(item.unit == "turns" for item in self.deed.items):
             return "circle"  # "run three laps"
         if verb == "reach" and not targets:
-            # "reach 2 m/s" does not reach for anything.
-            given = [implied_verb(item) for item in self.deed.items if item.reading]
-            return next((each for each in given if each is not None), verb)
+            # "reach 2 m/s" and "reach x = 3 m" do not reach for anything.
+            ways = [item for item in self.deed.items if item.reading or item.slot == "direction"]
+            return next(filter(None, map(implied_verb, ways)), verb)
         if verb == "lift" and name == "torso":
             return "stand"  # tall: see _postures
         given = [item.reading.amount for item in self.deed.items if item.reading]
@@ -166,7 +166,10 @@ class Slots:
         if verb in ("stand", "balance") and "lying" in postures:
             return "lie"  # "land on your back"
         is_limb = any(word in name for word in word_table("parts")["limbs"])
-        return "swing" if verb == "go" and self.deed.says.get("weak") and is_limb else verb
+        if verb != "go" or not self.deed.says.get("weak") or not is_limb:
+            return verb
+        values = {sense.value for item in self.deed.items for sense in item.senses}
+        return "lift" if values & {"up", "high"} else "swing"  # "move your hand up"
 
     def _direct(self) -> None:
         """Fill the direction, its frame of reference and the terrain."""
@@ -240,13 +243,15 @@ class Slots:
             if reading is None or dimension == "energy" or is_other:
                 continue  # power is not measured
             amount, count = reading.amount, reading.count
+            if amount and amount.unit == "share" and not (dimension or self._senses("degree")):
+                continue  # "30 % of each stride" says nothing about the speed
             if reading.bare is not None:
                 # "speed 2" is one number; in "two quick jumps" it is a count.
                 is_named = any(self._senses("dimension")) or 0 < reading.bare < 1
                 amount, count = self._bare(reading, dimension if is_named else None)
             if item.unit == "times" and amount is not None:  # "turn one and a half times"
                 is_turn = self.verb == "turn"
-                amount = amount.model_copy(update={"unit": "turns"}) if is_turn else None
+                amount = replace(amount, unit="turns") if is_turn else None
             given = {"period_s": reading.period_s, "duration_s": reading.duration_s}
             given |= {"count": count, "amount": amount}
             given = {name: new for name, new in given.items() if new is not None}
@@ -286,8 +291,7 @@ class Slots:
         elif dimension in units:
             unit = "share" if is_part else units[dimension]
         if unit is not None:
-            given = {"value": value, "unit": unit, "rule": reading.rule or "about"}
-            return Amount.model_validate(given), None
+            return Amount(value, cast("Unit", unit), reading.rule or "about"), None
         counted = "counted" in self._is or self.deed.says.get("gait") == "step"
         return None, int(value) if counted and value >= 1 and value == int(value) else None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
 from telic.composer import _gaits as gaits
 from telic.composer import _sizes as sizes
@@ -202,7 +202,7 @@ def _go_distance(
     stay_straight(frame, scene, draft, way)
     gait = gaits.gait_meant(frame, scene)
     if frame.gait in sizes.FROUDE and not gaits.SUPPORT & {*frame.postures}:
-        usual = sizes.speed(frame.model_copy(update={"amount": None}), scene).value
+        usual = sizes.speed(replace(frame, amount=None), scene).value
         if gait is not None and gait.hertz * target / usual < _STRIDES:
             draft.doubt(f"{target:g} m is too short to judge the order of its touchdowns")
         elif gait is not None:  # judged only on the way, because the robot stands after arrival
@@ -211,14 +211,14 @@ def _go_distance(
         gaits.go_in_steps(frame.gait, scene, draft, weight=0.2)
     stay_on_feet(scene, draft)
     if frame.dimension == "speed" and (frame.degree or frame.factor):
-        goal = speed_meant(frame.model_copy(update={"amount": None}), scene, draft)
+        goal = speed_meant(replace(frame, amount=None), scene, draft)
         within = 0.25 * goal.value if goal.is_exact else None
         value, zero = metrics.net_speed(way).until(way, 0.85 * target), 0.1 * goal.value
         title, tag = "averages %s on the way", "wrong_speed" if goal.is_exact else "too_slow"
         draft.score(title, value, zero, goal.value, within=within, weight=3.0, tag=tag, of=goal)
     there = (1.0 if is_least else 0.95) * target
     draft.ends_when(Above(made, there), seen > there)
-    usual = sizes.speed(frame.model_copy(update={"amount": None}), scene).value
+    usual = sizes.speed(replace(frame, amount=None), scene).value
     draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), sizes.LONGEST_S)
 
 
@@ -227,7 +227,7 @@ def _take_steps(frame: Frame, scene: Scene, draft: Draft, direction: str, way: m
     scene.require("stride_alternation", "count its steps")
     assert frame.amount is not None and scene.leg is not None
     count, leg = max(round(frame.amount.value), 1), scene.leg
-    usual = sizes.speed(frame.model_copy(update={"amount": None}), scene).value
+    usual = sizes.speed(replace(frame, amount=None), scene).value
     draft.seconds = min(max(1.0 * count + 2.0, 4.0), sizes.LONGEST_S)
     made, there = signals.Made(way), round(_STEP_LEGS * leg * count, 3)
     draft.pay("way", 1.0, terms.Arrive(made, there, 0.5 * there), f"close to {there:.2g} m")
@@ -347,7 +347,7 @@ def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
     else:
         _spin(frame, draft, side_of(frame))
         # Position-controlled robots need a step clock; without it they shuffle and hardly turn.
-        going = frame.model_copy(update={"verb": "go", "amount": None})
+        going = replace(frame, verb="go", amount=None)
         if "commands" in scene.spec.arguments and (gait := gaits.usual_gait(going, scene)):
             gaits.keep_time(gait, scene, draft)
             draft.settings |= {"log_std": gaits.STEPPING}
@@ -415,6 +415,8 @@ def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
 
 # ---- commanded velocities
 
+_Rates = tuple[float, float, float]
+_Spans = tuple[tuple[float, float], ...]
 _EVERY_S = 2.5
 _ONLY = {
     "forward": ((0.0, 1.0), (0.0, 0.0)),
@@ -432,15 +434,11 @@ _RATES = (
 """name, unit, description, title if never commanded, and weight of each rate"""
 
 
-class CommandRange(NamedTuple):
-    """Largest rates (forward, sideways, turn), with the lower and upper bound of each."""
+def command_range(frame: Frame, scene: Scene, draft: Draft) -> tuple[_Rates, _Spans]:
+    """Return the largest rates (forward, sideways, turn) and the bounds of each.
 
-    most: tuple[float, float, float]
-    spans: tuple[tuple[float, float], ...]
-
-
-def command_range(frame: Frame, scene: Scene, draft: Draft) -> CommandRange:
-    """Return the command range as stated, or scaled by leg length."""
+    They are as stated, or scaled by the leg length.
+    """
     if "commands" not in scene.spec.arguments or not scene.has("command_error"):
         why = "its environment has no commands (`telic robots` lists robots with commands)"
         raise scene.cannot("obey commands", why)
@@ -454,7 +452,7 @@ def command_range(frame: Frame, scene: Scene, draft: Draft) -> CommandRange:
         ahead = sizes.froude_speed(scene, 0.25) or scene.top_speed  # a brisk walk
         is_share = frame.given("share") is not None
         if frame.degree is not None or frame.gait in sizes.FROUDE or is_share:
-            stated = sizes.speed(frame.model_copy(update={"verb": "go"}), scene).value
+            stated = sizes.speed(replace(frame, verb="go"), scene).value
             is_less = frame.degree in sizes.GENTLE or is_share
             ahead = stated if is_less else max(stated, ahead)
     legs = 0.17 * math.sqrt(scene.gravity / (scene.leg or 0.3))  # pendulum frequency of the legs
@@ -470,7 +468,7 @@ def command_range(frame: Frame, scene: Scene, draft: Draft) -> CommandRange:
         f'"{frame.word}": commands of {low:g} to {high:g} m/s forward, {right:g} to {left:g} m/s '
         f"to the left and up to {turn:g} rad/s of yaw, resampled every {_EVERY_S:g} s"
     )
-    return CommandRange((ahead, aside, turn), ((low, high), (right, left), (-turn, turn)))
+    return (ahead, aside, turn), ((low, high), (right, left), (-turn, turn))
 
 
 def track_commands(frame: Frame, scene: Scene, draft: Draft) -> None:

@@ -14,7 +14,7 @@ from telic.rewards import signals
 from telic.rewards.composed import FINISH, STAGE
 from telic.rewards.node import written
 
-ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 _STAGES = {STAGE: 1.5, FINISH: 10.0}
 _HIDDEN = frozenset({"strayed"})
 """memory hidden from the policy because it depends on a state that only the simulation knows"""
@@ -160,7 +160,8 @@ def _reward_file(intent: str, env: str, phases: Sequence[Draft], always: Draft) 
         + _import("telic.rewards.signals", measured)
         + _import("telic.rewards.terms", made - measured)
         + "\n\nclass Composed(ComposedReward):\n"
-        + _indented(body)
+        + textwrap.indent("\n".join(body), "    ")
+        + "\n"
     )
 
 
@@ -177,10 +178,6 @@ def _seconds(draft: Draft) -> float:
 
 
 # ---- layout
-
-
-def _indented(lines: Sequence[str]) -> str:
-    return textwrap.indent("\n".join(lines), "    ") + "\n"
 
 
 def _plain(text: str) -> str:

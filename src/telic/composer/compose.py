@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -96,7 +97,7 @@ def compose(
     if is_observed(intent, spec):
         return compose_observed(intent, spec, criteria)
     requests = word_table("requests")
-    known = requests["known"] | requests["feet"].get(str(len(spec.feet)), {})
+    known = requests["known"] | requests["feet"].get(str(min(len(spec.feet), 4)), {})
     for phrase, deeds in known.items():
         pattern = re.compile(rf"{_NOT_DENIED}\b({phrase})(?!\w)", re.IGNORECASE)
         for deed in deeds if pattern.search(intent) else ():
@@ -110,8 +111,14 @@ def compose(
     scene = _scene(parsed, spec)
     build = partial(_compose, spec=spec, reference=reference)
 
+    def works(intent: str) -> bool:
+        parsed = parse(intent, spec)
+        with suppress(TelicError):
+            _compose(parsed, spec)
+            return not parsed.unread and not parsed.lost
+        return False
+
     def instead(lost: Sequence[str] = ()) -> str:
-        works = partial(_is_read, spec=spec)
         return what_instead(intent, lost, scene.name, able(scene), works)
 
     if not arrange(parsed):
@@ -129,16 +136,6 @@ def compose(
         return still_covered(made, judged)
     except BadEnvironment as error:
         raise BadEnvironment(error.message, hint=error.hint or instead()) from None
-
-
-def _is_read(intent: str, spec: EnvSpec) -> bool:
-    """Return whether an intent is fully understood and the robot is capable of it."""
-    parsed = parse(intent, spec)
-    try:
-        _compose(parsed, spec)
-    except TelicError:
-        return False
-    return not parsed.not_understood and not parsed.lost
 
 
 def able(scene: Scene) -> list[str]:
@@ -266,7 +263,10 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
     draft = Draft()
     turns = any(each.verb in ("turn", "circle") for each in frames)
     waves = any(each.verb in ("swing", "kick") for each in frames)
-    scene = scene._replace(is_going=any(map(travels, frames)), is_turning=turns, is_waving=waves)
+    feet = {*scene.spec.feet}
+    lifts = any(each.verb == "lift" and feet & {*(each.bodies or feet)} for each in frames)
+    scene = scene._replace(is_going=any(map(travels, frames)), is_lifting=lifts)
+    scene = scene._replace(is_turning=turns, is_waving=waves)
     frames = [postures.supported(frame, scene) for frame in frames]
     going = [each for each in frames if each.verb == "go"]
     on_hands = scene.is_tall and any("hands" in frame.postures for frame in frames)

@@ -6,11 +6,9 @@ Forward is +x and left is +y, as everywhere in telic.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import Field
-
-from telic.core.config import Record
 from telic.robots.terrain import TerrainKind
 
 Unit = Literal["m/s", "m", "turns", "times", "s", "share", "rad", "rad/s", "steps"]
@@ -24,16 +22,12 @@ Style = str
 LimitKind = str
 
 
-_PAIRS = (
-    ("forward", "backward"),
-    ("left", "right"),
-    ("up", "down"),
-    ("clockwise", "counterclockwise"),
-)
-OPPOSITE = dict(_PAIRS) | {other: one for one, other in _PAIRS}
+_WAYS = ("forward", "left", "up", "clockwise"), ("backward", "right", "down", "counterclockwise")
+OPPOSITE = dict(zip((*_WAYS[0], *_WAYS[1]), (*_WAYS[1], *_WAYS[0]), strict=True))
 
 
-class Amount(Record):
+@dataclass(frozen=True, slots=True)
+class Amount:
     """Number converted to SI units, turns or a fraction."""
 
     value: float
@@ -41,50 +35,50 @@ class Amount(Record):
     rule: AmountRule
 
 
-class Frame(Record):
+@dataclass(frozen=True, slots=True)
+class Frame:
     """Single action. The frames of a phase are simultaneous, and the phases are sequential."""
 
     verb: Act
-    word: str = Field(description="word of the intent")
-    gait: str | None = Field(default=None, description="gait of locomotion, such as run or trot")
+    word: str
+    """word of the intent"""
+    gait: str | None = None
+    """gait of locomotion, such as run or trot"""
     direction: Direction | None = None
     degree: Degree | None = None
-    dimension: str | None = Field(
-        default=None,
-        description="dimension of the degree or amount: speed, height, distance, turning, energy, "
-        "duration or count",
-    )
+    dimension: str | None = None
+    """of the degree or amount: speed, height, distance, turning, energy, duration or count"""
     amount: Amount | None = None
-    bounds: tuple[Amount, ...] = Field(default=(), description="bounds of a range")
+    bounds: tuple[Amount, ...] = ()
     count: int | None = None
-    count_rule: AmountRule = Field(default="about", description="comparison for the count")
+    count_rule: AmountRule = "about"
     duration_s: float | None = None
-    period_s: float | None = Field(default=None, description="period of a repetition in s")
-    until_end: bool = Field(default=False, description="continue until the episode ends")
-    ground: TerrainKind | None = Field(default=None, description="terrain, or None if flat")
-    hardest: float | None = Field(
-        default=None, description="difficulty of the hardest terrain, or None for the default"
-    )
-    part: str | None = Field(default=None, description='everyday name such as "front legs"')
-    bodies: tuple[str, ...] = Field(
-        default=(), description="bodies of this environment, or empty if there are none"
-    )
+    period_s: float | None = None
+    """period of a repetition in s"""
+    until_end: bool = False
+    """continue until the episode ends"""
+    ground: TerrainKind | None = None
+    hardest: float | None = None
+    """difficulty of the hardest terrain, or None for the default"""
+    part: str | None = None
+    """everyday name such as "front legs" """
+    bodies: tuple[str, ...] = ()
+    """bodies of this environment, or empty if there are none"""
     postures: tuple[Posture, ...] = ()
     styles: tuple[Style, ...] = ()
-    factor: float | None = Field(
-        default=None, description="factor relative to the verb's default, e.g. 0.5 for half as fast"
-    )
-    bows: bool = Field(default=False, description="whether a lean returns, like a bow")
-    is_change: bool = Field(default=False, description="whether the amount is relative")
-    heading: float | None = Field(
-        default=0.0,
-        description="heading in degrees to the left of the start, or None if unknown",
-    )
-    is_of_start: bool = Field(
-        default=False, description="whether the direction refers to the start, not to the body"
-    )
-    at_once: bool = Field(default=False, description="simultaneous with the previous one")
-    phase: int = Field(default=0, description="index of the phase, from 0")
+    factor: float | None = None
+    """factor relative to the verb's default, e.g. 0.5 for half as fast"""
+    bows: bool = False
+    """whether a lean returns, like a bow"""
+    is_change: bool = False
+    """whether the amount is relative"""
+    heading: float | None = 0.0
+    """heading in degrees to the left of the start, or None if unknown"""
+    is_of_start: bool = False
+    """whether the direction refers to the start, not to the body"""
+    at_once: bool = False
+    """simultaneous with the previous one"""
+    phase: int = 0
 
     def given(self, unit: Unit) -> float | None:
         """Return the stated amount if it has this unit, else None."""
@@ -108,45 +102,51 @@ class Frame(Record):
         return None if self.dimension == "height" else self.given("m")
 
 
-class Limit(Record):
+@dataclass(frozen=True, slots=True)
+class Limit:
     """Condition that must hold throughout the episode."""
 
     kind: LimitKind
-    amount: Amount | None = Field(default=None, description="value of the limit, if given")
-    words: str = Field(description="words of the intent")
-    part: str | None = Field(default=None, description="body part to which it applies")
-    bodies: tuple[str, ...] = Field(default=(), description="bodies of this environment")
+    words: str
+    amount: Amount | None = None
+    part: str | None = None
+    """body part to which it applies"""
+    bodies: tuple[str, ...] = ()
 
 
-class WordClaim(Record):
+@dataclass(frozen=True, slots=True)
+class WordClaim:
     """Words that fill a slot of a frame or define a limit, and that a criterion must cover."""
 
     words: str
-    at: tuple[int, ...] = Field(description="positions of the words among the tokens")
-    slot: str = Field(description="slot, such as verb or amount, or limit")
-    value: str = Field(default="", description="meaning of the words in that slot")
-    dimension: str | None = Field(default=None, description="dimension of a degree, if stated")
-    index: int = Field(default=0, description="index of the frame or limit")
-    judged_as: str = Field(
-        default="", description="interpretation, if it is more specific than the words"
-    )
+    at: tuple[int, ...]
+    """positions of the words among the tokens"""
+    slot: str
+    """slot, such as verb or amount, or limit"""
+    index: int
+    """index of the frame or limit"""
+    value: str = ""
+    """meaning of the words in that slot"""
+    dimension: str | None = None
+    """dimension of a degree, if stated"""
+    judged_as: str = ""
+    """interpretation, if it is more specific than the words"""
 
 
-class ParsedIntent(Record):
+@dataclass(frozen=True, slots=True)
+class ParsedIntent:
     """Parsed intent, in which every word is used, deliberately ignored or not understood."""
 
     intent: str
     frames: tuple[Frame, ...]
     limits: tuple[Limit, ...]
-    not_understood: tuple[str, ...]
-    claims: tuple[WordClaim, ...] = Field(default=(), description="words with the slots they fill")
-    unknown: tuple[tuple[int, str], ...] = Field(
-        default=(), description="words that are not understood, with their positions"
-    )
-    unread: tuple[str, ...] = Field(
-        default=(), description="words that are not understood, as quoted to users"
-    )
-    corrected: tuple[str, ...] = Field(default=(), description="descriptions of corrected typos")
-    lost: tuple[str, ...] = Field(
-        default=(), description="words in verb position without a meaning"
-    )
+    claims: tuple[WordClaim, ...]
+    """words with the slots they fill"""
+    unknown: tuple[tuple[int, str], ...]
+    """words that are not understood, with their positions"""
+    unread: tuple[str, ...]
+    """words that are not understood, as quoted to users"""
+    corrected: tuple[str, ...]
+    """descriptions of corrected typos"""
+    lost: tuple[str, ...]
+    """words in verb position without a meaning"""

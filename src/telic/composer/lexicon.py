@@ -44,8 +44,8 @@ _SLOTS = {
     "rules": "rule",
 }
 """slot filled by the words of each table (`scripts/wordnet_table.py` generates wordnet)"""
-_OTHER_SLOTS = ("forbidden", "after")
-"""keys of rows whose phrases fill the slot of the same name"""
+_PHRASE_KEYS = ("words", "forbidden", "after")
+"""keys of phrases in a row; the last two are the slots that they fill"""
 _INFLECTED = ("verb", "limit", "forbidden")
 PHRASES = tuple(slot for slot in _SLOTS.values() if slot not in ("unit", "rule"))
 """slots whose words have a meaning on their own"""
@@ -154,18 +154,25 @@ class Sense:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """Phrase found in the text, with its token positions and possible meanings."""
+class WordSpan:
+    """Words of an intent."""
 
     at: tuple[int, ...]
-    senses: tuple[Sense, ...]
-    read: tuple[Any, ...] = ()
-    """values returned by the readers named in the phrase, in order"""
+    """positions of the words"""
 
     @property
     def end(self) -> int:
         """Position after the last word."""
         return self.at[-1] + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Match(WordSpan):
+    """Phrase found in the text, with its token positions and possible meanings."""
+
+    senses: tuple[Sense, ...]
+    read: tuple[Any, ...] = ()
+    """values returned by the readers named in the phrase, in order"""
 
 
 PhraseReader = Callable[[Sequence[Token], int], tuple[tuple[int, ...], Any] | None]
@@ -327,11 +334,10 @@ def lexicon() -> Lexicon:
     """Return the lexicon of all tables."""
     entries = [(phrase, Sense("idle", phrase)) for phrase in word_table("ignored")["phrases"]]
     for name, slot in _SLOTS.items():
-        for value, row in (
-            (value, row) for value, rows in word_table(name).items() for row in rows
-        ):
-            says = {k: v for k, v in row.items() if k not in ("words", *_OTHER_SLOTS)}
-            for key, own in (("words", slot), *zip(_OTHER_SLOTS, _OTHER_SLOTS, strict=True)):
+        for value, row in ((v, row) for v, rows in word_table(name).items() for row in rows):
+            says = {k: v for k, v in row.items() if k not in _PHRASE_KEYS}
+            for key in _PHRASE_KEYS:
+                own = slot if key == "words" else key
                 entries += [(phrase, Sense(own, value, says)) for phrase in row.get(key, ())]
     return Lexicon(entries, {"usual": word_table("ignored")["usual"]})
 

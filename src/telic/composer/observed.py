@@ -16,45 +16,36 @@ table or in the air.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args
 
-from telic.composer._amounts import Reading, number_reader
+from telic.composer._amounts import Reading, number_reader, read_amount
 from telic.composer._draft import Draft, edit
 from telic.composer._write import composition
 from telic.composer.lexicon import (
     Lexicon,
     Match,
+    PhraseReader,
     Sense,
     Token,
     ignored_words,
+    lexicon,
     quoted,
+    quotes,
     read_tokens,
     vocabulary,
     word_table,
 )
-from telic.composer.reader import scan
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused
 from telic.judges import metrics, tracks
 from telic.judges.criteria import Composition, CoveredPhrase, Criterion
 from telic.judges.tracks import Measure
 from telic.quantities.observed import ObservedKind
+from telic.rewards import terms
 from telic.rewards.node import shortened
 from telic.rewards.signals import Above, Below, Block, Given, Less, Measured, Observed, Part
-from telic.rewards.terms import (
-    Alive,
-    Cost,
-    Hill,
-    LiftBlock,
-    Missing,
-    Near,
-    Off,
-    Pay,
-    Reached,
-    Sigmoid,
-)
 from telic.robots.terrain import ArmTask
 
 _DIGITS = 6
@@ -193,6 +184,40 @@ def is_observed(intent: str, spec: EnvSpec) -> bool:
     )
 
 
+def _scan(
+    tokens: Sequence[Token],
+    phrases: Lexicon,
+    readers: Mapping[str, PhraseReader],
+    ignored: Collection[str],
+) -> tuple[list[Match], tuple[str, ...], bool]:
+    """Match the longest phrase at each position, and collect the words outside of phrases.
+
+    Also return whether one of the phrases is negated.
+    """
+    matches: list[Match] = []
+    unknown: set[int] = set()
+    left_out: set[int] = set()
+    place, denied, is_denied = 0, -2, False
+    while place < len(tokens):
+        found = phrases.find(tokens, place, readers=readers)
+        join = lexicon().find(tokens, place, "join")
+        kind = join.senses[0].value if join is not None else None
+        if found is not None:
+            matches.append(found)
+            is_denied = is_denied or place - denied <= 1
+            place = found.end
+        elif join is not None and kind == "until_end":
+            place = join.end  # the behaviour lasts anyway
+        else:
+            denied = join.end if join is not None and kind == "negation" else denied
+            reading = read_amount(tokens, place)
+            is_idle = tokens[place].silent or tokens[place].word in ignored
+            at = reading.at if reading is not None else (place,)
+            (left_out if is_idle and reading is None else unknown).update(at)
+            place = at[-1] + 1
+    return matches, quotes(tokens, unknown, left_out), is_denied
+
+
 class _Reading:
     """Conditions of an intent, with their source words."""
 
@@ -228,16 +253,17 @@ class _Reading:
                 entries += [(each, Sense(slot, value)) for each in words]
         phrases = Lexicon(entries, data["parts"] | data["columns"]["parts"])
         readers = {"observable": named, "amount": number_reader()}
-        found = scan(self._tokens, phrases, readers, ignored_words() | own | {"and", "while"})
-        unread = list(found.unread)
-        for match in found.matches:
+        known = ignored_words() | own | {"and", "while"}
+        matches, left, is_denied = _scan(self._tokens, phrases, readers, known)
+        unread = list(left)
+        for match in matches:
             said = quoted(self._tokens[match.at[0] : match.end])
             wanted = self._wants(match)
             if wanted is None:  # incompatible unit or unknown verb
                 unread.append(said)
             for want in wanted or ():
                 self.wants.setdefault(want, said)
-        if found.is_denied:  # the opposite is requested
+        if is_denied:  # the opposite is requested
             self.wants = {}
         self.not_understood = tuple(unread)
 
@@ -336,7 +362,7 @@ def compose_observed(
         own = tuple(part.title for part in draft.parts[before:])
         titles[words] = (*titles.get(words, ()), *own)
     if all(want.kind in ("near", "above", "below") for want in reading.wants):
-        draft.pay("alive", 1.0, Alive(), "the episode continues")
+        draft.pay("alive", 1.0, terms.Alive(), "the episode continues")
     steps = spec.max_episode_steps
     if steps is None:
         draft.doubt(f"episodes have no time limit, so {_UNLIMITED_STEPS} steps are used")
@@ -373,7 +399,7 @@ def _ask(want: ObservedCondition, known: dict[str, Observable], draft: Draft) ->
     """Add the reward terms and criteria of one condition."""
     number = sum(name.startswith(("near", "there", "earned")) for name in draft.names) + 1
     if want.kind == "return":
-        draft.pay(f"earned_{number}", 1.0, Pay(Given("env_reward")), "built-in reward")
+        draft.pay(f"earned_{number}", 1.0, terms.Pay(Given("env_reward")), "built-in reward")
         zero = want.value - max(abs(want.value), 1.0)
         value, meaning = tracks.total("env_reward"), "return of the episode"
         _once(want.title, value, meaning, zero, want.value, "", draft)
@@ -387,9 +413,9 @@ def _ask(want: ObservedCondition, known: dict[str, Observable], draft: Draft) ->
         start, led, low, high = want.value - what.span, what, want.value - what.span, want.value
         if want.helped_by is not None:
             led, low, high = known[want.helped_by[0]], *want.helped_by[1:]
-        pays = Missing(Observed(led.kind, led.columns), high, shortened(high - low))
+        pays = terms.Missing(Observed(led.kind, led.columns), high, shortened(high - low))
         draft.pay(f"way_{number}", 1.0, pays, f"missing {what.name}")
-        there = Reached(x, want.value)
+        there = terms.Reached(x, want.value)
         draft.pay(f"there_{number}", 20.0, there, f"{what.name} from {want.value:g} on")
         title, meaning = want.title or f"gets {what.name} to {want.value:g}", f"highest {what.name}"
         _once(title, tracks.highest(seen), meaning, start, want.value, what.unit, draft)
@@ -397,16 +423,16 @@ def _ask(want: ObservedCondition, known: dict[str, Observable], draft: Draft) ->
     if want.kind == "near":
         tolerance = shortened(want.tolerance or what.near, _DIGITS)
         words = f"{what.name} near {want.value:g}"
-        draft.pay(f"near_{number}", 1.0, Hill(x, at, tolerance), words)
+        draft.pay(f"near_{number}", 1.0, terms.Hill(x, at, tolerance), words)
         words = f"{what.name}: way to {want.value:g}"
-        draft.pay(f"way_{number}", 0.5, Off(x, at, max(what.span, tolerance)), words)
+        draft.pay(f"way_{number}", 0.5, terms.Off(x, at, max(what.span, tolerance)), words)
         value = tracks.share(abs(seen - at) < tolerance)
         title = want.title or f"keeps {what.name} within {tolerance:g}{unit} of {want.value:g}"
         words = f"{what.name} within {tolerance:g} of {want.value:g}"
     else:
         is_above = want.kind == "above"
         words = f"{what.name} {want.kind} {want.value:g}"
-        pays = Sigmoid(Less(x, at, sign=1 if is_above else -1), what.near)
+        pays = terms.Sigmoid(Less(x, at, sign=1 if is_above else -1), what.near)
         draft.pay(f"there_{number}", 1.0, pays, words)
         value = tracks.share(seen > at if is_above else seen < at)
         title = want.title or f"keeps {words}{unit}"
@@ -462,15 +488,16 @@ def compose_block(
     """
     tokens = read_tokens(intent)
     known = ignored_words() | {"and", "then", "it", "arm", "gripper", "robot"}
-    found = scan(tokens, _phrases(), {"amount": number_reader("m")}, known)
+    readers = {"amount": number_reader("m")}
+    matches, unread, is_denied = _scan(tokens, _phrases(), readers, known)
     words: dict[str, str] = {}
     heights: list[Reading] = []
-    for match in found.matches:
+    for match in matches:
         words.setdefault(match.senses[0].value, quoted(tokens[match.at[0] : match.end]))
         heights += match.read
     task = "pick" if "pick" in words else "push"
     is_kept_down = words.pop("denied", None) is not None and task == "pick"
-    if task not in words or is_kept_down or found.is_denied:
+    if task not in words or is_kept_down or is_denied:
         raise Refused(
             f'"{intent}" does not specify an action for the block.',
             hint=f"Examples: {', '.join(EXAMPLES)}.",
@@ -496,7 +523,7 @@ def compose_block(
             done = metrics.block("start") > 0.7 * lift
         title, value = "is done in the first 40% of the time", tracks.share_until(done)
         titles["soon"] = (draft.score(title, value, 0.8, 0.4, weight=1.0, tag="too_slow"),)
-    draft.pay("calm", 0.05, Cost(Measured("effort")), "effort")
+    draft.pay("calm", 0.05, terms.Cost(Measured("effort")), "effort")
     steps = round(_SECONDS[task] / (spec.dt_s or 0.02))
     return _finished(
         (intent, spec, criteria),
@@ -505,7 +532,7 @@ def compose_block(
         env_args={"task": task, "max_episode_steps": steps},
         settings={"log_std": _LOG_STD},
         steps=_STEPS[task],
-        not_understood=found.unread,
+        not_understood=unread,
     )
 
 
@@ -516,9 +543,9 @@ _Titles = dict[str, tuple[str, ...]]
 def _be_there(draft: Draft, farthest: float) -> tuple[str, str]:
     """Reward and judge a block that reaches the goal and stays there."""
     block, away = Block(), metrics.block("target")
-    draft.pay("near", 1.0, Near(Part(block, "near"), 8.0), "hand close to the block")
-    draft.pay("bring", 4.0, Pay(Part(block, "way")), "share of the block's way done")
-    draft.pay("there", 2.0, Pay(Below(Part(block, "away"), 0.05)), "block at the goal")
+    draft.pay("near", 1.0, terms.Near(Part(block, "near"), 8.0), "hand close to the block")
+    draft.pay("bring", 4.0, terms.Pay(Part(block, "way")), "share of the block's way done")
+    draft.pay("there", 2.0, terms.Pay(Below(Part(block, "away"), 0.05)), "block at the goal")
     title, value = "brings the block within 0.04 m of the goal", tracks.mean_of_last(away, 1.0)
     brings = draft.score(title, value, farthest, 0.04, weight=3.0, tag="too_far")
     value = tracks.share(away < 0.05)
@@ -536,15 +563,15 @@ def _push(draft: Draft) -> _Titles:
 def _pick(lift: float | None, draft: Draft) -> _Titles:
     """Lift the block with the gripper to the goal or to a height."""
     height, block, risen = lift or 0.1, Block(), metrics.block("start")
-    draft.pay("near", 1.0, Near(Part(block, "near"), 8.0), "hand close to the block")
-    draft.pay("lift", 4.0, LiftBlock(block, height), "block off the table, in the hand")
+    draft.pay("near", 1.0, terms.Near(Part(block, "near"), 8.0), "hand close to the block")
+    draft.pay("lift", 4.0, terms.LiftBlock(block, height), "block off the table, in the hand")
     title, value = f"lifts the block {height:.2g} m", tracks.highest(risen)
     draft.score(title, value, 0.2 * height, 0.9 * height, weight=1.5, tag="too_low")
     if lift is None:
         there = _be_there(draft, 0.1)
     else:
         up = 0.7 * height
-        draft.pay("up", 2.0, Pay(Above(Part(block, "rise"), up)), "block up")
+        draft.pay("up", 2.0, terms.Pay(Above(Part(block, "rise"), up)), "block up")
         value = tracks.share(risen > up)
         there = title, draft.score("keeps it up", value, 0.05, 0.4, weight=3.0)
     holds = draft.require("holds it", metrics.block_in_hand(), 0.5, 0.9, tag="too_far")

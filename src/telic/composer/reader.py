@@ -11,12 +11,11 @@ and never fails, because every word is used, deliberately ignored or reported.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any
 
-from telic.composer._amounts import read_amount
 from telic.composer._grammar import Clause, Item, outline
 from telic.composer._parts import BodyPart
 from telic.composer._slots import Deed, Slots, implied_verb
@@ -33,9 +32,6 @@ from telic.composer.frames import (
     WordClaim,
 )
 from telic.composer.lexicon import (
-    Lexicon,
-    Match,
-    PhraseReader,
     Sense,
     Token,
     correct_spelling,
@@ -66,7 +62,7 @@ _MANNER = ("at", "in", "with", "by", "using")
 def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
     """Parse an intent for the robot of an environment.
 
-    If nothing is understood, the result has no frames and `not_understood` lists every word.
+    If nothing is understood, the result has no frames and `unknown` lists every word.
     """
     # Ignore the environment's name as a form of address, but keep numbers ("half" of HalfCheetah).
     pieces = re.findall(r"[A-Z]?[a-z]+", spec.id)
@@ -104,7 +100,6 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
         intent=readable(intent),
         frames=frames,
         limits=tuple(deeds.limits),
-        not_understood=tuple(tokens[place].text for place in sorted(words & unknown)),
         claims=claims if frames else (),
         unknown=tuple((place, tokens[place].text) for place in sorted(words & unknown)),
         lost=_lost_verbs(tokens, clauses.items, used, unknown, unread),
@@ -159,31 +154,30 @@ class _Deeds:
         frames: list[Frame] = []
         claims: list[WordClaim] = []
 
-        def claim(slot: str, at: Sequence[int], index: int, **more: str | None) -> None:
+        def claim(slot: str, at: Sequence[int], index: int, *says: Any) -> None:
             places = tuple(sorted(set(at)))
             words = quoted(self._tokens[places[0] : places[-1] + 1])
-            record = {"words": words, "at": places, "slot": slot, "index": index}
-            claims.append(WordClaim.model_validate(record | more))
+            claims.append(WordClaim(words, places, slot, index, *says))
 
         for index, deed in enumerate(self.all):
             slots = Slots(deed)
             frames.append(slots.frame())
             if deed.at:
-                says = {"value": str(frames[-1].verb), "judged_as": deed.says.get("judged_as", "")}
-                claim("verb", deed.at, index, **says)
+                judged_as = deed.says.get("judged_as", "")
+                claim("verb", deed.at, index, str(frames[-1].verb), None, judged_as)
             for slot, item, sense in slots.claims:
                 self.used.update(item.at)
-                more: dict[str, str | None] = {}
-                if sense is not None and sense.slot == "dimension":
-                    more = {"dimension": sense.value}
-                elif sense is not None:
-                    keys = [key for key in ("dimension", "judged_as") if key in sense.says]
-                    more = {"value": sense.value} | {key: sense.says[key] for key in keys}
-                claim(slot, item.at, index, **more)
+                if sense is None:
+                    claim(slot, item.at, index)
+                elif sense.slot == "dimension":
+                    claim(slot, item.at, index, "", sense.value)
+                else:
+                    says = sense.says.get("dimension"), sense.says.get("judged_as", "")
+                    claim(slot, item.at, index, sense.value, *says)
             for item in slots.in_place:
                 self._limit("no_drift", item.at)
         for index, at in self._limit_claims:
-            claim("limit", at, index, value=str(self.limits[index].kind))
+            claim("limit", at, index, str(self.limits[index].kind))
         return tuple(frames), tuple(claims)
 
     def _limit(
@@ -198,7 +192,7 @@ class _Deeds:
         words = quoted(self._tokens[min(at) : max(at) + 1])
         name, bodies = (part.name, part.bodies) if part else (None, ())
         limit = Limit(kind=kind, amount=amount, words=words, part=name, bodies=bodies)
-        known = [each.model_copy(update={"words": words}) for each in self.limits]
+        known = [replace(each, words=words) for each in self.limits]
         if limit not in known:
             self.limits.append(limit)
             known.append(limit)
@@ -227,7 +221,8 @@ class _Deeds:
             self._phase += 1
         says["at_once"] = self._at_once and any(each.phase == self._phase for each in self.all)
         self.used.update(verb.at)
-        loose, self._pending = [*self._pending, *items], []
+        own = [Item("part", verb.part.at, part=verb.part)] if verb.part else []
+        loose, self._pending = [*self._pending, *own, *items], []
         is_limb = "limb" in word_table("acts")[act or verb.senses[0].value]
         named = any(item.part for item in loose)
         if is_limb and not named and self._word_after(verb)[1] in ("it", "them"):
@@ -295,7 +290,10 @@ class _Deeds:
                 self._phase += any(deed.phase == self._phase for deed in self.all)
                 self.all.append(Deed("go", "take steps", self._phase, {"gait": "step"}, items))
                 return
-            if item.unit in ("turns", "rad", "rad/s") and acts and not acts.get("turning"):
+            is_angle = item.unit in ("turns", "rad", "rad/s")
+            is_own = bool(acts.get("turning")) or (bool(self.all) and self.all[-1].verb == "obey")
+            is_own = is_own or any(each.part for each in items)  # "turn your head by 60 degrees"
+            if is_angle and not is_own:
                 self.all.append(Deed("turn", "turn", self._phase, {}, items))
                 return  # "jump and do half a turn"
         if not self.all or not items:
@@ -327,7 +325,8 @@ class _Deeds:
         is_pole = (part is not None and part.endswith(_POLE)) or (
             holder is not None and self._has_pole and part is None and bool(postures & _UP)
         )
-        raised = [item for item in others if "high" in _postures([item])]
+        above = [item for item in others if item.unit == "m" and _is_height(item, None)]
+        raised = [item for item in others if "high" in _postures([item])] or above
         is_limb = part not in (*_TRUNK, "target") and not is_pole
         if holder is None:
             is_raised = is_limb and acts and str(part).endswith(_ARMS)
@@ -348,14 +347,15 @@ class _Deeds:
         elif is_limb and raised:
             act = "lift"
         elif acts:  # a condition to keep during another action
+            given = bool(others)
             others, is_kept = self._keep(others, part, acts, holder)
             is_kept = is_kept or not all(map(_says_how_long, others))
             if is_kept:
                 self.used.update(holder.at)
                 self._attach(others)
                 return
-            if is_limb or (part is not None and not others):
-                return  # limb poses are not judged
+            if is_limb or (given and not others):
+                return  # poses of limbs, or "a constant height", are not judged
             act = None if is_lasting else "stand"  # "lie down and stay there" keeps lying
         elif postures or not is_lasting:
             others, _ = self._keep(others, part, acts, holder)
@@ -371,7 +371,14 @@ class _Deeds:
         self, items: list[Item], part: str | None, acts: bool, raised: Sequence[Item]
     ) -> None:
         """Parse a clause without a verb, such as "with your hands up" or "slowly"."""
-        if raised:
+        words = [token.word for token in self._tokens[: items[0].at[0]]][-2:]
+        is_also = bool(self.all and part) and not self._at_once and "with" not in words
+        last = self.all[-1] if is_also else None
+        is_limb = last is not None and "limb" in word_table("acts")[last.verb]
+        if last and is_limb and any(item.part for item in last.items):
+            # "lift your left arm and your right leg"
+            self.all.append(Deed(last.verb, last.word, last.phase, dict(last.says), items))
+        elif raised:
             self._start(raised[0], [item for item in items if item is not raised[0]], "lift")
         else:
             self._attach(self._keep(items, part, acts, None)[0])
@@ -392,6 +399,8 @@ class _Deeds:
         taken: list[Item] = []
         for item in items if part in _TRUNK and (holder or part) else ():
             kind = _held_kind(item, part, acts)
+            if kind == "low_height" and self._tokens[item.at[0]].word == "within":
+                continue  # "keep your height within 2 cm" allows for so much around it
             if kind is None and not (taken and any(each.value == "most" for each in item.senses)):
                 continue  # "as low as possible" is one limit
             taken.append(item)
@@ -404,10 +413,17 @@ class _Deeds:
         is_own = last is not None and (
             "limb" in word_table("acts")[last.verb] or bool(last.says.get("weak"))
         )
-        if part is None or part == "target" or part.endswith(_POLE) or is_own or taken:
+        nouns = {
+            sense.value for item in items for sense in item.senses if sense.slot == "dimension"
+        }
+        is_about_noun = holder is not None and bool(nouns - {"speed"})
+        is_plain = part is None or part == "target" or part.endswith(_POLE) or is_own
+        if (is_plain and not is_about_noun) or taken:
             return items, bool(taken)
         of_it = {"direction"} if part in _TRUNK else {"direction", "posture"}
+        of_it |= {"dimension", "style", "degree", "posture"} if is_about_noun else set[str]()
         given = [item for item in items if any(sense.slot in of_it for sense in item.senses)]
+        given += [item for item in items if item.unit in ("m", "rad") and item not in given]
         gone = [*given, *(named if given else [])]
         return [item for item in items if item not in gone], False
 
@@ -554,46 +570,3 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
         if word == "again" and is_later:
             places.add(place)
     return places | together
-
-
-# ------------------------------------------------------------------- intents made of phrases only
-
-
-class Scan(NamedTuple):
-    """Phrases of an intent in order, and the remaining words."""
-
-    matches: tuple[Match, ...]
-    unread: tuple[str, ...]
-    is_denied: bool
-    """whether one of the phrases is negated"""
-
-
-def scan(
-    tokens: Sequence[Token],
-    phrases: Lexicon,
-    readers: Mapping[str, PhraseReader],
-    ignored: Collection[str],
-) -> Scan:
-    """Match the longest phrase at each position, and collect the words outside of phrases."""
-    matches: list[Match] = []
-    unknown: set[int] = set()
-    left_out: set[int] = set()
-    place, denied, is_denied = 0, -2, False
-    while place < len(tokens):
-        found = phrases.find(tokens, place, readers=readers)
-        join = lexicon().find(tokens, place, "join")
-        kind = join.senses[0].value if join is not None else None
-        if found is not None:
-            matches.append(found)
-            is_denied = is_denied or place - denied <= 1
-            place = found.end
-        elif join is not None and kind == "until_end":
-            place = join.end  # the behaviour lasts anyway
-        else:
-            denied = join.end if join is not None and kind == "negation" else denied
-            reading = read_amount(tokens, place)
-            is_idle = tokens[place].silent or tokens[place].word in ignored
-            at = reading.at if reading is not None else (place,)
-            (left_out if is_idle and reading is None else unknown).update(at)
-            place = at[-1] + 1
-    return Scan(tuple(matches), quotes(tokens, unknown, left_out), is_denied)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torch import Tensor
-
 from telic.composer._parts import bodies_of
 from telic.composer.lexicon import word_table
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment
 from telic.quantities import QUANTITIES
-from telic.rewards.signals import Measured
 
 if TYPE_CHECKING:
     from telic.composer.reference import Reference
@@ -45,6 +42,8 @@ class Scene(NamedTuple):
     """whether the robot turns at the same time"""
     is_waving: bool = False
     """whether a limb moves at the same time"""
+    is_lifting: bool = False
+    """whether a foot is held up at the same time"""
     lies_next: bool = False
     """whether the next phase is lying down"""
 
@@ -166,10 +165,6 @@ class Scene(NamedTuple):
         """Torso height at the start of an episode, if the robot stands or drops from there."""
         rest = self.spec.robot.rest_height if self.spec.robot else None
         return max(self.stands, rest or 0.0)
-
-    def above_start(self) -> Tensor:
-        """Return a signal for the torso height above the maximum reachable without jumping."""
-        return Measured("height", minus=self.starts)
 
     @property
     def axes(self) -> str:

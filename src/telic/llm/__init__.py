@@ -1,9 +1,8 @@
 """Clients for language and vision models, with budgets, retries, caching and validation."""
 
 from telic.errors import BudgetExceeded
-from telic.llm.budget import Budget, Charge
+from telic.llm.budget import Budget
 from telic.llm.client import CallLimits, Models, choose, connect
-from telic.llm.keys import redact
 from telic.llm.records import (
     Cancelled,
     Image,
@@ -12,7 +11,6 @@ from telic.llm.records import (
     Outage,
     Provider,
     RawReply,
-    Reply,
     Request,
     RequestRejected,
     Tokens,
@@ -26,7 +24,6 @@ __all__ = [
     "BudgetExceeded",
     "CallLimits",
     "Cancelled",
-    "Charge",
     "Host",
     "Image",
     "ModelAnswerError",
@@ -35,7 +32,6 @@ __all__ = [
     "Outage",
     "Provider",
     "RawReply",
-    "Reply",
     "Request",
     "RequestRejected",
     "Tokens",
@@ -43,5 +39,4 @@ __all__ = [
     "connect",
     "fill_template",
     "prompt_hash",
-    "redact",
 ]

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from telic.core.text import is_mapping, is_row
 from telic.errors import TelicError, UsageError
+from telic.llm.names import CLOUD
 from telic.llm.records import ModelUnavailable
 from telic.storage.files import plain, write_bytes, write_json, write_text
 
@@ -27,7 +28,6 @@ KEY_NAMES: Mapping[str, tuple[str, ...]] = {
     "lmstudio": ("LMSTUDIO_API_KEY",),
     "openai-compatible": ("OPENAI_COMPATIBLE_API_KEY",),
 }
-NEEDS_KEY = frozenset({"anthropic", "openai", "google", "openrouter"})
 REMOVED = "[key removed]"
 
 _SHORTEST = 8  # shorter values are placeholders; redacting them would corrupt ordinary text
@@ -42,7 +42,7 @@ def find_key(provider: str) -> str | None:
         if key and key.strip():
             _handed_out.add(key.strip())
             return key.strip()
-    if provider not in NEEDS_KEY:
+    if provider not in CLOUD:
         return None
     raise UsageError(
         f"No key for {provider}: {' or '.join(names)} is not set.",

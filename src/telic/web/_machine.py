@@ -13,7 +13,8 @@ import psutil
 from fastapi import APIRouter
 
 from telic.core.config import Record
-from telic.llm.keys import KEY_NAMES, NEEDS_KEY
+from telic.llm.keys import KEY_NAMES
+from telic.llm.names import CLOUD
 from telic.storage.resources import Admission, CoreLease, usable_cores
 from telic.verbs.background import StartedJob, list_jobs, read_job, read_log, stop_job
 from telic.verbs.jobs import PrintedLog
@@ -107,7 +108,7 @@ def read_machine(runs_dir: Path) -> MachineState:
             ProviderLine(
                 provider=name,
                 has_key=any(os.environ.get(variable, "").strip() for variable in variables),
-                needs_key=name in NEEDS_KEY,
+                needs_key=name in CLOUD,
             )
             for name, variables in KEY_NAMES.items()
         ),
