@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 
 from telic.errors import UsageError
 from telic.mcp._workplace import READS, Workplace, add_tool
@@ -160,6 +162,15 @@ def test_no_tool_or_resource_starts_a_process_or_imports_a_framework(repository)
     )
     assert "SEEN " in done.stdout, done.stderr
     assert json.loads(done.stdout.rpartition("SEEN ")[2]) == {"seen": [], "frameworks": []}
+
+
+@pytest.mark.parametrize("query", ["since=x", "limit=1e3", "since=" + "9" * 99])
+async def test_a_resource_with_an_invalid_number_is_an_invalid_parameter(host, query):
+    async with host() as call:
+        await call("study_init", task="toy", study="gain", says="go")
+        with pytest.raises(MCPError, match="not a whole number") as caught:
+            await call.client.read_resource(f"telic://toy/gain/ledger?{query}")
+    assert caught.value.error.code == INVALID_PARAMS
 
 
 async def test_secrets_are_hidden_wherever_they_were_written(host):

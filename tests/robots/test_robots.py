@@ -233,6 +233,7 @@ def test_a_built_model_that_somebody_changed_is_made_anew(toy, lie):
             "Two drives",
         ),
         ("model = 'dog.xml'\n[[drives]]\njoints='('\neffort=1\n", ConfigError, "not a pattern"),
+        ("model = 'dog.xml'\n[[drives]]\njoints='(a|a?)+'\neffort=1\n", ConfigError, "repeats a"),
         ("model = 'dog.xml'\n[[drives]]\njoints='a'\neffort=nan\n", ConfigError, "effort"),
         ("model = 'dog.xml'\nspeed = 3\n", ConfigError, "speed"),
         ("model = 'cat.xml'\n", BadFile, "cat.xml"),

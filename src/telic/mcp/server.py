@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,7 +18,7 @@ from pydantic import BaseModel
 
 from telic import __version__
 from telic.core.text import is_mapping, is_row
-from telic.errors import TelicError, UnknownName
+from telic.errors import TelicError, UnknownName, UsageError
 from telic.llm.keys import redact
 from telic.mcp import _orders, _verb_tools
 from telic.mcp._workplace import Call, Server, Workplace, guarded, workplace
@@ -101,7 +102,7 @@ def _candidate(call: Call, task: str, study: str, candidate: str) -> str:
 
 
 def _metrics(
-    call: Call, task: str, study: str, run: str, keys: str = "", tail: int = _MOST_POINTS
+    call: Call, task: str, study: str, run: str, keys: str = "", tail: str = f"{_MOST_POINTS}"
 ) -> str:
     """Return the metrics of a run. keys=a,b selects series, and tail=100 the last 100 points."""
     opened = workplace(call).open_study(task, study)
@@ -110,7 +111,7 @@ def _metrics(
     names = [name for name in keys.split(",") if name] or list(log.series)
     if unknown := [name for name in names if name not in log.series]:
         raise UnknownName("series", unknown[0], list(log.series))
-    last = max(1, min(tail, _MOST_POINTS))
+    last = max(1, min(_whole(tail), _MOST_POINTS))
     series = {
         name: list(
             zip(log.series[name].steps[-last:], log.series[name].values[-last:], strict=True)
@@ -134,10 +135,13 @@ def _report(call: Call, task: str, study: str) -> str:
     return report_text(opened, next_step(opened))
 
 
-def _ledger(call: Call, task: str, study: str, since: int = 1, limit: int = _MOST_EVENTS) -> str:
+def _ledger(
+    call: Call, task: str, study: str, since: str = "1", limit: str = f"{_MOST_EVENTS}"
+) -> str:
     """Return the events of the ledger, starting with number `since`."""
     events = workplace(call).open_study(task, study).events
-    chosen = [event for event in events if event.seq >= since][: max(1, min(limit, _MOST_EVENTS))]
+    first, most = _whole(since), max(1, min(_whole(limit), _MOST_EVENTS))
+    chosen = [event for event in events if event.seq >= first][:most]
     return _text(
         {"events": [event.model_dump(mode="json") for event in chosen], "last": len(events)}
     )
@@ -159,9 +163,16 @@ def _text(value: Any) -> str:
     return json.dumps(value, indent=1, default=str)
 
 
+def _whole(text: str) -> int:
+    """Return the number in a resource's address. The server would report an internal error."""
+    if not re.fullmatch(r"-?[0-9]{1,12}", text):
+        raise UsageError(f'"{text[:40]}" is not a whole number.')
+    return int(text)
+
+
 def _resource_error(error: TelicError) -> Exception:
-    kind = ResourceNotFoundError if isinstance(error, UnknownName) else ResourceError
-    return kind(str(error))
+    is_theirs = isinstance(error, UnknownName | UsageError)  # invalid parameters
+    return (ResourceNotFoundError if is_theirs else ResourceError)(str(error))
 
 
 # ---------------------------------------------------------------------------- secrets

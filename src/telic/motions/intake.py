@@ -19,13 +19,13 @@ from telic.jobs.process import spawn_pool
 from telic.motions._retarget import retarget
 from telic.motions.checks import FilterLimits, WorstValue, ground_offset, measure
 from telic.motions.clip import HumanTrack, MotionClip, MotionOrigin, Split
-from telic.motions.formats import read_motions
+from telic.motions.formats import LARGEST_MOTION_FILE, read_motions
 from telic.motions.formats._people import body_skeleton
 from telic.motions.formats._robots import robot_clip
 from telic.motions.formats._track import MotionTrack, ReadOptions, RobotTrack, SkeletonTrack
 from telic.motions.library import LibraryWriter, MotionLibrary, head_for
 from telic.motions.robot import MotionRobot, motion_robot
-from telic.storage.reading import file_hash, files_below
+from telic.storage.reading import check_file, file_hash, files_below
 
 IntakeOutcome = Literal["added", "rejected", "duplicate", "unreadable"]
 _LEAST_SHIFT_M, _MOST_SHIFT_M = 0.01, 0.15  # ground offsets that are corrected
@@ -101,15 +101,13 @@ def _on_one_thread(work: Callable[[Path], list[ClipCandidate]], file: Path) -> l
 def _file_candidates(
     file: Path, robot: str, origin: MotionOrigin, options: ReadOptions, held: str | None
 ) -> list[ClipCandidate]:
-    own = origin.model_copy(
-        update={
-            "source": origin.source or file.name,
-            "parameters": {**origin.parameters, "sha256": file_hash(file)[:16]},
-        }
-    )
     found: list[ClipCandidate] = []
     target, split = motion_robot(robot), _split_of(file.stem, held)
     try:
+        check_file(file, LARGEST_MOTION_FILE)
+        parameters = {**origin.parameters, "sha256": file_hash(file)[:16]}
+        update = {"source": origin.source or file.name, "parameters": parameters}
+        own = origin.model_copy(update=update)
         for track in read_motions(file, options):
             made = _candidate(track, target, own, str(file), options)
             if isinstance(made, NewClip):

@@ -62,6 +62,8 @@ def _checked_pattern(text: str) -> str:
         re.compile(text)
     except re.error as error:
         raise ValueError(f"{text!r} is not a pattern: {error}") from None
+    if re.search(r"\)[*+{]", text) or len(re.findall(r"[*+{]", text)) > 4:  # slow to match
+        raise ValueError(f"{text!r} repeats a group, or has more than four repetitions")
     return text
 
 

@@ -23,7 +23,7 @@ from telic.motions.formats._pickles import read_pickle
 from telic.motions.formats._track import MOST_VALUES, Arrays, MotionTrack, ReadOptions
 from telic.storage.reading import bounded_entries, read_bytes
 
-_LARGEST = 2_000_000_000
+LARGEST_MOTION_FILE = 2_000_000_000
 _MOST_ARRAYS = 10_000
 
 
@@ -54,7 +54,7 @@ LAYOUTS: tuple[ArrayLayout, ...] = (
 
 def read_motions(path: Path, options: ReadOptions = ReadOptions()) -> Iterator[MotionTrack]:  # noqa: B008
     """Yield the motions of a file, or raise BadFile with the location of the first error."""
-    content = read_bytes(path, _LARGEST)
+    content = read_bytes(path, LARGEST_MOTION_FILE)
     where, name = path.name, path.stem[:150] or "clip"
     start = content[:512].lstrip(b"\xef\xbb\xbf \t\r\n")
     try:
