@@ -320,6 +320,9 @@ def same_as():
         turns = "90" if "quarter" in part else "180"
         plain = f"turn right {turns} degrees, then {then}"
         yield "Humanoid-v5", f"make {part} turn right, {then}", plain
+        if then == "walk 2 m":  # while "jump, make a quarter turn" is a jump with a turn
+            again = f"make {part} turn right, {then}, make again {part} turn right"
+            yield "Humanoid-v5", again, f"{plain}, then turn right {turns} degrees"
     for verb, limb in product(("put", "throw", "stick", "move"), ("left arm", "hands")):
         yield "Humanoid-v5", f"{verb} your {limb} up", f"raise your {limb}"
     for deed in ("wave", "raise your left arm", "kick"):

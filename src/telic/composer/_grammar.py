@@ -318,7 +318,7 @@ class _Scanner:
         for item in items:
             for place in range(last, item.at[0]):
                 word = self._words[place]
-                if not self._tokens[place].silent and word not in ignored_words():
+                if not self._tokens[place].silent and word not in (*ignored_words(), "again"):
                     is_participle = len(word) > _SHORT and word.endswith("ing") and word != "during"
                     is_own = (begins or holds) and not word.endswith("ly")  # "keep pitch low"
                     is_unknown = is_own or is_participle

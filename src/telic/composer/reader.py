@@ -372,7 +372,7 @@ class _Deeds:
     ) -> None:
         """Parse a clause without a verb, such as "with your hands up" or "slowly"."""
         words = [token.word for token in self._tokens[: items[0].at[0]]][-2:]
-        is_also = bool(self.all and part) and not self._at_once and "with" not in words
+        is_also = bool(self.all and part) and "with" not in words
         last = self.all[-1] if is_also else None
         is_limb = last is not None and "limb" in word_table("acts")[last.verb]
         if last and is_limb and any(item.part for item in last.items):
