@@ -72,7 +72,7 @@ class ObservationTerm:
 
 
 def six(quat: Tensor) -> Tensor:
-    """Return the 6D rotation representation (..., 6), which is two matrix columns, row by row."""
+    """Return rotations in 6D (..., 6): two columns of the rotation matrix, row by row."""
     return torch.stack([element(quat, row, column) for row in range(3) for column in (0, 1)], -1)
 
 

@@ -88,7 +88,7 @@ class TrackedParts:
 
 
 def tracked_parts(group: RobotGroup) -> TrackedParts:
-    """Resolve the names of a configuration, or raise UnknownName for names the robot lacks."""
+    """Resolve the names in a configuration. Raises UnknownName if the robot lacks one of them."""
     robot = motion_robot(group.name)
     model, facts = robot.model, robot.facts
     everything = robot.body_names
@@ -157,7 +157,7 @@ def _joints(names: Sequence[str], robot: MotionRobot) -> Tensor:
 
 
 def substeps(group: RobotGroup, timestep_s: float) -> int:
-    """Return the physics steps per control step, or raise ConfigError if not an integer."""
+    """Return the number of physics steps per control step. Raises ConfigError for a fraction."""
     count = round(group.control_s / timestep_s)
     if count < 1 or abs(count * timestep_s - group.control_s) > 1e-6:
         raise ConfigError(

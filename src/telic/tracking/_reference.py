@@ -1,7 +1,7 @@
 """Reference motions resampled at the control rate, in flat tensors on a device.
 
-Body states are stored one physics step before each frame, because simulated body states lag by
-one physics step after a control step. A future frame is one gather of rows.
+Body states are stored one physics step before each frame, because simulated body states lag by one
+physics step after a control step. One gather of rows reads all future frames.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class ReferenceTable:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the pose, tracked bodies and person of one clip at times (n,).
 
-        For clips without a person, return `points` zeros, or a stick figure if `points` is 0.
+        Clips without a person get `points` zeros, or a stick figure if `points` is 0.
         """
         robot = self.parts.robot
         kinematics = robot.kinematics

@@ -57,7 +57,7 @@ def cut(frames: Tensor, size: int) -> Pieces:
 
 
 class Counts(NamedTuple):
-    """Statistics of the pieces, each (P, n), by member."""
+    """Statistics (P, n) of the pieces, with one row per member."""
 
     played: Tensor
     """number of full plays of a piece"""

@@ -28,7 +28,7 @@ _WARM_UP_RATE, _SETTLE_RATE = 2e-3, 1e-3
 
 
 def warm_up(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -> list[float]:
-    """Imitate the guide for `trainer.warm_up` batches, and return the loss of each batch."""
+    """Imitate the guide during the first `trainer.warm_up` batches, and return their losses."""
     batches = config.trainer.warm_up
     if not batches:
         return []
@@ -49,7 +49,7 @@ def warm_up(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -
 
 
 def settle(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -> list[float]:
-    """Align encoders for `trainer.settle` batches, and return the loss of each batch."""
+    """Align the encoders during the last `trainer.settle` batches, and return their losses."""
     batches = config.trainer.settle
     if not batches or len(config.networks.encoders) < 2:
         return []
@@ -85,7 +85,7 @@ def _reset_optimizer(setup: Setup) -> None:
 
 
 def _learn(setup: Setup, iteration: int, phase: str, *, normalises: bool) -> Tensor:
-    """Train on one batch with only token losses, and return those of the last minibatch, (4, P)."""
+    """Train on one batch with only token losses, and return the last minibatch's losses (4, P)."""
     population, networks = setup.population, _networks(setup)
     batch = collecting(setup, iteration)()
     raw = by_member(batch.inputs)

@@ -63,8 +63,8 @@ def alignment(
 def cycle(reencoded: Sequence[Tensor], first: Tensor, available: Tensor) -> Tensor:
     """Return the cycle-consistency loss of motions decoded from the tokens of other encoders.
 
-    Compares latents (P, n, k) of the first encoder: `reencoded` for those motions, `first` for the
-    true motion.
+    Both arguments are latents (P, n, k) of the first encoder: `reencoded` for decoded motions, and
+    `first` for the true motion.
     """
     total = first.new_zeros(first.shape[0])
     for index, latent in enumerate(reencoded, start=1):
@@ -116,7 +116,7 @@ class TokenShape(NamedTuple):
         return slice(*self.spans[name])
 
     def stacks(self) -> dict[str, LayerPairs]:
-        """Return (inputs, outputs) of every layer by network, with the critic last."""
+        """Return the input and output sizes of all layers by network, with the critic last."""
         nets, first = self.networks, len(next(iter(self.encoders.values())))
         sizes = {name: end - start for name, (start, end) in self.spans.items()}
         return {
@@ -189,7 +189,7 @@ class TokenNetworks(Networks):
         return self.decode(views, self.quantiser(self.latent(views, inputs)), self._senses(inputs))
 
     def latent(self, views: Views, inputs: Tensor) -> Tensor:
-        """Return the latents (P, n, width) of the driving encoder of each row."""
+        """Return the latents (P, n, width) of the encoder that is selected for each row."""
         return self._driven(self._latents(views.actor, inputs), inputs)
 
     def encode(self, views: Views, inputs: Tensor, encoder: str) -> Tensor:

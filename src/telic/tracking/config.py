@@ -40,9 +40,11 @@ class RobotGroup(Config):
         default="default", description="pose to which actions are added"
     )
     action_scale: float = Field(
-        default=0.25, gt=0, description="offset for an action of 1, in effort limit / stiffness"
+        default=0.25, gt=0, description="joint offset for action 1, in effort limit / stiffness"
     )
-    action_limit: float = Field(default=4.0, gt=0, description="largest offset in the same units")
+    action_limit: float = Field(
+        default=4.0, gt=0, description="largest joint offset, in effort limit / stiffness"
+    )
 
 
 class MotionsGroup(Config):
@@ -71,13 +73,13 @@ class MotionsGroup(Config):
 class CommandGroup(Config):
     """Future reference frames in the command, and noise on initial states."""
 
-    frames: int = Field(default=10, ge=1, description="future frames, including the current one")
+    frames: int = Field(default=10, ge=1, description="number of frames, including the current one")
     spacing_s: float = Field(default=0.1, gt=0, description="interval between frames in s")
     human_frames: int = Field(default=10, ge=1, description="number of frames of human points")
     human_spacing_s: float = Field(default=0.02, gt=0, description="interval of human frames in s")
-    start_place: Pair = Field(default=(0.05, 0.01), description="noise of x, y and of z in m")
+    start_place: Pair = Field(default=(0.05, 0.01), description="noise of (x and y, z) in m")
     start_turn: Pair = Field(default=(0.1, 0.2), description="tilt and yaw noise in rad")
-    start_velocity: Pair = Field(default=(0.5, 0.2), description="noise of x, y and of z in m/s")
+    start_velocity: Pair = Field(default=(0.5, 0.2), description="noise of (x and y, z) in m/s")
     start_spin: Pair = Field(default=(0.52, 0.78), description="tilt and yaw rate noise in rad/s")
     start_joints: float = Field(default=0.1, ge=0, description="noise of joint positions in rad")
 
@@ -109,7 +111,7 @@ class ObservationsGroup(Config):
         ),
         description="privileged terms with history",
     )
-    history: int = Field(default=10, ge=1, description="control steps, including the current one")
+    history: int = Field(default=10, ge=1, description="history length in control steps")
     command_noise: float = Field(default=0.05, ge=0, description="noise of target poses")
 
 
@@ -170,7 +172,7 @@ class SamplingGroup(Config):
 
     bin_s: float = Field(default=1.0, gt=0, description="length of a bin in s")
     uniform: float = Field(default=0.1, ge=0, le=1, description="fraction of uniform samples")
-    lead_s: float = Field(default=1.0, ge=0, description="maximum lead before a bin in s")
+    lead_s: float = Field(default=1.0, ge=0, description="maximum time before a bin in s")
     most: float = Field(default=200.0, gt=1, description="cap on relative failure rates")
     half_life: float = Field(default=1000.0, gt=0, description="half-life of counts in episodes")
     by: Literal["failure", "error"] = Field(default="failure", description="difficulty measure")
@@ -256,7 +258,7 @@ class TrackingConfig(Config):
     """Configuration of a tracking run."""
 
     schema_version: Literal[1] = Field(default=1, description="version of this record")
-    preset: str = Field(default="planar", description="preset that it is based on")
+    preset: str = Field(default="planar", description="preset on which the configuration is based")
     robot: RobotGroup = Field(description="robot and tracked parts")
     motions: MotionsGroup = Field(description="reference motions")
     command: CommandGroup = Field(default=CommandGroup(), description="future reference")
@@ -300,7 +302,7 @@ _G1_POINTS = {
 
 
 def planar() -> TrackingConfig:
-    """Return the preset for the planar biped on generated motions. Trains in minutes on two cores.
+    """Return the preset for the planar biped on generated motions. Needs minutes on two cores.
 
     The action limit must cover the range of the motions: fast knee flexion by 1.2 rad requires ten
     units of effort / stiffness, and with three units no policy learns to walk.
@@ -401,7 +403,7 @@ def planar() -> TrackingConfig:
 def release(narrower: int = 1) -> TrackingConfig:
     """Return the preset for the Unitree G1 with three encoders and 25.9 million policy parameters.
 
-    Layers may be `narrower` by a factor, but have at least 64 units.
+    `narrower` divides the layer sizes, which remain at least 64 units.
     """
     encoder, decoder = (
         tuple(max(size // narrower, 64) for size in sizes)
@@ -466,7 +468,7 @@ def release(narrower: int = 1) -> TrackingConfig:
 
 
 def quarter() -> TrackingConfig:
-    """Return the `release` preset at a quarter of the layer width. Trains in an hour on one GPU."""
+    """Return the `release` preset with a quarter of the layer width, for an hour on one GPU."""
     large = release(narrower=4)
     trainer = large.trainer.replace(
         ppo=large.trainer.ppo.replace(learning_rate=3e-4).model_dump(), warm_up=12

@@ -51,7 +51,7 @@ the motion ahead. It was tested in simulation only. `deploy.json` has joints, ga
 def deploy_tracker(
     tracker: Tracker, library: MotionLibrary, clip: str, onnx: Path, folder: Path
 ) -> TrackerDeployment:
-    """Write and run the deployment folder. Raises TelicError if its positions differ."""
+    """Write and run the deployment folder. Raises TelicError if run.py deviates from telic."""
     tracker = tracker.to("cpu")
     player = ClipPlayer(tracker.config, library, [library.place(clip)], threads=1)
     try:
@@ -99,7 +99,7 @@ def deploy_tracker(
 
 
 def export_with(tracker: Tracker, folder: Path, clip: str | None, *, tokens: bool) -> TrackerExport:
-    """Export a tracker, optionally with a deployment folder for a clip and a token robot."""
+    """Export a tracker, optionally with a deployment folder and a robot with token actions."""
     done = export_tracker(tracker, folder)
     if tokens:
         robot = write_token_robot(tracker, open_motions(tracker.config), folder / "tokens")
@@ -159,7 +159,7 @@ def _about(tracker: Tracker, task: TrackingTask) -> dict[str, Any]:
 
 
 def _motion(task: TrackingTask) -> dict[str, np.ndarray]:
-    """Return the arrays of clip.npz: reference frames in the form of the policy's inputs."""
+    """Return the arrays of clip.npz: reference frames in the format of the policy's inputs."""
     table, parts = task.table, task.parts
     rows = torch.arange(int(table.frames[0]))
     pose, bodies, person = table.pose(rows), table.bodies(rows), table.person(rows)
@@ -191,9 +191,9 @@ _TOKEN_STEPS, _TOKENS_ALIKE = 5, 1e-4
 
 
 def write_token_robot(tracker: Tracker, library: MotionLibrary, folder: Path) -> Path:
-    """Write the token robot's model and decoder, verify them, and return the model file.
+    """Write and verify a robot model with token actions and its decoder. Returns the model file.
 
-    Raises TelicError if they differ from the tracker, and UsageError for unsupported trackers.
+    Raises TelicError if the decoder deviates from the tracker, and UsageError for unsupported ones.
     """
     tracker = tracker.to("cpu")
     config, columns = tracker.config, tracker.columns
@@ -219,7 +219,7 @@ def write_token_robot(tracker: Tracker, library: MotionLibrary, folder: Path) ->
 
 
 def _used(tracker: Tracker, player: ClipPlayer) -> np.ndarray:
-    """Return the first encoder's tokens (n, width) that are sampled while the clips are played."""
+    """Return tokens (n, width) of the first encoder, sampled while the clips are played."""
     first = player.encoders[0]
     pairs = [(clip, 0) for clip in range(len(player.clips))]
     size = player.env.num_envs

@@ -1,4 +1,4 @@
-"""Evaluate a tracker on clips from their first frame, and record and render the episodes.
+"""Evaluate a tracker on whole clips, and record and render the episodes.
 
 Every encoder plays every clip with deterministic actions, without noise or domain randomization,
 so evaluations are reproducible. Frames after a failure are ignored.
@@ -260,7 +260,7 @@ def played_clips(config: TrackingConfig, library: MotionLibrary, split: Split) -
 
 
 def _code_use(encoder: str, codes: Tensor, levels: int) -> TokenUse:
-    """Return the level usage of codes (n, d), averaged over dimensions."""
+    """Return the usage of quantization levels by codes (n, d), averaged over dimensions."""
     share = torch.nn.functional.one_hot(codes.long(), levels).double().mean(0)  # (d, L)
     entropy = -(share * share.clamp_min(1e-300).log2()).sum(1).mean()
     return TokenUse(
@@ -363,7 +363,7 @@ class TrackEvaluator:
         return member_tracker(self.setup.population, member, self.config, facts)
 
     def evaluate(self, actor: Actor, global_step: int) -> Evaluation:
-        """Evaluate every member. Its score is the mean fraction of each clip that it tracked.
+        """Evaluate every member. A member's score is the mean tracked fraction of the clips.
 
         Before the final evaluation, the settling phase aligns the encoders.
         """
@@ -385,7 +385,7 @@ class TrackEvaluator:
 def _record(report: TrackingReport) -> EvaluationRecord:
     """Convert a report to a generic evaluation record, with the progress as its return.
 
-    Wilson intervals are used, because a bootstrap of equal values has no width.
+    Wilson intervals are used, because bootstrap intervals of equal values have zero width.
     """
     progress = np.array([clip.progress for clip in report.clips])
     low = wilson(math.floor(progress.sum()), len(progress))

@@ -37,8 +37,8 @@ class ClipResult(Record):
 
     clip: str
     encoder: str
-    success: bool = Field(description="whether all height and orientation errors were in tolerance")
-    global_success: bool = Field(description="success with the mean body error in tolerance")
+    success: bool = Field(description="whether height and orientation errors were within tolerance")
+    global_success: bool = Field(description="success, and a mean body error within tolerance")
     progress: float = Field(description="fraction of the clip played before the failure")
     frames: int
     joint_rad: float
@@ -188,7 +188,7 @@ class TrackerFile(NamedTuple):
 
 
 def trackers(run: RunFolder) -> list[TrackerFile]:
-    """Return all tracker files of a run, in order of step."""
+    """Return all tracker files of a run, sorted by step."""
     found = [
         TrackerFile(path, member.name, int(match[1]))
         for member in run.members()
@@ -199,7 +199,7 @@ def trackers(run: RunFolder) -> list[TrackerFile]:
 
 
 def reports_of(member: MemberFolder) -> list[TrackingReport]:
-    """Return the evaluation reports of a member, in order of step."""
+    """Return the evaluation reports of a member, sorted by step."""
     files = (member.path / "evaluations").glob("report_*.json")
     order = sorted(files, key=lambda path: int(path.stem.partition("_")[2]))
     return [TrackingReport.model_validate_json(path.read_bytes()) for path in order]
@@ -226,7 +226,7 @@ def _interval(bounds: tuple[float, float] | None) -> str:
 
 
 def _table(columns: dict[str, list[Any]], title: str = "") -> doc.Table:
-    """Build a table from columns by header, where trailing spaces distinguish equal headers."""
+    """Build a table from columns by header. Trailing spaces distinguish equal headers."""
     heads = tuple(head.strip() for head in columns)
     return doc.Table(heads, list(zip(*columns.values(), strict=True)), title)
 

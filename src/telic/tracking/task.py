@@ -2,7 +2,7 @@
 
 A control step applies the actions, simulates, advances the clip, compares the robot with the
 reference at the same time, counts failures, resets finished episodes and computes observations.
-The current frame is the initial frame plus the simulated time, so the two cannot drift apart.
+The current frame is the initial frame plus the simulated time, so they never drift apart.
 """
 
 from __future__ import annotations
@@ -341,7 +341,7 @@ class TrackingTask(Task[TaskArguments]):
         )
 
     def _is_low(self, height: Tensor) -> Tensor:
-        """Return the mask (N,) of relaxed height limits, where references were near the ground."""
+        """Return a mask (N,) of robots whose reference was near the ground, with lax limits."""
         lately = torch.lerp(self.memory["height"], height, _EMA)
         self.memory["height"] = lately
         below = self._failing.low_below_m

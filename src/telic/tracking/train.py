@@ -1,4 +1,4 @@
-"""Training of trackers: the population trainer with token networks, schedules and evaluation.
+"""Train trackers: the population trainer with token networks, schedules and evaluation.
 
     train_tracker         find or create the run folder, and run the loop in it
       TrackingParts       steps of `telic.loop`: train, then evaluate on held-out clips
@@ -91,7 +91,7 @@ class TrackingOptions(NamedTuple):
 
 
 def tracking_job(config: TrackingConfig, options: TrackingOptions) -> TrainJob:
-    """Return the training job. Its key hashes everything that determines the results."""
+    """Return the training job. Its key is a hash of all inputs that determine the results."""
     return TrainJob(
         env=f"track {config.robot.name}",
         env_args=config.model_dump(mode="json"),
@@ -338,7 +338,7 @@ def resume_tracker(run: RunFolder, on_event: Listener, should_stop: Callable[[],
 
 
 def _training_clips(config: TrackingConfig, library: MotionLibrary) -> list[int]:
-    """Return the training clips, a fixed random subset if `motions.at_once` limits them."""
+    """Return the training clips, or a fixed random subset of `motions.at_once` clips."""
     clips, most = clips_of(library, "train"), config.motions.at_once
     if most is None or len(clips) <= most:
         return clips

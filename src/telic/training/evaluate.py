@@ -35,7 +35,7 @@ class Evaluation(NamedTuple):
 
 
 class Evaluator:
-    """Evaluate policies from initial states that are the same for all members."""
+    """Evaluate all members from the same initial states."""
 
     def __init__(
         self, job: TrainJob, env: VecEnv, scoring: Scoring, networks: PolicyNetworks
@@ -93,7 +93,7 @@ class Evaluator:
         return Evaluation(records, kept)
 
     def _play(self, actor: Actor) -> dict[str, Tensor]:
-        """Return columns (T, N, ...). After an episode, `played` is False and rewards are 0."""
+        """Play episodes to columns (T, N, ...). At their end, `played` is False and rewards 0."""
         env = self.env
         if self._actor is None or env.device.type == "cpu":
             self._actor = actor
@@ -180,7 +180,7 @@ class Evaluator:
 
 
 def evaluation_record(global_step: int, returns: np.ndarray, **rest: Any) -> EvaluationRecord:
-    """Compute the statistics of returns, or None if any return is not finite."""
+    """Return the statistics of returns, or None if any return is not finite."""
     is_finite = bool(np.isfinite(returns).all())
 
     def of(function: Any, *args: Any) -> float | None:

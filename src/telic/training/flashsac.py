@@ -74,9 +74,9 @@ def residual_sizes(inputs: int, outputs: int, width: int) -> tuple[PartSizes, in
 def residual(net: NetworkParameters, x: Tensor, mode: str) -> Tensor:
     """Apply residual networks to inputs (P, n, d) and return outputs (C, n, outputs).
 
-    Layers: linear, residual blocks of linear, batch normalization and ReLU, RMS norm, linear.
-    C / P consecutive networks share the inputs of a member. The mode "learn" uses batch statistics
-    and updates the running ones, "batch" uses batch statistics, "running" the running ones.
+    Layers: linear, residual blocks of linear, batch normalization and ReLU, RMS norm, linear. C / P
+    consecutive networks share the inputs of a member. The modes "learn" and "batch" use batch
+    statistics, and "learn" also updates the running statistics, which the mode "running" uses.
     """
     half = torch.bfloat16 if x.is_cuda else torch.float32
     parts = {name: part.unbind(0) for name, part in net.layers.items()}
@@ -107,7 +107,7 @@ def residual(net: NetworkParameters, x: Tensor, mode: str) -> Tensor:
 
 @torch.no_grad()
 def project_weights(net: NetworkParameters) -> None:
-    """Normalize each unit's weights to norm 1, and a normalization's parameters to norm √k."""
+    """Scale each unit's weights to norm 1, and the parameters of normalizations to norm √k."""
     for name, part in net.layers.items():
         kind, _, index = name.partition("_")
         if kind == "weight":
@@ -227,7 +227,7 @@ class ReplayMemory:
 
 
 def _kept(folder: Path) -> list[tuple[Path, int, int]]:
-    """Return the replay files with the range of batches (first, end) of each."""
+    """Return the replay files with the range of batches (first, end) in each file."""
     names = [(file, file.stem.split("-")) for file in sorted(folder.glob("replay-*-*.pt"))]
     return [(file, int(first), int(end)) for file, (_, first, end) in names]
 
@@ -328,7 +328,7 @@ class FlashSac(PathwiseLearner):
         return losses.detach().mean(1), explained, length.view(P, _TWO).amax(1)
 
     def _improve_actor(self, now: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Update the actor to maximize min Q - α log π, and α toward the target entropy."""
+        """Update the actor to maximize min Q - α log π, and tune α toward the target entropy."""
         population, log_temperature = self.population, self._temperature.layers["log"]
         outputs = residual(self.actor, population.part(now), "learn")
         actions, density = self.squashed.draw(outputs, noise)

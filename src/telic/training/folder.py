@@ -42,10 +42,10 @@ _RESULTS: dict[str, Any] = {
 
 @contextmanager
 def working_on(folder: RunFolder, *, is_new: bool) -> Generator[None]:
-    """Hold the lock of a run and update its status, except for the final status of a success.
+    """Hold the lock of a run and set every status except the final status of a successful run.
 
-    The lock is acquired before the first file is written, so that of two concurrent jobs with the
-    same name, one is rejected.
+    The lock is acquired before the first file is written, so one of two concurrent jobs with the
+    same name is rejected.
     """
     with RunLock(folder.lock, folder.name):
         if is_new and folder.config.exists():  # no configuration: the run never started
@@ -82,7 +82,7 @@ def new_run(runs_dir: Path, name: str | None = None) -> RunFolder:
 def create_run(
     job: TrainJob, folder: RunFolder, command: str | None = None, *, confined: bool = True
 ) -> None:
-    """Write the manifest, member files and configuration of a run. Requires its lock."""
+    """Write the manifest, member files and configuration of a run. Requires the run's lock."""
     together = processes(job, confined=confined)
     how = {"processes": together, "shared_process": is_shared(job, together)}
     write_json(folder.manifest, {**manifest(job), **how, "command": command})
@@ -166,7 +166,7 @@ def set_status(
 
 
 def status_of(folder: RunFolder) -> str:
-    """Return the status of a run. "running" without a lock means "interrupted"."""
+    """Return the status of a run, which is "interrupted" if "running" without a lock."""
     return _status(folder)["status"]
 
 

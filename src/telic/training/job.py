@@ -1,7 +1,7 @@
 """Training jobs: requests, settings, members and their assignment to processes.
 
 A `TrainJob` is stored as the run's config.json, sent to the worker, and hashed to identify the run.
-This module imports nothing slow, because listing the command line's verbs imports it.
+This module must import quickly, because the list of CLI commands depends on it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Videos = Literal["best", "last", "all", "none"]
 
 
 class TrainOptions(Config):
-    """Options that a request and its job have in common."""
+    """Options that training requests and jobs share."""
 
     evaluations: int = Field(default=4, ge=1, description="Evaluations during training.")
     eval_episodes: int = Field(default=10, ge=1, description="Episodes per evaluation.")
@@ -155,7 +155,7 @@ class PpoSettings(Config):
         "the KL divergence after each batch (adaptive) or each minibatch",
     )
     critic_rate: float = Field(
-        default=1.0, gt=0, description="learning rate of PPO's critic as a multiple of the actor's"
+        default=1.0, gt=0, description="ratio of PPO's critic learning rate to the actor's"
     )
     gamma: float = Field(default=0.99, ge=0, le=1, description="discount per control step")
     gae_lambda: float = Field(
@@ -168,7 +168,7 @@ class PpoSettings(Config):
     target_kl: float = Field(
         default=0.02,
         gt=0,
-        description="KL divergence per batch that stops its epochs, and target of `adaptive`",
+        description="KL divergence at which epochs stop, and target of the `adaptive` schedule",
     )
     hidden: tuple[int, ...] = Field(
         default=(64, 64), min_length=1, description="hidden layer sizes"
@@ -203,14 +203,14 @@ class PpoSettings(Config):
         default=True, description="whether to scale rewards by the std of the return"
     )
     stagger: bool = Field(
-        default=True, description="whether to start at random times to avoid simultaneous resets"
+        default=True, description="whether to stagger first episodes to avoid simultaneous resets"
     )
     overlap: bool = Field(
         default=True,
         description="whether to collect the next batch while learning (policies lag by one update)",
     )
     critic_sees: tuple[str, ...] = Field(
-        default=(), description="additional info fields that the critic observes"
+        default=(), description="`info` fields that only the critic observes"
     )
 
     @property
@@ -259,10 +259,10 @@ class RewardSource(Record):
     )
     weights: dict[str, float] = Field(default={}, description="weights overriding the file's")
     trusted: bool = Field(
-        default=False, description="whether the user trusts the code and skips the allow-list"
+        default=False, description="whether the user trusts the code (no allow-list check)"
     )
     ours: bool = Field(
-        default=False, description="whether telic wrote the code, which may then share a process"
+        default=False, description="whether telic wrote the code, so that it may share a process"
     )
 
     @property
@@ -307,7 +307,7 @@ class TrainJob(TrainOptions):
             )
         order = [member.reward for member in self.members]
         if order != sorted(order) or max(order) >= len(self.rewards):
-            raise ValueError("Members must be listed in the order of their rewards.")
+            raise ValueError("Members must be sorted by the index of their reward.")
         own: set[str] = set(MEMBER_FIELDS)
         common = [member.settings.model_dump(exclude=own) for member in self.members]
         for name in common[0]:
@@ -335,7 +335,7 @@ class TrainJob(TrainOptions):
 
     @property
     def key(self) -> str:
-        """Hash of everything that affects the results, which is equal for identical commands."""
+        """Hash of all inputs that affect the results. Identical commands have equal hashes."""
         # The last five path components (iteration, run, member, folder, file) identify a start
         # policy, so moving the session does not change the key.
         members = tuple(
@@ -351,7 +351,7 @@ class TrainJob(TrainOptions):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def evaluation_iterations(self) -> list[int]:
-        """Return the iterations (from 1) that are followed by an evaluation, including the last."""
+        """Return the iterations, counted from 1, that end with an evaluation. The last one does."""
         parts = min(self.evaluations, self.iterations)
         return [round(self.iterations * (i + 1) / parts) for i in range(parts)]
 
@@ -418,7 +418,7 @@ def declared_phase(source: str | None) -> float | None:
 
 
 def program_of(reward: RewardSource) -> str:
-    """Return a canonical form of the source, which is equal if rewards differ only in weights."""
+    """Return a canonical form of the source. Rewards that differ only in weights share it."""
     if reward.source is None or reward.ours:
         return _OWN
     try:
@@ -437,7 +437,7 @@ def program_of(reward: RewardSource) -> str:
 
 
 def _without_number(value: ast.expr) -> ast.expr:
-    """Replace a (signed) numeric literal by 0, and return other expressions unchanged."""
+    """Replace a (signed) numeric literal with 0, and return other expressions unchanged."""
     inner = value
     if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub | ast.UAdd):
         inner = value.operand

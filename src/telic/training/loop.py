@@ -246,7 +246,7 @@ def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Record
 
 
 def _what(setup: Setup, member: int, batch: Batch) -> str:
-    """Describe the first source of non-finite values, i.e. the reward, observation or gradient."""
+    """Describe where non-finite values occurred first: reward, observation or gradient."""
     error = setup.scoring.error_of(member)
     if error is not None:
         return f"The reward raised an error ({error}), so its value"
@@ -283,7 +283,7 @@ def save_state(path: Path, setup: Setup, progress: Progress) -> None:
 
 
 def restore_state(path: Path, setup: Setup) -> Progress | None:
-    """Load a saved state into a newly built setup and return the progress, or None."""
+    """Load a saved state into a new setup. Returns the progress, or None without a saved state."""
     if not path.exists():
         return None
     try:

@@ -68,7 +68,7 @@ def _bad(name: str, message: str, fix: str | None) -> MachineCheck:
 
 
 def examine() -> list[MachineCheck]:
-    """Run all checks. Takes a few seconds, because a rendering backend is tested."""
+    """Run all checks. This takes a few seconds, because a rendering backend is tested."""
     from telic.rendering import choose_backend
     from telic.sandbox.host import available
 
@@ -153,7 +153,7 @@ def package_versions() -> dict[str, str | None]:
 def source_commit() -> str | None:
     """Return the git commit of telic, with `-dirty` if files were modified.
 
-    Returns None if telic is installed as a package, which its version identifies.
+    Returns None for an installed package, because its version identifies the source.
     """
     root = Path(__file__).parents[3]
     if not (root / ".git").exists():
@@ -232,7 +232,7 @@ def _compiling(env: VecEnv) -> Generator[None]:
 def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Generator[None]:
     """Compile GPU kernels in background processes. Does nothing on a CPU.
 
-    Does not wait for completion. Training that starts earlier waits in `compile_all`.
+    Exiting does not wait for the compilation. Training that starts earlier waits in `compile_all`.
     """
     if device == "cpu":
         yield
@@ -245,7 +245,7 @@ def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Generato
 
 
 def compile_kernels(env: str, env_args: str, device: str, shared: str | None = None) -> None:
-    """Compile the GPU kernels of an environment, independent of the number of environments.
+    """Compile the GPU kernels of an environment. They do not depend on the batch size.
 
     Args:
         env: environment id.

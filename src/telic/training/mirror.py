@@ -33,9 +33,9 @@ _AGREES = 0.05
 
 
 class SignedOrder(NamedTuple):
-    """Signed permutation of columns, in which column i is column `index[i]` times `sign[i]`.
+    """Signed permutation of columns. Output i is input column `index[i]` times `sign[i]`.
 
-    Both have shape (columns,), or (P, 1, columns) for a population.
+    `index` and `sign` have shape (columns,), or (P, 1, columns) for a population.
     """
 
     index: Tensor
@@ -66,7 +66,7 @@ class Mirror(NamedTuple):
 
 
 def joint_partners(model: mujoco.MjModel, facts: Robot, name: str) -> SignedOrder:
-    """Return the mirrored counterpart of each limb, or raise BadEnvironment if there is none.
+    """Return the mirrored counterpart of each limb. Raises BadEnvironment if a limb has none.
 
     The mirror plane is the robot's x-z plane. A reflection M maps a rotation about an axis a to a
     rotation by the same angle about -M a, and a slide along a to a slide along M a.

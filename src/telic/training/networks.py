@@ -267,11 +267,11 @@ class PolicyNetworks(Protocol):
         log_std: float,
         masks: list[InputMask] | None = None,
     ) -> Tensor:
-        """Return initial flat parameters, one row per member's generator."""
+        """Return initial flat parameters. Each row is drawn from the generator of its member."""
         ...
 
     def views(self, flat: Tensor) -> Views:
-        """Return the layers of a flat matrix, as views for parameters trained by `descend`."""
+        """Return the layers of a flat matrix. Layers that `descend` trains are views."""
         ...
 
     def act(self, views: Views, inputs: Tensor) -> Tensor:
@@ -291,8 +291,8 @@ class Known(NamedTuple):
     def of(cls, before: Shape, now: Shape, extra: int) -> Known:
         """Return the common inputs. Inputs are the observation, the reward memory and extra fields.
 
-        Memory is padded with zeros to the largest memory in the population, so its width depends on
-        the rewards of the other members.
+        Reward memory is padded with zeros to the largest memory in the population, so its width
+        depends on the rewards of the other members.
         """
         own = min(before.critic_inputs, now.critic_inputs) - extra
         last = [

@@ -1,6 +1,6 @@
 """Shared parts of REPPO and FlashSAC: tanh-Gaussian policies trained by pathwise gradients.
 
-Both learn a distributional critic Q(s, a) over fixed bins and follow its action gradient. The
+The learners fit a distributional critic Q(s, a) over fixed bins and follow its action gradient. The
 networks of all members are one matrix, as in `networks`, but are trained with autograd.
 """
 
@@ -150,7 +150,7 @@ class SquashedActor:
         log_std: float,
         masks: list[InputMask] | None = None,
     ) -> Tensor:
-        """Return initial flat parameters. `log_std` is unused because the networks predict it."""
+        """Return initial flat parameters. `log_std` is unused, because networks predict the std."""
         used = [None] * len(generators) if masks is None else [mask.actor for mask in masks]
         rows = zip(generators, used, strict=True)
         return torch.stack([fresh(self.sizes, one, seen) for one, seen in rows])
@@ -227,7 +227,7 @@ class PathwiseLearner(Learner):
 
 
 def fresh(sizes: PartSizes, generator: torch.Generator, used: Tensor | None) -> Tensor:
-    """Return initial parameters (size,): orthogonal matrices, ones for scales and variances.
+    """Return initial parameters (size,): orthogonal matrices, and ones for scales and variances.
 
     The first matrix has zero weights for inputs that are not `used`.
     """

@@ -382,7 +382,7 @@ def for_device(name: str, device: str) -> str:
 
 
 def steps_factor(device: str) -> int:
-    """Return the ratio of training steps to CPU training. Large batches require more samples."""
+    """Return the ratio of GPU to CPU training steps. Large batches require more samples."""
     return 1 if device == "cpu" else _GPU_STEPS
 
 
@@ -419,7 +419,7 @@ _IRRELEVANT = ("variation", "max_episode_steps")
 def calibrate_action_std(env: str, env_args: Mapping[str, Any]) -> float | None:
     """Return the largest action log std under which a robot stays upright, or None if unknown.
 
-    Only legged robots with a floating base in a model file are calibrated. Returns None if the
+    Calibration requires the model file of a legged robot with a floating base. Returns None if the
     robot falls without noise or at every noise level.
     """
     if not env.endswith(MODEL_FILES):

@@ -32,7 +32,7 @@ _KNOWN_WELL = 1e5
 
 
 class Saved:
-    """Base class for objects whose state is a list of attributes: tensors or other `Saved`."""
+    """Base class for objects whose state is in named attributes: tensors or `Saved` objects."""
 
     _saved: ClassVar[tuple[str, ...]]
 
@@ -291,7 +291,7 @@ class Population(Saved):
         return True
 
     def _sees_as(self, member: int, before: Shape, mask: Tensor | None) -> bool:
-        """Return True if a policy differs only in input sizes and has the same actor inputs."""
+        """Return True if a policy differs only in input sizes, but not in its actor inputs."""
         now = self.shape
         width = max(before.actor_inputs, now.actor_inputs)
         seen = torch.zeros(2, width, dtype=torch.bool)
@@ -302,7 +302,7 @@ class Population(Saved):
 
 
 def _held(noise: Tensor, longest: int, generator: torch.Generator) -> Tensor:
-    """Repeat noise vectors (T, n, A) for k <= longest steps each, with P(k) ~ k^-2.
+    """Hold each noise vector of (T, n, A) for k <= `longest` steps, with P(k) ~ k^-2.
 
     Repetition ends with the batch, so resuming requires no state.
     """

@@ -187,7 +187,7 @@ def advantages(
 def update(
     population: Population, actor: Actor, samples: Samples, shuffles: Iterable[Tensor]
 ) -> UpdateStats:
-    """Update every active member on its samples, in the orders (P, B) given for each epoch.
+    """Update every active member on its samples. Each epoch has its own sample order (P, B).
 
     With a mirror, each minibatch also contains the mirrored samples.
     """

@@ -265,7 +265,7 @@ class Recorder:
         save_policy(path, setup.population, member, env.action_low, env.action_high, facts)
 
     def save_is_due(self) -> bool:
-        """Return True if `save_every_s` has passed since the last resumable save."""
+        """Return True if `save_every_s` seconds have passed since the last resumable save."""
         return time.perf_counter() - self._last_save >= self.job.save_every_s
 
     def saved(self) -> None:

@@ -124,7 +124,7 @@ class Health:
                 self._report(f"dominant_term:{name}", step, text, share=size / total)
 
     def _report(self, name: str, step: int, message: str, **values: float | None) -> Finding | None:
-        """Add a finding and return it, or None if it was reported before."""
+        """Add and return a finding. Returns None if the finding was already reported."""
         if any(finding.name == name for finding in self.findings):
             return None
         self.findings.append(Finding(name=name, message=message, values=values, step=step))
@@ -137,7 +137,7 @@ class Health:
         return self.findings[-1]
 
     def inexact(self, step: int, kind: str, count: int) -> Finding | None:
-        """Report a contact buffer overflow, or return None if it was reported before."""
+        """Report a contact buffer overflow. Returns None if an overflow was already reported."""
         text = f"The GPU's contact buffer ({kind}) overflowed in {count} simulation steps, "
         text += "so some were dropped. This is harmless if rare. Otherwise, use --device cpu."
         name = f"simulation_overflow:{kind.lower()}"
@@ -277,7 +277,7 @@ class RunSummary(Event):
 
 
 class TrainingReport(Record):
-    """Report from the worker, in addition to events."""
+    """Report that the worker sends in addition to events."""
 
     record: Literal["report"] = "report"
     rewards: tuple[RewardSpec, ...] = ()
@@ -289,7 +289,7 @@ class TrainingReport(Record):
 
 
 def member_folders(job: TrainJob, run: RunFolder) -> list[MemberFolder]:
-    """Return the members' folders in the job's order."""
+    """Return the folder of every member of a job."""
     return [run.member(member.config, member.seed) for member in job.members]
 
 

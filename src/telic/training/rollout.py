@@ -23,7 +23,7 @@ from telic.training.population import Actor
 
 
 class Group(NamedTuple):
-    """Reward with the adjacent members that it trains."""
+    """Reward and the adjacent members that are trained on it."""
 
     reward: Reward
     first: int
@@ -72,7 +72,7 @@ class Scoring:
     def inputs(self, obs: Tensor, info: Info | None, out: Tensor) -> Tensor:
         """Write observations, reward memory and privileged fields to `out` (P, n, inputs).
 
-        `info` is the info of the transition for next inputs, or None for the current state.
+        For next inputs, `info` is the info of the transition. For the current state, it is None.
         """
         flat = out.view(-1, out.shape[-1])
         if not (self.memory_size or self.extra_size):
@@ -253,7 +253,7 @@ class Collector:
     def collect(self, actor: Actor, noise: Tensor, alive: Tensor) -> Batch:
         """Collect a rollout of `horizon` steps. Inactive members take zero actions.
 
-        On a GPU, this returns before completion and reuses the same buffers in every call.
+        On a GPU, the call returns before the rollout is complete. All calls use the same buffers.
         """
         if self.env.device.type == "cpu":
             quiet = None if bool(alive.all()) else alive.view(-1, 1, 1)

@@ -1,7 +1,7 @@
 """Run training jobs in confined worker processes.
 
-Members that share a process (`job.processes`) form a group that one worker trains. A worker can
-write only to the folders created here, and this process writes the request and the results.
+Members that share a process (`job.processes`) form a group that one worker trains. The host creates
+the folders to which a worker can write, and writes the request and the results itself.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def execute(
 def _train_groups(
     job: TrainJob, groups: list[MemberGroup], order: _Order, on_event: Listener
 ) -> RunSummary:
-    """Train groups sequentially per device, and devices in parallel.
+    """Train the groups of each device sequentially, and all devices in parallel.
 
     If a group fails, the others continue training, and the first error is raised at the end.
     """
@@ -308,7 +308,7 @@ class LocalChannel(HostChannel):
         return self._should_stop()
 
     def send(self, message: dict[str, Any]) -> None:
-        """Deliver a message after a JSON round trip, as through a pipe."""
+        """Deliver a message after a JSON round trip, as a pipe would."""
         self._receive(json.loads(json.dumps(message)))
 
     def heartbeat(self, seconds: float, doing: str = "") -> None:

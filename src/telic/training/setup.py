@@ -176,7 +176,7 @@ def make_env(job: TrainJob, per_member: int, seeds: list[int]) -> VecEnv:
 
 
 def make_scoring(job: TrainJob, env: VecEnv, rewards: list[Reward]) -> Scoring:
-    """Create the scoring, with a copy of each reward for the members that share it."""
+    """Create the scoring. Members that are trained on one reward share one copy of it."""
     groups: list[Group] = []
     first = 0
     for index, members in itertools.groupby(job.members, key=lambda member: member.reward):

@@ -26,7 +26,7 @@ _LABELS = ("median", "p10", "p90")
 
 
 def owed(run: RunFolder) -> str | None:
-    """Return the requested videos of a completed run that are pending, or None."""
+    """Return the pending videos of a completed run, or None if there are none."""
     return read_fields(run.status, videos=str | None)["videos"] if run.status.exists() else None
 
 
@@ -43,7 +43,7 @@ def find_undrawn(key: str, runs_dir: Path, name: str | None) -> RunFolder | None
 
 
 def draw_run(run: Run, which: str, on_event: Listener, should_stop: Callable[[], bool]) -> Run:
-    """Render the videos of a completed run, and clear them from its status unless stopped."""
+    """Render the pending videos of a completed run and, unless stopped, update its status."""
     if run.status != "completed" or which == "none":
         return run
     videos = render_run(run.path, which=which, on_event=on_event, should_stop=should_stop)

@@ -71,7 +71,7 @@ _COPIED = {
 
 
 class Contents(NamedTuple):
-    """Files of the bundle listed on the model card."""
+    """Bundle files that are listed on the model card."""
 
     files: dict[str, str]
     """descriptions by file name"""
@@ -84,7 +84,7 @@ class Contents(NamedTuple):
 
 
 class PolicyProof(NamedTuple):
-    """Evidence from a session's judge, in addition to the reward."""
+    """Evidence about a policy from the judge of its session."""
 
     title: str
     """request of the session"""
@@ -113,8 +113,8 @@ def export_run(
 ) -> dict[str, Any]:
     """Export the bundle of one policy and return a summary.
 
-    Policies of position-controlled robots also get a deployment folder. Member and step default to
-    those with the best evaluation.
+    Policies of position-controlled robots also get a deployment folder. By default, the member and
+    step with the best evaluation are exported.
 
     Args:
         run: run folder of the policy.
@@ -196,7 +196,7 @@ def export_run(
 
 
 def check_bundle(path: Path) -> tuple[dict[str, Any], str | None, str | None]:
-    """Verify a bundle, and return its files, the signer's public key and the first problem."""
+    """Verify a bundle and return its files, the signer's public key and the first problem found."""
     listed = read_fields(path / _LIST, files=dict[str, Any])
     signature = str(listed.pop("signature", ""))
     signer = signer_of(json.dumps(listed, sort_keys=True).encode(), signature)
@@ -215,7 +215,7 @@ def _is_folder(path: Path) -> bool:
 
 
 class ExportEvidence(NamedTuple):
-    """Training records of one policy, where missing records are empty."""
+    """Training records of one policy. Missing records are empty."""
 
     member: str
     step: int
@@ -276,8 +276,8 @@ def _read(path: Path, **kinds: Any) -> Json:
 class _Bundle:
     """Builder of a bundle folder that tracks the files it creates.
 
-    Files are written to a temporary folder and moved to the output folder when complete. If the
-    process is killed, the output is unchanged and the command can be repeated.
+    Files are written to a temporary folder and moved to the output folder when the bundle is
+    complete. If the process is killed, the output is unchanged and the command can be repeated.
     """
 
     def __init__(self, path: Path, building: Path) -> None:
@@ -361,7 +361,7 @@ def learning_curve(
     evaluations: Sequence[Mapping[str, Any]],
     title: str,
 ) -> str | None:
-    """Plot training returns and evaluations with intervals as SVG, or None without data."""
+    """Plot training returns and evaluations with intervals as SVG. Returns None without data."""
     steps = [float(step or 0) for step in train["global_step"]]
     xs, ys = downsample(steps, train["episodic_return"], _CURVE_POINTS)
     marks = [
@@ -388,7 +388,7 @@ def learning_curve(
 
 
 def card(evidence: ExportEvidence, contents: Contents, proof: PolicyProof | None = None) -> str:
-    """Render the model card, which starts with the request and the verdict if there is a proof."""
+    """Render the model card. With a proof, the card starts with the request and the verdict."""
     policy, reward = evidence.policy, evidence.reward
     sums = (evidence.evaluation or {}).get("reward_terms") or {}
     terms = {term["name"]: term for term in reward.get("terms", [])}

@@ -43,11 +43,11 @@ Reals = tuple[float, ...]
 
 
 class Drives(Record):
-    """Parameters of the actuated joints in the order of the policy's action."""
+    """Parameters of the actuated joints, ordered like the actions of the policy."""
 
     names: tuple[str, ...] = Field(description="names of joints and actuators in scene.xml")
     units: tuple[str, ...] = Field(description='"rad" for hinges and "m" for slides')
-    rest: Reals = Field(description="default pose in rad or m, the zero of joint positions")
+    rest: Reals = Field(description="default pose in rad or m, where joint positions are 0")
     stiffness: Reals = Field(description="proportional gain in N m/rad or N/m")
     damping: Reals = Field(description="derivative gain in N m s/rad or N s/m")
     effort: tuple[float | None, ...] = Field(
@@ -147,12 +147,12 @@ class Agreement(Record):
     )
     one_step: float | None = Field(
         default=None,
-        description="largest position error in m or rad if telic repeats one control step from a "
-        "state of run.py",
+        description="largest position error in m or rad after telic repeats one control step from "
+        "a state of run.py",
     )
     unjudged: int = Field(default=0, description="number of episodes without scores")
     deviation: float = Field(
-        description="largest difference of the first observations in one initial state"
+        description="largest difference between the first observations for one initial state"
     )
 
     @property
@@ -291,7 +291,7 @@ RobotCheck = Callable[[Path], Agreement]
 
 
 class RobotBundle(NamedTuple):
-    """Deployment of a policy, or the reason it cannot be deployed."""
+    """Deployment of a policy, or the reason why the policy cannot be deployed."""
 
     about: Deployment | None
     reason: str | None
@@ -361,10 +361,10 @@ def driven_model(env: str) -> Path | None:
 
 
 def nominal(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return environment arguments without variation between episodes.
+    """Return environment arguments without randomized conditions.
 
-    Disables terrain, domain randomization and heading commands, because the yaw rate of a heading
-    command depends on the robot's heading.
+    Terrain, domain randomization and heading commands are disabled. The yaw rate of a heading
+    command would depend on the robot's heading.
     """
     kept = {name: value for name, value in arguments.items() if not name.startswith("terrain")}
     own: dict[str, Any] = {**kept, "variation": "none", "terrain": "flat"}
@@ -422,8 +422,7 @@ def deploy(
 def write_deployment(policy: Policy, environment: Environment, folder: Path) -> Deployment:
     """Export the deployment bundle of a position-controlled robot's policy to a new folder.
 
-    Raises:
-        UsageError: if the policy requires something unavailable on a robot.
+    Raises: UsageError: if the policy requires information that is unavailable on a robot.
     """
     env_id, arguments = environment
     model_file = driven_model(env_id)

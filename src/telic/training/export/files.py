@@ -38,7 +38,7 @@ def export_policy(policy: Policy, path: Path) -> Path:
 
 
 def export_checked(policy: Policy, path: Path, about: Mapping[str, Any] | None = None) -> float:
-    """Export a policy with additional metadata, and return the largest deviation of its actions.
+    """Export a policy with additional metadata, and return the largest deviation of an action.
 
     Raises TelicError and writes no file if an action deviates by more than 1e-5.
     """
@@ -64,11 +64,11 @@ def export_checked(policy: Policy, path: Path, about: Mapping[str, Any] | None =
 
 
 def _verify(policy: Policy, arrays: PolicyArrays, act: Act, name: str) -> float:
-    """Return the largest deviation of `act` from the policy, or raise TelicError if too large.
+    """Return the largest deviation of `act` from the policy, or raise TelicError for a large one.
 
-    The unit is half the action range or, for discrete actions, the difference of logits. Test
-    observations include typical and extreme values. If the network amplifies float32 rounding to
-    more than 1e-5, the tolerance increases accordingly.
+    Deviations are in units of half the action range or, for discrete actions, differences of
+    logits. Test observations include typical and extreme values. If the network amplifies float32
+    rounding to more than 1e-5, the tolerance increases accordingly.
     """
     random, size = np.random.default_rng(0), len(arrays.shift)
     spread = 1.0 / np.where(arrays.scale > 0.0, arrays.scale, 1.0)
@@ -145,7 +145,7 @@ class PolicyArrays(NamedTuple):
         )
 
     def outputs(self, inputs: Array) -> Array:
-        """Compute the network outputs for inputs (N, d) in their precision, before the range."""
+        """Compute unscaled network outputs for inputs (N, d), in the precision of the inputs."""
         x = np.clip((inputs - self.shift) * self.scale, -CLIP, CLIP)
         return run_policy.network(x, self.kinds, self.layers)
 
@@ -154,7 +154,7 @@ class OnnxGraph:
     """Builder for an ONNX model. Methods that add operations return the name of the result."""
 
     def __init__(self, what: str) -> None:
-        """Create an empty graph. `what` names its use in the error if onnx is missing."""
+        """Create an empty graph. `what` names the purpose in the error if onnx is not installed."""
         try:
             import onnx
         except ImportError:
@@ -230,7 +230,7 @@ class OnnxGraph:
 
 
 def _write_onnx(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
-    """Write ONNX with inputs "obs" (and "memory"), output "action", and metadata as text."""
+    """Write an ONNX file with inputs "obs" (and "memory"), output "action" and text metadata."""
     graph, inputs, x = OnnxGraph("Exporting a policy to ONNX"), {"obs": policy.obs_dim}, "obs"
     if policy.memory_size:
         inputs["memory"] = policy.memory_size

@@ -72,7 +72,7 @@ _STARTS = 6
 class LiveTrace(Record):
     """Short reference trajectory simulated by telic."""
 
-    command: Reals = Field(description="forward, left and yaw velocity, or empty without commands")
+    command: Reals = Field(description="forward, left and yaw velocity, or empty for no command")
     actions: tuple[Reals, ...] = Field(description="action at each control step")
     qpos: tuple[Reals, ...] = Field(description="joint positions (qpos) after each control step")
 
@@ -100,13 +100,13 @@ class LivePolicy(Record):
         description="observation blocks, or None if `deployment` describes the observation"
     )
     deployment: Deployment | None = Field(description="description of a position-controlled robot")
-    contact_forces: bool = Field(description="whether mj_rnePostConstraint runs after actions")
+    contact_forces: bool = Field(description="whether mj_rnePostConstraint runs after each action")
     phase_hz: float | None = Field(description="frequency in Hz of the phase (last two columns)")
     numbers: dict[str, Reals] = Field(description="flattened fields of the compiled mjModel")
     starts: tuple[LiveStart, ...]
     trace: LiveTrace = Field(description="reference trajectory from the first initial state")
     grounds: tuple[TerrainKind, ...] = Field(description="available terrains")
-    torso: int = Field(description="body that is pushed and followed by the camera")
+    torso: int = Field(description="body that receives pushes and that the camera follows")
     mass_kg: float
     standing_m: float = Field(description="initial torso height in m")
 
@@ -128,8 +128,7 @@ def live_policy(
         environment: environment used in training.
         ground: terrain, which must be flat unless the robot is position-controlled.
 
-    Raises:
-        UsageError: if the policy requires something unavailable in a browser.
+    Raises: UsageError: if the policy requires information that is unavailable in a browser.
     """
     env_id, arguments = environment[0], _endless(environment)
     # Reject other environments before importing their code.
@@ -235,7 +234,7 @@ def _about(
 
 
 def seen_blocks(env: MujocoEnv) -> tuple[ObservationBlock, ...]:
-    """Return the observation blocks of MuJoCo fields. Raises UsageError if there are none."""
+    """Return observation blocks of MuJoCo fields. Raises UsageError for other observations."""
     if not env.task.seen:
         raise UsageError(
             f"The observation of {env.spec.id} contains values that are not MuJoCo fields, so a "
@@ -247,7 +246,7 @@ def seen_blocks(env: MujocoEnv) -> tuple[ObservationBlock, ...]:
 def _trace(
     env: MujocoEnv, policy: Policy, start: LiveStart, driven: Deployment | None
 ) -> LiveTrace:
-    """Simulate a few steps from a start, with half the maximum command."""
+    """Simulate a few steps from an initial state with half the maximum command."""
     command: Reals = ()
     if driven is not None and driven.commands is not None and isinstance(env.task, RobotTask):
         command = tuple(0.5 * high for _, high in driven.commands.values())
@@ -310,8 +309,8 @@ def travelling_scene(
 def _let_older_read(root: ElementTree.Element) -> None:
     """Remove the actuator attribute `input`, which MuJoCo versions before 4 do not support.
 
-    Older versions derive it from gain and bias, which are among the model parameters. Textures are
-    removed, because they are large and only visual.
+    Older versions derive `input` from gain and bias, which are among the model parameters. Textures
+    are also removed, because they are large and only visual.
     """
     for actuators in root.iter("actuator"):
         for drive in actuators:
@@ -324,7 +323,7 @@ def _let_older_read(root: ElementTree.Element) -> None:
 
 
 def _unfelt(root: ElementTree.Element, model: mujoco.MjModel) -> list[ElementTree.Element]:
-    """Return the mesh assets without collisions."""
+    """Return the mesh assets that do not take part in collisions."""
     collides = (model.geom_contype | model.geom_conaffinity) != 0
     collides[model.pair_geom1] = True
     collides[model.pair_geom2] = True
@@ -350,7 +349,7 @@ def _tetrahedron() -> bytes:
 def _lay(
     root: ElementTree.Element, flat: mujoco.MjModel, ground: TerrainKind, assets: Path
 ) -> None:
-    """Add a height field as in `telic.robots.terrain.lay`. The model parameters set its pose."""
+    """Add a height field like `telic.robots.terrain.lay`. Model parameters determine its pose."""
     board = terrain(Ground(ground), standing_m(flat)).heights
     highest = max(float(board.max()), 1e-3)
     content = struct.pack("<2i", *board.shape) + (board / highest).astype("<f4").tobytes()

@@ -194,7 +194,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 
 
 class Memory:
-    """Part of the reward's memory that the policy observes, with its dependencies, by name."""
+    """Named values of the reward's memory that the policy observes, with their dependencies."""
 
     def __init__(self, program: dict[str, Any]) -> None:
         self._program = program
@@ -217,7 +217,7 @@ class Memory:
         return np.concatenate(parts, -1)
 
     def follow(self, given: dict[str, Any]) -> None:
-        """Update the memory with one step of obs, action, next_obs and infos, one row each."""
+        """Update the memory with one row each of `obs`, `action`, `next_obs` and `infos`."""
         values: dict[str, Any] = {
             name: np.array(x) for name, x in self._program["constants"].items()
         }
@@ -254,7 +254,7 @@ class Memory:
 
 
 def facts(folder: Path = HERE) -> dict[str, Any]:
-    """Return the policy's metadata: env, env_args, obs_names, action_names, dt_s, ..."""
+    """Return the metadata of the policy, such as `env`, `obs_names` and `dt_s`."""
     with np.load(folder / "policy.npz") as file:
         return json.loads(str(file["facts"]))
 

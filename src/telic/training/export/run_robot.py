@@ -70,7 +70,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--starts", default=HERE / "starts.npz", help="qpos, qvel, command")
     parser.add_argument("--command", type=float, nargs=3, help="forward, left, yaw (m/s, rad/s)")
-    parser.add_argument("--out", default="happened.npz", help="file to write, with all steps")
+    parser.add_argument("--out", default="happened.npz", help="output file with all steps")
     parser.add_argument("--view", action="store_true", help="open MuJoCo's viewer")
     options, about = parser.parse_args(), json.loads((HERE / "deploy.json").read_text())
     robot: Any = mujoco.MjModel.from_xml_path(str(HERE / "scene.xml"))
