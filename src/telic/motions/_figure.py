@@ -1,7 +1,7 @@
 """Named points on a robot: hips, knees, feet, hands and head.
 
 The points are found in the resting pose of a model, so that motions can be generated for and
-retargeted to any biped. Legs are below the root and end in feet. Arms are free chains next to it.
+retargeted to any biped. Legs are below the root and end in feet. Arms are the other free chains.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class RobotFigure:
 
     @property
     def sides(self) -> list[Side]:
-        """Both sides in the order of the robot's feet."""
+        """Both sides, ordered like the robot's feet."""
         return sorted(SIDES, key=lambda side: self.robot.facts.feet.index(self.feet[side]))
 
     @cached_property
@@ -90,7 +90,7 @@ class RobotFigure:
 
     @cached_property
     def points(self) -> dict[str, BodyPoint]:
-        """Points by name, such as pelvis, head and left_hip. Includes arms if there are two."""
+        """Points by name, such as `pelvis`, `head` and `left_hip`. Arm points require two arms."""
         points = {"pelvis": self._point(self._above_legs(), self._between_hips())}
         for side in SIDES:
             points |= self._leg(side)
@@ -113,7 +113,7 @@ class RobotFigure:
 
     @cached_property
     def leg_length(self) -> float:
-        """Length from hip to knee to ankle, in m."""
+        """Length of the path from hip over knee to ankle, in m."""
         return self.length("left_hip", "left_knee", "left_ankle")
 
     def at_rest(self, name: str) -> np.ndarray:
@@ -144,7 +144,7 @@ class RobotFigure:
         return bool(self._joints(chain[chain.index(knee) + 1 :])) if knee in chain else False
 
     def bent(self) -> Tensor:
-        """Return the resting joint positions, with straight legs slightly bent."""
+        """Return the resting joint positions. Straight legs are bent slightly."""
         low, high = torch.as_tensor(self.robot.low), torch.as_tensor(self.robot.high)
         joints = torch.as_tensor(self.robot.home.joint_pos)
         room = torch.clamp((high - low) / 2, max=_BENT_RAD)
@@ -156,7 +156,7 @@ class RobotFigure:
     def stands_on(self, side: Side) -> tuple[BodyPoint, float]:
         """Return the point of a foot that is fixed during stance, and its height in m.
 
-        The point is the ankle, or the middle of the sole without an ankle joint.
+        The point is the ankle, or the middle of the sole of a foot without an ankle joint.
         """
         ankle, sole = self.points[f"{side}_ankle"], self.soles[side]
         if self.has_ankle(side):
@@ -328,7 +328,7 @@ def _sole(model: mujoco.MjModel, body: int, place: dict[int, int]) -> Sole:
 
 
 def contact_points(robot: MotionRobot) -> list[Sole]:
-    """Return the contact points of bodies other than feet that are above the ankles at rest."""
+    """Return contact points of all bodies above the ankles in the resting pose, except feet."""
     place = {body: number for number, body in enumerate(robot.kinematics.bodies)}
     data, found = RobotFigure(robot).rest, list[Sole]()
     for body in place:
@@ -405,7 +405,7 @@ def figure_points(figure: RobotFigure, clip: MotionClip) -> dict[str, np.ndarray
 
 
 def person_like(figure: RobotFigure, clip: MotionClip) -> HumanTrack:
-    """Return the motion of an adult human who moves like the robot in a clip."""
+    """Return the motion of a human of adult size who moves like the robot in a clip."""
     points = figure_points(figure, clip)
     scale = LEG_M / figure.leg_length
     person = {"pelvis": points["pelvis"] * scale}

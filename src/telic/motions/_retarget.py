@@ -1,6 +1,6 @@
 """Retarget human motions to a robot's proportions and joint limits, without foot skating.
 
-Limb directions are preserved with the robot's limb lengths, and the pelvis path is scaled by leg
+Limbs keep their directions but get the robot's lengths, and the pelvis path is scaled by leg
 length. Foot contacts are detected first, and feet in contact are fixed in place. Then inverse
 kinematics is solved for the whole trajectory.
 """
@@ -41,7 +41,7 @@ _POINT_JUMP_M = 0.35
 
 @dataclass(slots=True)
 class _Person:
-    """Human motion that is resampled to 50 Hz, scaled to the robot and placed on the ground."""
+    """Human motion, resampled to 50 Hz, scaled to the robot and placed on the ground."""
 
     points: dict[str, np.ndarray]
     pelvis: Rotation
@@ -162,7 +162,7 @@ def _person(track: SkeletonTrack, figure: RobotFigure) -> _Person:
 
 
 def _without_blinks(flags: np.ndarray, short: int) -> np.ndarray:
-    """Remove runs of either value shorter than `short` from boolean flags."""
+    """Remove runs of True or False that are shorter than `short`."""
     out = flags.copy()
     for kind in (False, True):
         for start, end in runs(out == kind):
@@ -182,7 +182,7 @@ class _FootGoal(NamedTuple):
 
 
 def _foot(person: _Person, figure: RobotFigure, side: Side) -> _FootGoal:
-    """Return the goal of a foot, which is flat and fixed in place while in contact."""
+    """Return the goal of a foot. A foot in contact is flat and fixed in place."""
     ankle, toe = person.points[f"{side}_ankle"], person.points[f"{side}_toe"]
     stands = person.stands[side]
     _, rest = figure.stands_on(side)
@@ -212,7 +212,7 @@ def _foot(person: _Person, figure: RobotFigure, side: Side) -> _FootGoal:
 
 
 def _ease(values: np.ndarray, stands: np.ndarray) -> None:
-    """Smooth discontinuities at contact changes by modifying frames without contact in place."""
+    """Smooth discontinuities at contact changes in place, by editing frames without contact."""
     wide = round(_EASE_S * _FPS)
     for start, end in runs(~stands):
         reach = min(wide, (end - start) // 2)

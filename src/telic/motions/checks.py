@@ -1,6 +1,6 @@
-"""Quality checks that reject clips unsuitable for training.
+"""Quality checks that reject clips which are unsuitable for training.
 
-Every test is an entry of `TESTS` with a limit of the same name in `FilterLimits`. Measurements and
+Every test in `TESTS` has a limit with the name of the test in `FilterLimits`. Measurements and
 rejections name the joint or body and the time of the worst value.
 """
 
@@ -57,7 +57,7 @@ TESTS: dict[str, str] = {
 
 
 class FilterLimits(Config):
-    """Limits of the tests, where None disables a test."""
+    """Limits of the tests. A limit of None disables the test."""
 
     seconds: float = Field(default=1.0, ge=0, description="minimum duration in s")
     most_seconds: float = Field(default=600.0, gt=0, description="maximum duration in s")
@@ -73,7 +73,7 @@ class FilterLimits(Config):
         default=0.35, gt=0, description="jump of the root orientation in a single frame in rad"
     )
     self_collision_m: float | None = Field(
-        default=0.05, gt=0, description="body overlap during a fifth of the clip in m"
+        default=0.05, gt=0, description="depth in m to which bodies overlap for a fifth of the clip"
     )
     arm_phase: float | None = Field(
         default=0.8, gt=0, description="correlation of an arm with the leg on the same side"
@@ -131,7 +131,7 @@ def frame_jump(values: np.ndarray) -> np.ndarray:
     """Return the deviation of each frame of vectors (T, ..., k) from a cubic through its neighbors.
 
     The deviation of a well-sampled motion is small: 0.03 rad for an amplitude of 1 rad at 3 Hz and
-    30 frames per second. For a one-frame spike it is the size of the spike, for a step half of it.
+    30 frames per second. A one-frame spike deviates by its size, and a step by half its size.
     """
     off = np.zeros(values.shape[:-1])
     if len(values) < 5:
@@ -175,7 +175,7 @@ def _ground(robot: MotionRobot, clip: MotionClip) -> _Ground:
 
 
 def _foot_speeds(clip: MotionClip, ground: _Ground) -> tuple[np.ndarray, np.ndarray]:
-    """Return the speed of each sole's lowest point and its support mask, both (T-1, feet).
+    """Return the speed of each sole's lowest point and the support mask, both (T-1, feet).
 
     Without annotated contacts, support requires a low and slow sole, to exclude low swings.
     """
@@ -218,7 +218,7 @@ def _on_ground(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
 
 
 def ground_offset(robot: MotionRobot, clip: MotionClip) -> float:
-    """Return the ground height of a clip in m: the 2nd percentile of the lowest sole's height."""
+    """Return the ground height of a clip in m, the 2nd percentile of the lowest sole height."""
     heights = _ground(robot, clip).heights
     return float(np.percentile(np.min([each.min(axis=1) for each in heights], axis=0), 2))
 
@@ -277,7 +277,7 @@ def _self_collision(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValu
 def _arm_phase(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
     """Return the correlation of the hands with the ankles on the same side while walking.
 
-    Arms normally swing in antiphase with the legs. They are in phase if their columns are swapped.
+    Arms normally swing in antiphase with the legs. Arms and legs in phase indicate swapped columns.
     """
     figure = RobotFigure(robot)
     speed = float(np.linalg.norm((clip.root_pos[-1] - clip.root_pos[0])[:2])) / clip.duration_s

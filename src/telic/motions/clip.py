@@ -1,7 +1,7 @@
 """Reference motion clips and their frames.
 
-Units are meters, radians and seconds. The axis z is up and x is forward, and quaternions are w
-first. Clips are validated on construction: shapes, finite values and normalized quaternions.
+Units are meters, radians and seconds. The z axis is up, x is forward, and quaternions have w first.
+The constructor checks shapes, finite values and normalized quaternions.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class HumanTrack:
 
 
 class ClipVelocities(NamedTuple):
-    """Velocities of a clip in the world frame, per frame."""
+    """World-frame velocities for each frame of a clip."""
 
     root_linear: np.ndarray
     root_angular: np.ndarray

@@ -1,7 +1,7 @@
 """Periodic references for rewards: the period of a clip, and a Fourier series for every joint.
 
-The period is detected in the middle of the clip. A clip that does not repeat is a single period.
-Each joint is a mean and a few harmonics
+The period is detected in the middle of the clip. A clip without repetition is a single period. Each
+joint is a mean and a few harmonics
 
     q(t) = m + sum over k of a_k cos(2 pi k t / P) + b_k sin(2 pi k t / P)
 
@@ -103,7 +103,7 @@ def _rms(values: np.ndarray) -> float:
 def _courses(
     clip: MotionClip, track: np.ndarray, turned: np.ndarray, robot: MotionRobot
 ) -> dict[str, JointCourse]:
-    """Fit every joint with the fewest harmonics of sufficient accuracy."""
+    """Fit every joint with the smallest number of harmonics that is accurate enough."""
     off, sizes = math.inf, np.zeros((1, track.shape[1]))
     for most in range(1, _WAVES + 1):
         parts = [np.ones_like(turned)]
@@ -129,7 +129,7 @@ def _courses(
 
 
 def _landings(core: MotionClip, turned: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    """Return the landing phase of each foot in [0, 1), or () if a foot never lands."""
+    """Return the phase in [0, 1) at which each foot lands, or () if a foot never lands."""
     if core.contacts is None:
         return ()
     found: list[tuple[float, ...]] = []

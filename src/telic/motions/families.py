@@ -1,8 +1,8 @@
 """Families of generated motions and their plans: trajectories of root, feet and hands.
 
-Lengths are in leg lengths (hip to ankle) and times in units of the leg's pendulum period, so a
-plan is a brisk walk for both small and tall robots. Steps are planned first. The root then moves
-as an inverted pendulum over the planned feet, which keeps the zero moment point under the soles.
+Lengths are in leg lengths (hip to ankle) and times in pendulum periods of the leg, so a plan fits
+both small and tall robots. Steps are planned first. The root then moves as an inverted pendulum
+over the planned feet, which keeps the zero moment point under the soles.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FPS = 50.0
 
 
 class Footing(NamedTuple):
-    """Placement of a foot: forward, to the left, and yaw."""
+    """Placement of a foot: forward and left position, and yaw."""
 
     x: float
     y: float
@@ -33,7 +33,7 @@ class Footing(NamedTuple):
 
 
 class Stride(NamedTuple):
-    """Step of one foot to a new placement."""
+    """Single step, which moves one foot to a new placement."""
 
     side: Side
     to: Footing
@@ -153,7 +153,7 @@ def _middle(stance: dict[Side, Footing]) -> np.ndarray:
 def pendulum(balance: np.ndarray, height_m: float) -> np.ndarray:
     """Return the path (T, 2) of a mass with the given zero moment point.
 
-    Solves x - (height / gravity) x'' = balance, at rest before the first and after the last frame.
+    Solves x - (height / gravity) x'' = balance for a mass at rest before and after the frames.
     """
     frames = len(balance)
     stiff = height_m / GRAVITY * FPS**2
@@ -184,7 +184,7 @@ _DOUBLE = 0.24
 
 
 class Measures(NamedTuple):
-    """Body measures on which plans depend."""
+    """Body measurements on which plans depend."""
 
     leg_m: float
     height_m: float
@@ -257,7 +257,7 @@ def squat(body: Measures, p: Parameters) -> MotionPlan:
 
 
 def shift(body: Measures, p: Parameters) -> MotionPlan:
-    """Shift the weight forward, backward and from foot to foot."""
+    """Shift the weight forward and backward, and from foot to foot."""
     plan = _standing(_whole(p["seconds"], p["hertz"]), body.stance)
     phase = 2 * math.pi * p["hertz"] * times(plan)
     settle = smooth(times(plan) * 2) * smooth((times(plan)[-1] - times(plan)) * 2)
@@ -314,7 +314,7 @@ def hop(body: Measures, p: Parameters) -> MotionPlan:
 def _walked(
     body: Measures, steps: int, step_s: float, advance: Callable[[int, Side], Footing], lift: float
 ) -> tuple[MotionPlan, float]:
-    """Return a walk that starts and ends standing, and the time of its first step in s."""
+    """Return a walk that starts and ends in a stance, and the time of the first step in s."""
     start = 0.5 + step_s * _DOUBLE / 2
     strides: list[Stride] = []
     for number in range(steps):

@@ -1,4 +1,4 @@
-"""Generate clips from plans for any biped. The same seed gives the same clips.
+"""Generate clips from plans for any biped. Equal seeds give equal clips.
 
 A plan defines trajectories of root, feet and hands, from which inverse kinematics computes the
 joints. Plans that exceed the robot's limits are rejected with a reason.
@@ -82,7 +82,7 @@ def generate(
 ) -> Iterator[MotionClip]:
     """Yield clips, cycling through the families. Clip n does not depend on `count`."""
     if not 0.0 <= held_share <= 0.9:
-        raise UsageError(f"A held-out share of {held_share} is invalid.", hint="0.2 is typical.")
+        raise UsageError(f"Invalid held-out share {held_share}.", hint="0.2 is typical.")
     known = family_names(robot)
     for name in families:
         if name not in known:
@@ -141,7 +141,7 @@ def _code() -> str:
 
 
 def _spread(number: int) -> float:
-    """Return number n of a golden-ratio sequence in [0, 1), which balances splits."""
+    """Return element n of a golden-ratio sequence in [0, 1), which balances the splits."""
     return (0.5 + number * 0.6180339887498949) % 1.0
 
 
@@ -184,7 +184,7 @@ def make_clip(
 
 
 def measures_of(robot: MotionRobot) -> Measures:
-    """Return the body measures of a robot on which plans depend."""
+    """Return the body measurements of a robot on which plans depend."""
     return _maker(robot).measures
 
 
@@ -282,7 +282,7 @@ class _Maker:
     def _upper(
         self, plan: MotionPlan, root_pos: Tensor, root_quat: Tensor
     ) -> tuple[list[PointGoal], list[TurnGoal]]:
-        """Return the goals for hands and chest, which are empty for a robot without arms."""
+        """Return the goals for hands and chest, or no goals for a robot without arms."""
         if not self.figure.has_arms:
             return [], []
         own = multiply(
@@ -308,7 +308,7 @@ class _Maker:
         return hands, [TurnGoal(body, multiply(chest, rest), torch.tensor(0.3))]
 
     def _swing(self, plan: MotionPlan, side: Side, sign: float) -> Tensor:
-        """Return the hand path in arm lengths of an arm that swings in antiphase with the legs."""
+        """Return the path of a hand that swings in antiphase with the legs, in arm lengths."""
         other: Side = "right" if side == "left" else "left"
         along = np.stack([np.cos(plan.yaw), np.sin(plan.yaw)], axis=1)
         apart = (plan.feet[other].place - plan.feet[side].place)[:, :2]

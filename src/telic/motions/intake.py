@@ -1,7 +1,7 @@
 """Import motions into a library: read, retarget, measure, and add or reject them.
 
-A bad file does not abort the import, because every clip yields a line with its outcome. Duplicates
-are detected by content hash and skipped, so an interrupted import can be repeated.
+An invalid file does not abort the import: every clip yields a line with its outcome. Duplicates are
+detected by content hash and skipped, so an interrupted import can be repeated.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ ClipCandidate = NewClip | IntakeLine
 
 
 def motion_files(places: Sequence[Path | str]) -> list[Path]:
-    """Return the given files and all files in the given folders. Raises UsageError if missing."""
+    """Return the given files and the files in given folders. Raises UsageError for missing ones."""
     found: list[Path] = []
     for place in places:
         path = Path(place).expanduser()
@@ -79,7 +79,7 @@ def import_candidates(
     held_out: str | None = None,
     jobs: int = 1,
 ) -> Iterator[ClipCandidate]:
-    """Yield the measured clips of files on a robot, or the reason why a file is unreadable."""
+    """Yield the measured clips in files for a robot, or the reason why a file is unreadable."""
     work = partial(_file_candidates, robot=robot, origin=origin, options=options, held=held_out)
     if jobs <= 1 or len(files) == 1:
         for file in files:
@@ -157,7 +157,7 @@ def _candidate(
 
 
 def _on_ground(clip: MotionClip, robot: MotionRobot) -> MotionClip:
-    """Shift a clip vertically so that its soles are on the ground, because ground heights vary."""
+    """Shift a clip vertically to put its soles on the ground, because ground heights vary."""
     offset = ground_offset(robot, clip)
     if not _LEAST_SHIFT_M < abs(offset) < _MOST_SHIFT_M:
         return clip
@@ -167,7 +167,7 @@ def _on_ground(clip: MotionClip, robot: MotionRobot) -> MotionClip:
 
 
 def library_candidates(library: MotionLibrary, robot: MotionRobot) -> Iterator[ClipCandidate]:
-    """Yield the human motions of a library retargeted to another robot."""
+    """Yield the human motions of a library, retargeted to another robot."""
     for place, line in enumerate(library.clips):
         clip = library.clip(place)
         if clip.human is None:

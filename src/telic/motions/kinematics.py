@@ -23,7 +23,7 @@ _HINGE, _SLIDE = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLI
 
 
 class BodyStates(NamedTuple):
-    """World states of bodies, in the order of `Kinematics.body_names`."""
+    """World states of bodies, ordered like `Kinematics.body_names`."""
 
     pos: Tensor
     """positions of the frame origins (..., B, 3), in m"""
@@ -219,7 +219,7 @@ def _links(model: mujoco.MjModel, root: int, joints: tuple[int, ...]) -> list[_L
 
 
 def _halvings(links: list[_Link]) -> list[list[int]]:
-    """Return the ancestor of each link for every pointer-jumping round, or len(links) for none."""
+    """Return every link's ancestor in each round of pointer jumping, or `len(links)` for none."""
     none = len(links)
     way = [none if link.parent < 0 else link.parent for link in links]
     rounds: list[list[int]] = []
@@ -343,7 +343,7 @@ class _Window:
             self.turn_weights = weights(self.turns)
 
     def solve(self, start: PoseBatch, fps: float, iterations: int) -> PoseBatch:
-        """Minimize goal errors and accelerations, and repeat with more smoothing of fast joints."""
+        """Minimize goal errors and accelerations, then smooth fast joints more and repeat."""
         pinned = self.pinned
         poses = start._replace(joint_pos=self._inside(start.joint_pos))
         poses.joint_pos[:pinned] = start.joint_pos[:pinned]
@@ -393,7 +393,7 @@ class _Window:
         bend: np.ndarray,
         weight: np.ndarray,
     ) -> Tensor:
-        """Return the joint update of all frames, which are coupled by second differences."""
+        """Return the joint updates of all frames. Second differences couple the frames."""
         frames, count, places = len(off), len(self.columns), self.columns.numpy()
         own = jacobian[..., self.columns].double().numpy()
         turned = own.transpose(0, 2, 1)

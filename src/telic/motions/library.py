@@ -6,7 +6,7 @@
     human.f32       concatenated rows of the human motions
 
 Rows are written before their line in clips.jsonl, so a crash loses at most the last clip. Rows
-without a line are overwritten. Opening a library reads only the lines.
+without a line are overwritten. Opening a library reads only clips.jsonl.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class LibraryHead(Record):
 
     @property
     def human_width(self) -> int:
-        """Width of a row of the human motion, which is the points and the root quaternion."""
+        """Width of a row of the human motion, which contains the points and the root quaternion."""
         return 3 * len(self.point_names) + 4 if self.point_names else 0
 
     def rows_of(self, clip: MotionClip) -> np.ndarray:
@@ -77,7 +77,7 @@ class LibraryHead(Record):
         return np.concatenate(columns, axis=1, dtype=np.float32)
 
     def human_rows_of(self, clip: MotionClip) -> np.ndarray:
-        """Return the human motion rows of a clip, which are empty if it has no human motion."""
+        """Return the human motion rows of a clip. A clip without human motion has no rows."""
         if clip.human is None or not self.point_names:
             return np.zeros((0, self.human_width), dtype=np.float32)
         points = clip.human.points.reshape(clip.frames, -1)

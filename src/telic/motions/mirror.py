@@ -23,7 +23,7 @@ _TURN = np.array([1.0, -1.0, 1.0, -1.0])
 
 
 class Symmetry(NamedTuple):
-    """Mapping of the columns of clips under mirroring."""
+    """Permutation and signs of clip columns under mirroring."""
 
     joints: tuple[int, ...]
     """index of the opposite joint for every joint"""
@@ -43,7 +43,7 @@ def symmetry(robot: MotionRobot) -> Symmetry:
 
 
 def mirrored(robot: MotionRobot, clip: MotionClip) -> MotionClip:
-    """Return the mirrored clip, in the same split as the original."""
+    """Return the mirrored clip, which belongs to the split of the original."""
     sides = symmetry(robot)
     order = list(sides.joints)
     flip: np.ndarray = _FLIP.astype(np.float32)

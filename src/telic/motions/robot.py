@@ -1,7 +1,7 @@
 """Robot model for motions: joints, limits, feet, state conversion and rendering.
 
-Names are those of the built-in planar biped, robots of the catalogue (unitree-g1), Gymnasium tasks
-(Humanoid-v5) and model files.
+A robot is the built-in planar biped, a robot of the catalogue (unitree-g1), the robot of a
+Gymnasium task (Humanoid-v5) or a model file.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class MotionRobot:
 
     @functools.cached_property
     def joints(self) -> tuple[int, ...]:
-        """Ids of the model's joints for the joint columns of clips."""
+        """Model joint ids that correspond to the joint columns of clips."""
         columns = {int(self.model.jnt_qposadr[j]): j for j in range(self.model.njnt)}
         return tuple(columns[limb.qpos] for limb in self.facts.limbs)
 
@@ -96,7 +96,7 @@ class MotionRobot:
     def to_qpos(self, root_pos: Tensor, root_quat: Tensor, joint_pos: Tensor) -> Tensor:
         """Return qpos (..., nq) of the model.
 
-        Motion outside of the model's degrees of freedom, such as out of its plane, is dropped.
+        Motion outside of the model's degrees of freedom, such as out of a plane, is dropped.
         """
         qpos = _constant(self.facts.rest_qpos, root_pos).expand(*root_pos.shape[:-1], -1).clone()
         root = self.facts.root
@@ -180,7 +180,7 @@ def motion_robot(name: str) -> MotionRobot:
 
 
 def _stamp(name: str) -> tuple[float, ...]:
-    """Return the modification time of a model file, which invalidates the cache after edits."""
+    """Return the modification time of a model file, so that an edit invalidates the cache."""
     path = Path(name).expanduser()
     return (path.stat().st_mtime,) if name.endswith(_MODELS) and path.is_file() else ()
 
@@ -224,7 +224,7 @@ def _model(name: str) -> tuple[Path, mujoco.MjModel, str | None]:
 def render_clip(robot: MotionRobot, clip: MotionClip, output: Path, **settings: Any) -> Rendering:
     """Render a clip on its robot as a video (.mp4) or an image strip (.png).
 
-    `settings` are those of `RenderJob`. Raises TelicError if rendering fails.
+    `settings` are fields of `RenderJob`. Raises TelicError if rendering fails.
     """
     poses = robot.qpos_of(clip)
     return render_poses(robot.file, poses, output, dt_s=1.0 / clip.fps, **settings)

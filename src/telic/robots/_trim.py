@@ -2,7 +2,7 @@
 
 Model files may contain scene objects (balls, walls, targets), a base on three slides and three
 hinges, a fixed base to which a library adds the joint, or joints without actuators. Only the loaded
-model is changed, never the file.
+model is changed, never the model file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def fitting(pattern: str, names: Sequence[str], what: str, of: str) -> list[str]
 
 
 def name_parts(spec: mujoco.MjSpec) -> None:
-    """Name all unnamed bodies and joints, so that actuators and poses can refer to them."""
+    """Name unnamed bodies and joints, so that actuators and poses can refer to them."""
     for parts, kind in ((spec.bodies[1:], "body"), (spec.joints, "joint")):
         taken = {part.name for part in parts}
         for part in parts:
@@ -62,7 +62,7 @@ def leave_out(spec: mujoco.MjSpec, patterns: Sequence[str], of: str) -> None:
 
 
 def root_kind(model: mujoco.MjModel) -> BaseMount:
-    """Infer the base mount: "free" for three unactuated slides and hinges, or else "model"."""
+    """Infer the base joint: "free" for three unactuated slides and hinges, or else "model"."""
     joints = joints_of(model, base_of(model))
     kinds = sorted(int(model.jnt_type[joint]) for joint in joints)
     is_loose = kinds == [SLIDE] * 3 + [HINGE] * 3 and not moved_joints(model) & set(joints)
@@ -78,7 +78,7 @@ def base_of(model: mujoco.MjModel) -> int:
 
 
 def set_root(spec: mujoco.MjSpec, kind: BaseMount, name: str | None) -> None:
-    """Replace the joints of the base body by a free joint, or by none."""
+    """Replace the joints of the base body with a free joint, or remove them."""
     if kind == "model":
         return
     base = spec.body(name or "")
@@ -148,7 +148,7 @@ def _delete_joint(spec: mujoco.MjSpec, joint: mujoco.MjsJoint) -> None:
 
 
 def straighten(spec: mujoco.MjSpec, name: str | None, facing_deg: float) -> mujoco.MjSpec:
-    """Return the model with its free base frame aligned to the world and facing along x.
+    """Return the model with the frame of its free base aligned to the world, facing along x.
 
     Sensors and commands are expressed in this frame. The robot is rotated by `facing_deg` about the
     vertical axis to face along x. The relative poses of its parts do not change.

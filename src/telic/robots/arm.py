@@ -52,7 +52,7 @@ _RAILS = (("x", (1, 0, 0)), ("y", (0, 1, 0)), ("z", (0, 0, 1)))
 
 
 class Reach(NamedTuple):
-    """Hand of an arm and the box of its targets."""
+    """Hand of an arm and the box that contains its targets."""
 
     hand: str
     """Name of a site or body."""
@@ -68,7 +68,7 @@ class Reach(NamedTuple):
 
 
 def guessed_reach(model: mujoco.MjModel, qpos: np.ndarray, hand: str | None) -> Reach | None:
-    """Infer the hand of an arm and a goal box around it, or return None for other models."""
+    """Infer the hand of an arm and a goal box around the hand. Returns None for other models."""
     if FREE in model.jnt_type or len(hinge_ends(model)) >= _FINGERS:
         return None
     data = at_rest(model, qpos)
@@ -110,7 +110,7 @@ def _place(model: mujoco.MjModel, data: mujoco.MjData, hand: str) -> tuple[int, 
 
 
 def _hand(model: mujoco.MjModel) -> str | None:
-    """Return a site that is named like a hand, or else the deepest body with a hinge."""
+    """Return a site with the name of a hand, or else the deepest body with a hinge."""
     sites = [model.site(site).name for site in range(model.nsite)]
     named = (name for word in _HANDS for name in sites if re.search(word, name.lower()))
     if (site := next(named, None)) is not None:
@@ -153,7 +153,7 @@ def _free(joint: Any, kind: mujoco.mjtJoint) -> None:
 
 
 class Bench(NamedTuple):
-    """Supporting surface of the block."""
+    """Surface that supports the block."""
 
     x: tuple[float, float]
     y: tuple[float, float]

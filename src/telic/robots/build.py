@@ -1,7 +1,7 @@
-"""Build the simulated model: the original one with actuators, a floor and an initial pose.
+"""Build the simulated model: the original model with actuators, a floor and an initial pose.
 
-The robot's files are not modified. An MJCF file that references their meshes is written to the
-cache, in a folder named by the hash of its content.
+The robot's files are not modified. An MJCF file that references the robot's meshes is written to
+the cache, in a folder named by the hash of its content.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _ITERATIONS, _LINE_SEARCHES = 10, 20
 
 
 def built_robot(name: str) -> Path | None:
-    """Return the built model of a robot's name or description file, or None if it is neither.
+    """Return the built model for a robot's name or description file, or None for other names.
 
     Files of named robots are downloaded on first use. A TOML file describes a user's robot.
     """
@@ -76,10 +76,10 @@ def named_record(name: str) -> RobotRecord:
 
 
 def build_robot(record: RobotRecord, folder: Path, name: str) -> Path:
-    """Return the file of the built robot, and build it if it is not cached.
+    """Return the model file of the built robot. The robot is built if it is not cached.
 
-    Its folder is named by the hash of its content, so that versions of this package that build the
-    same model share it. The hash of its sources is cached too, which avoids rebuilding.
+    The output folder is named by the hash of its content, so package versions that build the same
+    model share it. The hash of the sources is also cached, which avoids rebuilding.
     """
     model = Path(record.model)
     files = dict.fromkeys((model, *(each.path for each in model_documents(model))))
@@ -134,7 +134,7 @@ def _code() -> str:
 
 
 def driven(record: RobotRecord) -> str:
-    """Return the model with actuators, floor and pose as MJCF."""
+    """Return the model with actuators, a floor and a pose as MJCF."""
     spec = record.spec()
     for key in list(spec.keys):
         spec.delete(key)
@@ -248,7 +248,7 @@ def _drive(spec: mujoco.MjSpec, record: RobotRecord) -> None:
 
 
 def _standing(model: mujoco.MjModel, record: RobotRecord) -> np.ndarray:
-    """Return the initial pose, by default with the robot's lowest point on the floor."""
+    """Return the initial pose. By default, the robot's lowest point is on the floor."""
     data = mujoco.MjData(model)
     names = [model.joint(joint).name for joint in range(model.njnt)]
     for name, value in record.posed(record.source()).items():

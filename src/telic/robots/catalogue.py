@@ -35,7 +35,7 @@ class RobotPackage(NamedTuple):
 
 
 class RobotNumbers(NamedTuple):
-    """Key figures of a robot that are available before its model is downloaded."""
+    """Key figures of a robot that are known before the model is downloaded."""
 
     mass_kg: float
     joints: int
@@ -94,13 +94,13 @@ def named_robot(name: str) -> NamedRobot:
 
 
 def _home(robot: NamedRobot) -> Path:
-    """Return the cache folder of a package, whose name includes the version and the hash."""
+    """Return the cache folder of a package. Its name includes the version and the hash."""
     package = robot.package
     return cache_folder() / "robots" / f"{package.name}-{package.version}-{package.sha256[:12]}"
 
 
 def fetched_model(robot: NamedRobot) -> Path:
-    """Return the cache path of a robot's model, which may not have been downloaded yet."""
+    """Return the cache path of a robot's model, whether or not it is already downloaded."""
     return _home(robot) / robot.model
 
 
@@ -114,7 +114,7 @@ _known: set[tuple[str, str]] = set()
 
 
 def fetch(robot: NamedRobot) -> Path:
-    """Return the model file of a robot, and download it if it is missing or was modified.
+    """Return the model file of a robot. Missing or modified files are downloaded.
 
     Raises:
         ResourceError: the download failed.

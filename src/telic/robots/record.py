@@ -1,8 +1,8 @@
 """Robot records: the pose, actuators and feet of a robot, with inferred defaults.
 
-A drive is a position controller. Its default stiffness gives the reflected rotor inertia (armature)
-a natural frequency of 10 Hz with a damping ratio of 2, which is typical for such robots. The
-stiffness is at least that at which an error of 1.5 rad reaches the effort limit.
+A drive is a position controller. Its default gains give the reflected rotor inertia (armature) a
+natural frequency of 10 Hz and a damping ratio of 2, which is typical of legged robots. The
+stiffness is at least the value at which an error of 1.5 rad reaches the effort limit.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _Pattern = Annotated[str, AfterValidator(_checked_pattern)]
 
 
 class Drive(Config):
-    """Position controller of one or more joints. Missing gains are derived from the inertia."""
+    """Position controller for one or more joints. Missing gains are derived from the inertia."""
 
     joints: _Pattern = Field(description="regular expression for joint names")
     effort: float = Field(gt=0, description="maximum torque or force in N m or N")
@@ -82,7 +82,7 @@ class Drive(Config):
     scale: float | None = Field(
         default=None,
         gt=0,
-        description="position offset for an action of 1 in rad or m (from the joint range if None)",
+        description="position offset in rad or m for an action of 1 (from the joint range if None)",
     )
 
     @property
@@ -98,11 +98,11 @@ class RobotRecord(Config):
 
     model: str = Field(description="MJCF or URDF file, relative to this file")
     pose: dict[_Pattern, float] = Field(
-        default={}, description="joint positions by pattern, by default those of the model"
+        default={}, description="joint positions by name pattern, by default from the model"
     )
     height: float | None = Field(
         default=None,
-        description="base height above the floor (if None, the lowest point is on the floor)",
+        description="base height above the floor in m (if None, the robot stands on the floor)",
     )
     drives: tuple[Drive, ...] = Field(
         default=(), description="position drives (inferred from motors, limits and masses if None)"
@@ -112,23 +112,23 @@ class RobotRecord(Config):
     )
     base: str | None = Field(default=None, description="base body (inferred if None)")
     root: BaseMount | None = Field(
-        default=None, description="base joint, free, fixed or as in the model (inferred if None)"
+        default=None, description="base joint: free, fixed or as in the model (inferred if None)"
     )
     facing_deg: float = Field(
-        default=0.0, description="heading of the model from x toward y, which is rotated to face x"
+        default=0.0, description="heading in degrees from x toward y, corrected to face x"
     )
     leave_out: tuple[_Pattern, ...] = Field(
         default=(), description="name patterns of bodies and geoms that are not part of the robot"
     )
     locked: tuple[_Pattern, ...] = Field(
-        default=(), description="name patterns of joints fixed in the given pose"
+        default=(), description="name patterns of joints that are fixed in the given pose"
     )
     feet: tuple[_Pattern, ...] | None = Field(
         default=None, description="name patterns of feet (the lowest limb ends if None)"
     )
     illegal_contacts: tuple[_Pattern, ...] | None = Field(
         default=None,
-        description="patterns of bodies that must not touch the ground (all but the legs if None)",
+        description="patterns of bodies that must not touch the ground (if None, all but legs)",
     )
     hand: str | None = Field(
         default=None, description="hand of an arm, as a site or body (inferred if None)"
@@ -140,11 +140,11 @@ class RobotRecord(Config):
         default=None,
         gt=0,
         le=0.02,
-        description="physics time step, by default 0.005, or the model's with its own actuators",
+        description="physics time step in s (if None, 0.005, or that of a model with actuators)",
     )
     friction: float = Field(default=1.0, gt=0, description="friction of the floor")
     collisions: Literal["ground", "all"] = Field(
-        default="ground", description="collisions with only the ground, or also between bodies"
+        default="ground", description="whether bodies also collide with each other"
     )
 
     @classmethod
@@ -185,7 +185,7 @@ class RobotRecord(Config):
             raise unreadable(self.model, error) from error
 
     def posed(self, spec: mujoco.MjSpec) -> dict[str, float]:
-        """Return joint positions by name, or raise BadFile for a pattern without matches."""
+        """Return joint positions by name. Raises BadFile for a pattern without matches."""
         joints = [joint.name for joint in spec.joints]
         found: dict[str, float] = {}
         for pattern, value in self.pose.items():
@@ -195,7 +195,7 @@ class RobotRecord(Config):
 
 
 def guessed(path: Path, given: Mapping[str, Any] | None = None) -> RobotRecord:
-    """Return a complete record of a model, inferring the fields that `given` lacks."""
+    """Return a complete record of a model. Fields that `given` does not set are inferred."""
     record = RobotRecord.parse({"model": str(path.absolute()), **(given or {})})
     try:
         model = record.source().compile()
@@ -216,7 +216,7 @@ def guessed(path: Path, given: Mapping[str, Any] | None = None) -> RobotRecord:
 
 
 def _guessed_pose(model: mujoco.MjModel) -> dict[str, float]:
-    """Return the joint positions of the keyframe "home" or the first one, if there is any.
+    """Return joint positions from the keyframe "home", or else from the first keyframe.
 
     Without keyframes, joints whose default is outside their range are moved just inside it.
     """
@@ -245,8 +245,8 @@ def _moving_joints(model: mujoco.MjModel) -> list[int]:
 def _drives(model: mujoco.MjModel) -> tuple[Drive, ...]:
     """Return the drives of all joints, grouping joints with equal parameters.
 
-    Joints that the model's actuators do not move are excluded, such as a pole on a cart, the rails
-    of a base, or a ball. If the model has no actuators, all joints are driven.
+    Joints that no actuator of the model moves, such as a pole on a cart, the rails of a base or a
+    ball, are excluded. If the model has no actuators, all joints are driven.
     """
     joints, moved = _moving_joints(model), moved_joints(model)
     alike: dict[tuple[float, float, float], list[str]] = {}
@@ -265,7 +265,7 @@ def _drives(model: mujoco.MjModel) -> tuple[Drive, ...]:
 
 
 def _effort(model: mujoco.MjModel, joint: int) -> float:
-    """Return the effort limit of a joint, based on its motor, its force range or its load."""
+    """Return the effort limit of a joint from its motor, its force range or its load."""
     for i in range(model.nu):
         on_joint = model.actuator_trntype[i] == int(mujoco.mjtTrn.mjTRN_JOINT)
         if not on_joint or model.actuator_trnid[i, 0] != joint:
@@ -287,7 +287,7 @@ def _effort(model: mujoco.MjModel, joint: int) -> float:
 def as_toml(record: RobotRecord, facts: Mapping[str, Any] | None = None) -> str:
     """Serialize a record as TOML.
 
-    Unset fields become comments with the inferred values from `facts`, which can be uncommented.
+    Unset fields become comments with inferred values from `facts`, which the user can uncomment.
     """
     facts = facts or {}
     guesses: dict[str, object] = {"height": facts.get("height_m"), "goal": facts.get("goal")}

@@ -23,7 +23,7 @@ _LICENCES = ("license", "licence", "copying", "notice")
 
 
 def write_scene(model_file: Path, simulated: mujoco.MjModel, folder: Path) -> None:
-    """Copy the model with its assets, and verify it by compiling the copy."""
+    """Copy a model with its assets, and compile the copy to verify it."""
     tree = ElementTree.parse(model_file)
     root = tree.getroot()
     if next(root.iter("include"), None) is not None:
@@ -48,7 +48,7 @@ def write_scene(model_file: Path, simulated: mujoco.MjModel, folder: Path) -> No
 
 
 def _take_assets(root: ElementTree.Element, home: Path) -> dict[Path, str]:
-    """Assign unique names to asset files in the model, and return the names by file."""
+    """Give the asset files of a model unique names, and return the name of each file."""
     folders, taken = _asset_folders(root, home), dict[Path, str]()
     for element in root.iter():
         is_generated = element.attrib.get("builtin", "none") != "none"

@@ -118,7 +118,7 @@ def hinge_ends(model: mujoco.MjModel) -> set[int]:
 
 
 def unused_name(stem: str, taken: set[str]) -> str:
-    """Return an unused name, which is numbered from 2 if needed, and add it to `taken`."""
+    """Return an unused name and add it to `taken`. If needed, a number from 2 is appended."""
     names = (stem, *(f"{stem}{number}" for number in range(2, len(taken) + 3)))
     name = next(name for name in names if name not in taken)
     taken.add(name)
@@ -198,7 +198,7 @@ def solid_geoms(model: mujoco.MjModel) -> np.ndarray:
 def lowest_point(
     model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray | None = None
 ) -> float:
-    """Return the height of the lowest point of the given geoms, or of all geoms."""
+    """Return the height of the lowest point of the given geoms. The default is all geoms."""
     if geoms is None:
         geoms = np.arange(int(model.ngeom))
     low = geom_bounds(model, data, geoms)[:, 0, 2]
@@ -214,7 +214,7 @@ def lowest_of_tree(model: mujoco.MjModel, data: mujoco.MjData, root: int) -> flo
 
 
 def missing_floor(model: mujoco.MjModel) -> float | None:
-    """Return the height at which a floating robot needs a floor, or None if it needs none."""
+    """Return the height at which a floating robot needs a floor, or None if no floor is needed."""
     if FREE not in model.jnt_type or not np.linalg.norm(model.opt.gravity):
         return None
     fixed = model.body_weldid[model.geom_bodyid] == 0
@@ -231,7 +231,7 @@ def missing_floor(model: mujoco.MjModel) -> float | None:
 
 
 def at_rest(model: mujoco.MjModel, qpos: np.ndarray | None = None) -> mujoco.MjData:
-    """Return data with kinematics at `qpos`, by default the first keyframe or qpos0."""
+    """Return data with kinematics at `qpos`. The default is the first keyframe or `qpos0`."""
     data = mujoco.MjData(model)
     if qpos is not None or model.nkey:
         data.qpos[:] = model.key_qpos[0] if qpos is None else qpos
@@ -310,9 +310,9 @@ def steadying_stiffness(model: mujoco.MjModel, joint: int) -> float:
 
 
 def holding_force(model: mujoco.MjModel, joint: int) -> float:
-    """Return twice the joint force or torque needed to hold its load against gravity.
+    """Return twice the force or torque that a joint needs to hold its load against gravity.
 
-    The load is the mass of the descendants, and for a free base at least the robot's mass per limb.
+    The load is the mass of all descendants. A free base adds a minimum, the robot's mass per limb.
     """
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)

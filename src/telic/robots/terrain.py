@@ -87,7 +87,7 @@ def ground_in(arguments: Mapping[str, Any]) -> Ground:
 
 
 def on_fresh_ground(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments with a terrain seed that differs from that of training."""
+    """Return the arguments with a terrain seed that is not used in training."""
     ground = ground_in(arguments)
     if ground.kind == "flat":
         return arguments
@@ -118,7 +118,7 @@ def terrain(ground: Ground, tall_m: float) -> Terrain:
 
 
 def lay(spec: mujoco.MjSpec, ground: Ground) -> mujoco.MjModel:
-    """Add the ground to a model with a floor and an initial pose, and return it compiled."""
+    """Add the ground to a model with a floor and an initial pose. Returns the compiled model."""
     plain = spec.compile()
     if ground.block:
         from telic.robots.arm import add_block  # imported lazily, as mujoco below
@@ -210,7 +210,7 @@ def _stairs(away: np.ndarray, hard: float, tall_m: float, chance: np.random.Gene
 
 
 def _way_up(away: np.ndarray) -> np.ndarray:
-    """Return the distance inside the flat border, which is constant on the platform."""
+    """Return the distance from the flat border, which is constant on the platform."""
     return np.maximum(FIELD_M / 2.0 - _RIM_M - np.maximum(away, _LEVEL_M), 0.0)
 
 

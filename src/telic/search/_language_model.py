@@ -1,7 +1,7 @@
-"""Policies proposed by a language model, and the parser of its answers.
+"""Proposers that query a language model for policies, and the parser for model answers.
 
-Answers are validated strictly, and the model receives a precise error for an invalid one. If all
-attempts are invalid, a hill-climbing step replaces the answer.
+Answers are validated strictly. An invalid answer is returned to the model with a precise error. If
+all attempts are invalid, a hill-climbing step replaces the answer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ASKED = ("llm", "fallback:climb")
 
 
 class ModelProposer(Proposer):
-    """Query a language model for policies, either in the search role or only as a critic."""
+    """Query a language model for policies, either as the searcher or only as a critic."""
 
     name = "llm"
 
@@ -72,7 +72,7 @@ class ModelProposer(Proposer):
         """Do nothing, because the history contains all required state."""
 
     def propose_again(self, view: SearchView, first: PolicyCandidate) -> PolicyProposal:
-        """Query again, with or without the result of the first candidate."""
+        """Query the model again, with or without the result of the first candidate."""
         known = first if self._switches.second_sees_first else None
         prompt = self._writer.search(view, self.memories, known)
         return self._ask("search", prompt, view, objection(view.history, first), 1, sample=1)
@@ -96,7 +96,7 @@ class ModelProposer(Proposer):
 
 
 class ModelCritic:
-    """Language model that revises policies based on their recorded behavior."""
+    """Critic that asks a language model to revise policies based on recorded behavior."""
 
     name = "critic"
 
@@ -116,7 +116,7 @@ class ModelCritic:
 
 
 class Hybrid(Proposer):
-    """CMA-ES with candidates injected by a model, or a tabular method for table policies."""
+    """CMA-ES with injected candidates of a model, or a tabular method for table policies."""
 
     name = "hybrid"
 
@@ -126,7 +126,7 @@ class Hybrid(Proposer):
 
     @property
     def at_once(self) -> int:  # pyrefly: ignore[bad-override]
-        """Return the population size, including the candidates of the model."""
+        """Return the population size, including candidates of the model."""
         own = self._numeric.at_once
         return own if isinstance(self._numeric, Cma) else own + self.model.at_once
 
@@ -173,7 +173,7 @@ class PolicyRequester:
     ) -> PolicyProposal:
         """Return `count` valid policies, or raise ModelAnswerError if all attempts are invalid.
 
-        Identical requests of different runs receive separate answers, distinguished by `sample`.
+        Identical requests of different runs receive separate answers, because `sample` differs.
         """
         request = Request(
             role=role,

@@ -43,7 +43,7 @@ class Prompt(NamedTuple):
 
 
 class WatchedCandidate(NamedTuple):
-    """Candidate with its recorded behavior and the gate threshold."""
+    """Candidate with recorded behavior and the gate threshold."""
 
     candidate: PolicyCandidate
     evidence: str
@@ -175,7 +175,7 @@ class Writer:
 
 
 def describe_behaviour(kind: str, plan: SearchPlan, rollouts: Rollouts, candidate: int) -> str:
-    """Describe the behavior of a candidate as selected by the switch `evidence`."""
+    """Describe the behavior of a candidate in the form that the switch `evidence` selects."""
     returns, switches = rollouts.returns[candidate], plan.switches
     parts: list[str] = []
     if kind.startswith("stats"):
@@ -235,7 +235,7 @@ def interesting_steps(trace: Trace, most: int, thinning: Thinning = "turns") -> 
     """Select at most `most` steps: both ends, then action changes, then evenly spaced steps.
 
     Repeated actions carry little information, while changes show where the policy decides. With
-    `ends`, as in the published runs, the first and the last `most / 2` steps are selected.
+    `ends`, as in the published runs, only the first and last `most / 2` steps are selected.
     """
     count = len(trace.obs)
     if count <= most:
@@ -272,7 +272,7 @@ def nearest(returns: Floats, value: float) -> int:
 
 
 def _shown(kind: str, returns: Floats) -> list[tuple[str, int]]:
-    """Return the title and index of each episode to describe."""
+    """Return the title and index of each episode that the prompt describes."""
     median = ("The median episode", nearest(returns, float(np.median(returns))))
     match kind:
         case "median_trace" | "stats+median":

@@ -1,6 +1,6 @@
 """Configuration of a search: the request, and the independent switches of a method.
 
-Imports no numerical libraries, so that listing commands stays fast.
+This module imports no numerical libraries, so that listing commands stays fast.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Switches(Config):
         default=True, description="whether to show episode count and standard error"
     )
     excerpts: int = Field(
-        default=0, ge=0, description="number of latest entries shown with an eight-step excerpt"
+        default=0, ge=0, description="number of latest entries shown with an excerpt of eight steps"
     )
     second: Literal["none", "critic", "propose_again"] = Field(
-        default="none", description="how the second candidate is proposed"
+        default="none", description="method that proposes the second candidate"
     )
     second_sees_first: bool = Field(
-        default=True, description="whether the second call shows the result of the first"
+        default=True, description="whether the second call sees the first candidate's result"
     )
     evidence: _EvidenceKind = Field(default="none", description="behavior that the critic receives")
     trace_steps: int = Field(
@@ -62,23 +62,23 @@ class Switches(Config):
         description="whether to keep action changes of a long trace, or its first and last steps",
     )
     allow_no_change: bool = Field(
-        default=False, description="whether the second candidate may equal an earlier one"
+        default=False, description="whether the second candidate may repeat an earlier one"
     )
     gate: Literal["off", "advise", "skip", "limit"] = Field(
         default="off",
         description="whether to state the threshold, skip the revision above it, or limit its size",
     )
     gate_at: Literal["default", "half", "learned"] | float = Field(
-        default="default", description="threshold (the task's, half of it, learned or a number)"
+        default="default", description="threshold (of the task, half of that, learned or a number)"
     )
     max_edit: float = Field(
         default=1.0, gt=0, description="maximum change of a parameter under gate=limit"
     )
     select: Literal["single", "keep_best", "always_second", "race"] = Field(
         default="single",
-        description="selection rule, where race evaluates similar candidates again",
+        description="selection rule (race evaluates similar candidates again)",
     )
-    ties_to_second: bool = Field(default=False, description="whether equal returns favor revisions")
+    ties_to_second: bool = Field(default=False, description="whether a revision wins a tie")
     keeps_losers: bool = Field(
         default=True, description="whether the history keeps rejected candidates"
     )
@@ -87,13 +87,13 @@ class Switches(Config):
         default=True, description="whether all candidates of an iteration start in the same states"
     )
     confirm: int = Field(
-        default=20, ge=0, description="number of episodes required to become the incumbent"
+        default=20, ge=0, description="number of episodes before a policy can become the incumbent"
     )
     clip_actions: bool = Field(
         default=True, description="whether continuous actions are clipped to their range before use"
     )
     report: Literal["selected", "all_candidates", "better_of_two", "incumbent"] = Field(
-        default="all_candidates", description="candidates that the headline result averages"
+        default="all_candidates", description="candidates over which the main result is averaged"
     )
 
     @model_validator(mode="after")
@@ -123,10 +123,10 @@ class SearchConfig(Config):
 
     schema_version: Literal[1] = 1
     env: str = Field(
-        description="Task, as listed by telic envs --search.",
+        description="Task (see `telic envs --search`).",
         json_schema_extra=FieldHelp(flags=("--env",), is_positional=True),
     )
-    method: str = Field(default="r2po", description="Method, as listed by telic presets --search.")
+    method: str = Field(default="r2po", description="Method (see `telic presets --search`).")
     switches: dict[str, Any] = Field(
         default={},
         description="Override a switch of the method with name=value.",
@@ -148,10 +148,10 @@ class SearchConfig(Config):
     )
     faithful: bool = Field(
         default=False,
-        description="Reproduce the published accounting, thresholds, success rule and step sizes.",
+        description="Use the published budget accounting, thresholds, success rule and step sizes.",
     )
     raw: bool = Field(
-        default=False, description="Use raw instead of scaled observations, as published."
+        default=False, description="Use raw instead of scaled observations, as in the publications."
     )
     stop_when_solved: bool = Field(
         default=False,

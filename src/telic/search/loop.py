@@ -1,6 +1,6 @@
 """Steps of `telic.loop` for a search run: propose, evaluate, revise, select and confirm.
 
-The parts are generators that yield trials and receive rollouts, so that the driver can batch the
+Steps are generators that yield trials and receive rollouts, so that the driver can batch the
 episodes of many runs (see `runner.do_runs`). Episodes are deterministic for given parameters and
 seeds, so they are replayed instead of stored, and candidates with similar returns are compared on
 additional episodes.
@@ -64,7 +64,7 @@ _LEARNED_AT, _LEARNED_FROM = 0.95, 10
 
 
 class SearchRun:
-    """Steps and state of one run, which are determined by plan, number and journal."""
+    """Steps and state of one run, determined by the plan, the run number and the journal."""
 
     candidate_type, verdict_type = ProposedPolicies, SearchIteration
 
@@ -146,7 +146,7 @@ class SearchRun:
 
     @property
     def is_spent(self) -> bool:
-        """Return whether the budget, minus the finalists' share, is too small for an iteration."""
+        """Return whether the budget without the finalists' share is too small for an iteration."""
         reserve = self.plan.reserve if self.iteration else 0
         return self.budget_left - reserve < self.cost
 
@@ -174,7 +174,7 @@ class SearchRun:
     # ------------------------------------------------------------------------------ loop parts
 
     def propose(self, number: int) -> _Plays[ProposedPolicies | None]:
-        """Return the next candidates. For a model, random ones come first."""
+        """Return the next candidates. A model starts after a few random candidates."""
         if self.is_over or self._should_stop():
             return None
         self._proposed = number
@@ -189,7 +189,7 @@ class SearchRun:
         return ProposedPolicies(place="first", drafts=tuple(drafts), calls=calls, note=note)
 
     def check(self, number: int, candidate: ProposedPolicies) -> None:
-        """Accept every proposal, because its parameters already fit the policy's space."""
+        """Accept every proposal, because parameters are already clipped to the policy's space."""
 
     def run(self, number: int, candidate: ProposedPolicies) -> _Plays[SearchIteration]:
         """Evaluate the candidates, revise the best one, and evaluate the likely winner again."""
@@ -219,14 +219,14 @@ class SearchRun:
     def judge(
         self, number: int, candidate: ProposedPolicies, result: SearchIteration
     ) -> SearchIteration:
-        """Return the record of the iteration, which includes the selected candidate."""
+        """Return the record of the iteration, including the selected candidate."""
         self._judged = number
         return result
 
     def decide(
         self, number: int, candidate: ProposedPolicies, verdict: SearchIteration
     ) -> _Plays[None]:
-        """Finish an iteration. If it was restored from the journal, update the state first."""
+        """Finish an iteration. An iteration restored from the journal first updates the state."""
         if self._judged == number:
             self._on_iteration(verdict)
         else:
@@ -254,7 +254,7 @@ class SearchRun:
         return PolicyTrial(np.array(params, dtype=np.float64), rows)
 
     def seeds_for(self, purpose: str, count: int) -> list[int]:
-        """Return seeds for the next `count` policies, which are equal with common_seeds."""
+        """Return seeds for the next `count` policies. With `common_seeds`, all seeds are equal."""
         if self.plan.switches.common_seeds:
             return [derive(self.seed, purpose, self.iteration)] * count
         first = self.candidates
@@ -272,7 +272,7 @@ class SearchRun:
     def _evaluate(
         self, place: Place, drafts: Sequence[PolicyDraft], count: int | None = None
     ) -> _Plays[tuple[list[PolicyCandidate], Rollouts | None]]:
-        """Evaluate drafts, with common_seeds on the same episodes within an iteration."""
+        """Evaluate drafts. With `common_seeds`, all drafts of an iteration share their episodes."""
         if not drafts:
             return [], None
         params = [draft.params for draft in drafts]
@@ -301,7 +301,7 @@ class SearchRun:
     def _revise(
         self, view: SearchView, tried: Candidates, rollouts: Rollouts | None
     ) -> PolicyProposal:
-        """Return the second candidate of an iteration, if the plan includes one."""
+        """Return the second candidate of an iteration, or None if the plan has none."""
         switches = self.plan.switches
         if switches.second == "none" or rollouts is None:
             return PolicyProposal([])
@@ -322,9 +322,9 @@ class SearchRun:
         return revised
 
     def _confirm(self, selected: PolicyCandidate, *, was_skipped: bool) -> _Plays[list[Recheck]]:
-        """Evaluate policies that may be the best again: the challenger, and later the finalists.
+        """Evaluate possibly best policies again: the challenger, and later the finalists.
 
-        If a revision was skipped, its episodes are spent on the incumbent.
+        The episodes of a skipped revision are spent on the incumbent.
         """
         incumbent, entry = self.history.incumbent, self.history.of(selected.number)
         assert incumbent is not None, "something was tried"
@@ -400,10 +400,10 @@ class SearchRun:
 
 
 def race(run: SearchRun, first: Candidates, second: Candidates) -> _Plays[list[Recheck]]:
-    """With select=race, evaluate candidate and revision again until one is significantly better.
+    """With `select=race`, evaluate both candidates until one is significantly better.
 
-    Both use common random numbers, so episodes are compared in pairs. The probability that a race
-    between equal policies ends early is at most 5 %, with a Bonferroni correction for the looks.
+    Both policies use common random numbers, so episodes are compared in pairs. The probability that
+    a race between equal policies ends early is at most 5 %, with a Bonferroni correction.
     """
     if run.plan.switches.select != "race" or not second:
         return []
@@ -431,10 +431,10 @@ def race(run: SearchRun, first: Candidates, second: Candidates) -> _Plays[list[R
 def _choose_candidate(
     first: Candidates, second: Candidates, switches: Switches, history: History
 ) -> tuple[PolicyCandidate, Winner]:
-    """Select between the first candidates and the revision, if there is one.
+    """Select the best of the first candidates and the revision, if there is one.
 
-    After a race, all episodes of a policy count, and otherwise only those of this iteration. An
-    unchanged revision cannot win by luck on other seeds, except with the published accounting.
+    Only episodes of this iteration count, except after a race. A revision without changes cannot
+    win by luck on other seeds, except with the published accounting.
     """
 
     def worth(candidate: PolicyCandidate) -> float:
@@ -456,9 +456,9 @@ def race_finalists(run: SearchRun) -> _Plays[list[Recheck]]:
     """Compare the policies with the highest lower bounds on common new episodes.
 
     Sequential halving (Karnin, Koren, Somekh, 2013): each round has an equal share of the episodes
-    and keeps the better half, so that most are spent on policies of similar quality. Earlier
-    episodes are ignored. A small budget reduces the number of finalists, so that each plays several
-    episodes in the first round.
+    and keeps the better half of the policies, so most episodes compare policies of similar quality.
+    Earlier episodes are ignored. A small budget reduces the number of finalists, so that each plays
+    several episodes in the first round.
     """
 
     def rounds(count: int) -> int:
@@ -519,7 +519,7 @@ def _gate_value(plan: SearchPlan, history: History) -> float | None:
 
 
 def _limited(draft: PolicyDraft, first: PolicyCandidate, most: float) -> PolicyDraft:
-    """Clip each parameter of a revision to within `most` of the first candidate's."""
+    """Limit each parameter of a revision to a distance of `most` from the first candidate."""
     before, after = np.array(first.params), np.array(draft.params)
     near = np.round(np.clip(after, before - most, before + most), 6)
     if np.array_equal(near, after):

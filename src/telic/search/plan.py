@@ -1,7 +1,7 @@
-"""Methods for policy search as presets of switches, and the plan for a request.
+"""Policy search methods as presets of switches, and the plan for a request.
 
-Cap, warm-up, target and thresholds are those of the task, or of the published setup. All runs of a
-search have the same plan.
+Step cap, warm-up, target and thresholds come from the task or from the published setup. All runs of
+a search share one plan.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ _CLIPPING = ("props", "props+", "r2po")
 
 
 def method_names() -> list[str]:
-    """Return the names of all methods: built-in ones, then proposers from plugins."""
+    """Return the names of all methods: built-in methods, then proposers from plugins."""
     return [*METHODS, *plugin_names("proposers", METHODS)]
 
 
 def switches_of(method: str, *, is_faithful: bool = False) -> Switches:
     """Return the switches of a method, or raise UnknownName.
 
-    With `is_faithful`, they reproduce the published runs: full history without uncertainty,
+    With `is_faithful`, the switches reproduce the published runs: full history without uncertainty,
     discarded losers, ties in favor of the revision, independent seeds, actions clipped only by some
     methods, and, for R2PO, a threshold that is only stated in the prompt.
     """
@@ -110,8 +110,8 @@ _PUBLISHED_STEP = {"InvertedDoublePendulum-v5": 0.1, "Swimmer-v5": 0.1}
 def _published(task: SearchTask, method: str) -> SearchTask:
     """Return a task with the conditions of the published runs.
 
-    They differed between methods in cap, warm-up and stated target. Thresholds, step sizes and
-    success criteria also differed, and no policy can meet some of these criteria.
+    Step cap, warm-up and stated target depended on the method. Thresholds, step sizes and success
+    criteria also differed, and no policy can meet some of these criteria.
     """
     target = _published_target(task, method)
     values: dict[str, Any] = {
@@ -171,8 +171,8 @@ class SearchPlan(NamedTuple):
     def budget(self) -> int:
         """Number of episodes in the budget.
 
-        A deterministic policy is played once but counts as `rollouts` episodes, so that every task
-        evaluates the same number of candidates.
+        A deterministic policy is played once but counts as `rollouts` episodes, so every task
+        evaluates an equal number of candidates.
         """
         if self.task.is_deterministic and not self.config.faithful:
             return max(1, self.config.episodes // self.switches.rollouts)
@@ -186,7 +186,7 @@ class SearchPlan(NamedTuple):
 
     @property
     def protocol(self) -> SearchProtocol:
-        """Conditions under which returns are comparable."""
+        """Conditions that must be equal for returns to be comparable."""
         space, limit = self.policy.space, self.task.time_limit
         return SearchProtocol(
             env=self.task.id,
@@ -209,7 +209,7 @@ class SearchPlan(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Name in tables and plots, which states if no language model is used."""
+        """Name in tables and plots. The name states if no language model is used."""
         method, model = self.config.method, self.config.model
         changed = "".join(f" {k}={v}" for k, v in sorted(self.config.switches.items()))
         if self.config.policy:
@@ -225,7 +225,7 @@ class SearchPlan(NamedTuple):
 
     @property
     def stated_iterations(self) -> int | None:
-        """Number of iterations stated to a model, or None for the true number."""
+        """Number of iterations stated in prompts, or None for the true number."""
         is_stated = self.config.faithful and self.config.method.lower() != "r2po"
         return _STATED if is_stated else None
 
@@ -235,7 +235,7 @@ class SearchPlan(NamedTuple):
         return self.config.policy not in WITH_RANDOM_PARTS
 
     def of_run(self, number: int) -> SearchPlan:
-        """Return the plan of a run, for which the policy family's random parts are drawn."""
+        """Return the plan of one run, with the random parts of the policy family drawn for it."""
         return self._replace(policy=_policy(self.config, self.task, number))
 
     def player(self) -> Player:
@@ -324,7 +324,7 @@ def versions() -> dict[str, str]:
 
 
 def _episodes(config: SearchConfig, task: SearchTask, switches: Switches) -> tuple[int, int]:
-    """Return the number of episodes per candidate, and the number required of an incumbent."""
+    """Return the number of episodes per candidate and the number that an incumbent needs."""
     is_numeric = config.model is None and not config.faithful
     if task.is_deterministic and not config.faithful:
         return 1, 0

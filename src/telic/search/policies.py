@@ -37,12 +37,12 @@ class PolicyFamily(Protocol):
         ...
 
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
-        """Return the actions, which are (N,) indices or (N, components) values."""
+        """Return the actions: indices (N,), or values (N, components)."""
         ...
 
 
 class _FittedParams(NamedTuple):
-    """Parameters fitted to a space, with warnings about changes."""
+    """Parameters after fitting them to a space, with warnings about changes."""
 
     params: tuple[float, ...]
     warnings: tuple[str, ...]
@@ -114,7 +114,7 @@ def make_policy(
 
 
 class _Continuous:
-    """Base of policies that compute outputs from observations, which may be scaled."""
+    """Base class of policies that compute outputs from observations, which may be scaled."""
 
     def __init__(self, task: SearchTask, *, is_scaled: bool) -> None:
         self._seen, self._outputs = len(task.observations), len(task.actions)
@@ -149,7 +149,7 @@ class _Continuous:
 
 
 class Linear(_Continuous):
-    """Linear policy, observations @ W + b. The parameters are the rows of W, then b."""
+    """Linear policy, observations @ W + b. The parameters are the rows of W, followed by b."""
 
     def __init__(self, task: SearchTask, *, is_scaled: bool, has_bias: bool, decimals: int) -> None:
         super().__init__(task, is_scaled=is_scaled)
@@ -170,7 +170,7 @@ class Linear(_Continuous):
         )
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw from a normal distribution, or from a uniform one without a bias."""
+        """Draw from a normal distribution, or without a bias from a uniform distribution."""
         rank = self.space.rank
         drawn = rng.normal(0.0, 3.0, rank) if self._has_bias else rng.uniform(-3.0, 3.0, rank)
         return np.round(drawn, 1)
@@ -224,7 +224,7 @@ class _TablePolicy:
 
 
 class _Seeded(_Continuous):
-    """Base of families with fixed random parts and parameters sampled around zero."""
+    """Base class of families with fixed random parts and parameters sampled around zero."""
 
     space: Space
     spread: float
@@ -277,7 +277,7 @@ class ProjectedMlp(_Seeded):
 
 
 class RandomFeatures(_Seeded):
-    """Linear readout of fixed random tanh features, of which the weights are searched."""
+    """Linear readout of fixed random tanh features. The search optimizes the readout weights."""
 
     hidden, clip, gain, spread = 8, 5.0, 0.5, 0.75
 

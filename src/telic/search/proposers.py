@@ -64,9 +64,9 @@ class ProposedPolicies(Record):
 
 
 class Proposer:
-    """Base class for generators of candidates, which depend only on the seed and observations.
+    """Base class of proposers. Candidates depend only on the seed and the observed results.
 
-    By default, a proposal is reproducible from the view, and nothing is learned from its results.
+    By default, a proposal is reproducible from the view, and results of proposals are ignored.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Proposer:
         raise NotImplementedError
 
     def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Update the proposer with the results of its latest proposal, in order."""
+        """Update the proposer with the results of the candidates it proposed last, in order."""
 
     def replay(
         self, view: SearchView, candidates: Candidates, recording: BatchRecording | None
@@ -147,7 +147,7 @@ class Climb(Proposer):
 
 
 def _above_the_usual(history: History) -> list[Entry]:
-    """Return those of the best policies that exceed the median, or else the best one."""
+    """Return the best policies that exceed the median, or only the best one if none does."""
     usual = float(np.median([entry.mean for entry in history.everything]))
     best = history.best(_PARENTS)
     return [entry for entry in best if entry.mean > usual] or best[:1]
@@ -209,7 +209,7 @@ class Ars(Proposer):
 
 
 class Cma(Proposer):
-    """CMA-ES from zero, which restarts with a doubled population when it stagnates (IPOP)."""
+    """CMA-ES that starts at zero, and restarts with twice the population on stagnation (IPOP)."""
 
     name = "cma"
 

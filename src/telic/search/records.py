@@ -52,7 +52,7 @@ class ModelQuestion(Record):
 
 
 class TrialEpisodes(Record):
-    """Episodes of one evaluation, which are all derived from one seed."""
+    """Episodes of one evaluation. One seed determines all of them."""
 
     seed: int
     returns: tuple[float, ...]
@@ -72,7 +72,7 @@ class TrialEpisodes(Record):
 
 
 class PolicyCandidate(Record):
-    """Policy that was tried, with its results."""
+    """Evaluated policy with its results."""
 
     number: int
     params: tuple[float, ...]
@@ -100,7 +100,7 @@ Candidates = Sequence[PolicyCandidate]
 
 
 class Recheck(Record):
-    """Additional episodes of a candidate that is or may become the incumbent."""
+    """Additional episodes of an incumbent, or of a candidate that may become the incumbent."""
 
     candidate: int
     tried: TrialEpisodes
@@ -191,7 +191,7 @@ class SearchRunSummary(Event):
 
 
 class SearchProtocol(Record):
-    """Conditions besides the method under which returns are comparable."""
+    """Conditions, besides the method, that must be equal for returns to be comparable."""
 
     env: str
     policy: str
@@ -332,7 +332,7 @@ class Entry:
 
 
 class History:
-    """Tried policies in the order of their first evaluation."""
+    """Evaluated policies, sorted by the time of their first evaluation."""
 
     def __init__(self, *, confirm: int, keeps_losers: bool) -> None:
         """Create an empty history.
@@ -356,14 +356,14 @@ class History:
         self.show(iteration)
 
     def show(self, iteration: SearchIteration) -> None:
-        """Make all candidates of an iteration, or only the selected one, visible to proposers."""
+        """Show proposers all candidates of an iteration, or only the selected candidate."""
         for candidate in iteration.candidates:
             is_warmup = candidate.place == "warm-up"
             if self._keeps_losers or is_warmup or candidate.number == iteration.selected:
                 self._shown.add(candidate.params)
 
     def count(self, candidate: PolicyCandidate) -> None:
-        """Pool a candidate's episodes with earlier ones of the same policy."""
+        """Pool a candidate's episodes with earlier episodes of the same policy."""
         params, tried, is_warmup = candidate.params, candidate.tried, candidate.place == "warm-up"
         new = Entry(candidate.number, params, (), is_warmup, tried.seed)
         entry = self._entries.get(params, new)
@@ -387,7 +387,7 @@ class History:
         return self._entries[self._params[number]]
 
     def holds(self, params: Params) -> bool:
-        """Return whether a policy was tried before."""
+        """Return whether a policy was evaluated before."""
         return params in self._entries
 
     def has_met(self, params: Params, seed: int) -> bool:
@@ -396,15 +396,15 @@ class History:
 
     @property
     def everything(self) -> list[Entry]:
-        """All entries, including those hidden from proposers."""
+        """All entries, including entries that are hidden from proposers."""
         return list(self._entries.values())
 
     @property
     def incumbent(self) -> Entry | None:
         """Best policy so far according to its lower bound, or None before the first.
 
-        After the final race, it is the best remaining finalist on the final episodes only, because
-        earlier episodes selected the finalists and are biased upward.
+        After the final race, only the final episodes of the finalists count, because earlier
+        episodes selected the finalists and are biased upward.
         """
         if not self._entries:
             return None
@@ -421,7 +421,7 @@ class History:
         return bool(self._finals)
 
     def best(self, count: int) -> list[Entry]:
-        """Return the policies with the highest lower bounds among those with enough episodes."""
+        """Return the policies with the highest lower bounds, if they have enough episodes."""
         every = self.everything
         firm = [each for each in every if len(each.returns) >= self._confirm] or every
         return sorted(firm, key=_standing(firm), reverse=True)[:count]

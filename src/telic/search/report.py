@@ -140,7 +140,7 @@ def _project(points: Floats) -> Floats:
 def _movies(
     result: Result, candidates: list[tuple[int, PolicyCandidate]]
 ) -> dict[_Key, dict[str, Any]]:
-    """Replay an episode of the best policies, and of others over the whole range of returns."""
+    """Replay an episode of the best policies, and of policies over the whole range of returns."""
     tried = {(run, c.params): c for run, c in candidates}
     ranked = sorted(tried, key=lambda key: -tried[key].mean)
     half = max(_ANIMATED_AT_LEAST, _STEPS // result.plan.protocol.limit) // 2

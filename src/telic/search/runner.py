@@ -65,7 +65,7 @@ class Search(NamedTuple):
 
     @property
     def best(self) -> SearchRunSummary:
-        """Run whose policy has the highest mean return on fresh episodes."""
+        """Run with the policy that has the highest mean return on fresh episodes."""
         return max(self.summary.runs, key=lambda run: run.fresh.mean)
 
 
@@ -168,7 +168,7 @@ def _in_processes(
     emit: Listener,
     should_stop: Callable[[], bool],
 ) -> None:
-    """Distribute the runs over processes, each of which batches the episodes of its runs."""
+    """Distribute the runs over processes. Each process batches the episodes of its runs."""
     jobs = min(jobs, len(numbers))
     if jobs <= 1:
         for start in range(0, len(numbers), _TOGETHER):
@@ -205,9 +205,9 @@ def do_runs(
     emit: Listener = ignore,
     should_stop: Callable[[], bool] | None = None,
 ) -> list[SearchRunSummary]:
-    """Run or resume runs of a search, and return the summaries of those that ended.
+    """Run or resume runs of a search, and return the summaries of the finished runs.
 
-    Without `should_stop`, as in worker processes, only the stop file in the folder stops them.
+    Without `should_stop`, as in worker processes, only the stop file in the folder stops the runs.
     """
     folder, plan = SearchFolder(path), make_plan(config)
     for files in map(folder.run, numbers):
@@ -237,7 +237,7 @@ def _play_together(
     emit: Listener,
     stop: Callable[[], bool],
 ) -> list[SearchRunSummary]:
-    """Advance runs with batched episodes, and return the results of those that ended.
+    """Advance runs with batched episodes, and return the results of the finished runs.
 
     The results of a run do not depend on the other runs in the batch.
     """
@@ -364,7 +364,7 @@ def summarise(
 def better_of_two(iterations: Sequence[SearchIteration], *, has_revisions: bool) -> float:
     """Return the mean of the better of two consecutive candidates, as in R2PO.
 
-    Consecutive candidates form pairs, if there are revisions only within the same iteration. An
+    Consecutive candidates form pairs. With revisions, pairs are formed only within an iteration. An
     unpaired candidate counts alone.
     """
     means = [[candidate.mean for candidate in each.candidates] for each in iterations]
@@ -374,7 +374,7 @@ def better_of_two(iterations: Sequence[SearchIteration], *, has_revisions: bool)
 
 
 def _incumbent_area(iterations: Sequence[SearchIteration]) -> float:
-    """Return the mean return of the incumbent, averaged over the budget."""
+    """Return the incumbent's mean return, averaged over the episode budget."""
     episodes = np.array([0, *(iteration.episodes for iteration in iterations)], dtype=np.float64)
     height = np.array([iteration.incumbent_mean for iteration in iterations])
     width = np.diff(episodes)

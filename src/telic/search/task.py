@@ -40,7 +40,7 @@ def uniforms(seeds: RolloutSeeds, size: int) -> Floats:
 
 
 def generator(*path: int | str) -> np.random.Generator:
-    """Return a generator for a path of names, such as (seed, "propose", 3)."""
+    """Return a random generator for a path of names, such as (seed, "propose", 3)."""
     return np.random.default_rng(derive(*path))
 
 
@@ -178,7 +178,7 @@ class BatchRecording:
 
     @cached_property
     def transitions(self) -> tuple[NDArray[Any], ...]:
-        """Return row, obs, action, reward, next_obs and terminated of all transitions."""
+        """Return the columns `row`, `obs`, `action`, `reward`, `next_obs` and `terminated`."""
         parts = [np.concatenate(column) for column in zip(*self._steps, strict=True)]
         mine = (parts[0] >= self._first) & (parts[0] < self._first + self._count)
         return (parts[0][mine] - self._first, *(part[mine] for part in parts[1:]))

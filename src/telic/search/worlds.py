@@ -1,7 +1,7 @@
-"""Define the ten search tasks, with worlds in NumPy or as simulated robots.
+"""Define the ten search tasks. Their worlds are NumPy code or simulated robots.
 
-Tasks are defined in `tasks.toml`. Worlds that also exist in Gymnasium match its results. Every
-array has one row per episode.
+Tasks are defined in `tasks.toml`. Worlds that also exist in Gymnasium reproduce Gymnasium's
+results. Every array has one row per episode.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ _COMPASS = {"N": -3, "S": 3, "E": 1, "W": -1}
 
 
 class Grid(_Rows):
-    """Batched grid world with stochastic transitions to equally likely fields."""
+    """Batched grid world. Each transition leads to one of several equally likely fields."""
 
     state = ("_field", "_outcome")
 
@@ -290,7 +290,7 @@ class _Physics:
         return StepResult(obs.numpy()[rows], reward.numpy()[rows], fallen)
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Keep only these rows, and move them to a smaller batch if possible."""
+        """Keep only the given rows, and move them to a smaller batch if possible."""
         self._rows = self._rows[rows]
         if _size(len(rows)) < self._env.num_envs:
             state, chosen = self._env.state_dict(), self._rows
@@ -300,7 +300,7 @@ class _Physics:
             self._env.load_state_dict(_sliced(state, chosen))
 
     def _use(self, count: int) -> None:
-        """Select a simulation with room for `count` episodes. Each size is built only once."""
+        """Select a simulation of at least `count` episodes. Each size is built only once."""
         size = _size(count)
         if size not in self._envs:
             from telic.envs.factory import make

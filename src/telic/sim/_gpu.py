@@ -10,7 +10,7 @@ Differences from the CPU:
 - A diverging simulation keeps its last valid state and is truncated. The CPU resets it to the
   default pose and continues.
 
-The effect on each environment is reported in docs/explanation/gpu.md.
+docs/explanation/gpu.md reports the effect of the adaptations on each environment.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class GpuSimulation(Simulation):
     ) -> None:
         """Allocate simulations of an adapted copy of the model. Device "cpu" is only for tests.
 
-        Contact buffers are sized by a short trial simulation unless `room` is given.
+        Without `room`, a short trial simulation determines the sizes of the contact buffers.
         """
         place = torch.device(device)
         if place.type == "cuda":
@@ -227,7 +227,7 @@ class GpuSimulation(Simulation):
                 self._call(every)
 
     def complaints(self) -> dict[str, int]:
-        """Return the number of buffer overflows since the last call by kind. Waits for the GPU."""
+        """Return the number of buffer overflows by kind since the last call. Waits for the GPU."""
         counts = integers(self._complaints)
         self._complaints.zero_()
         return {name: n for name, n in zip(_TOO_LITTLE_ROOM, counts, strict=True) if n}
@@ -287,7 +287,7 @@ class GpuSimulation(Simulation):
 
     @contextmanager
     def _undone(self) -> Generator[None]:
-        """Restore the state and the bound fields on exit."""
+        """Restore the state and the bound fields when the context exits."""
         state, fields = self.state(), {name: view.clone() for name, view in self._fields.items()}
         yield
         self._warp.synchronize_device(self._place)
@@ -382,7 +382,7 @@ def room_for(model: mujoco.MjModel) -> Room:
 
 
 def _tumbled(model: mujoco.MjModel, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return initial states for the trial: one half in the default pose, the other half random."""
+    """Return initial states for the trial. One half are the default pose, and the rest random."""
     rows = _TRIAL_SIMS
     qpos = torch.tensor(model.qpos0).repeat(rows, 1)
     turned = slice(rows // 2, rows)

@@ -17,9 +17,9 @@ from mujoco_warp._src import collision_primitive, collision_primitive_core
 
 
 def load_modules(call: Callable[[], object], shared: Path | None = None) -> int:
-    """Compile and load the modules whose kernels a call launches, found by a dry run.
+    """Compile and load the modules whose kernels a call launches. A dry run finds the modules.
 
-    Processes with the same folder divide the work. Returns the number compiled by this process.
+    Processes with the same folder divide the work. Returns the number of modules compiled here.
     """
     with _nothing_launched() as needed:
         call()
@@ -100,7 +100,7 @@ def plane_capsule(  # noqa: ANN202 - Warp infers what it returns
     capsule_radius: float,
     capsule_half_length: float,
 ):
-    """Return the distances and positions of both end contacts, and their common frame."""
+    """Return the distances and positions of the contacts at both ends, and their common frame."""
     along = capsule_axis - plane_normal * wp.dot(plane_normal, capsule_axis)
     size = wp.length(along)
     if size > 1.0e-9:  # noqa: SIM108 - Warp compiles statements
@@ -118,5 +118,5 @@ def plane_capsule(  # noqa: ANN202 - Warp infers what it returns
 
 
 def correct() -> None:
-    """Apply the correction. Kernels that already exist are not affected."""
+    """Apply the correction. Existing kernels are not affected."""
     collision_primitive.plane_capsule = plane_capsule

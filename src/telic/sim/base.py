@@ -37,7 +37,7 @@ class Simulation:
 
     @property
     def bound(self) -> frozenset[str]:
-        """Names of the fields that were requested so far. Only these are updated."""
+        """Names of the fields requested so far. Steps update only these fields."""
         return frozenset(self._fields)
 
     def field(self, name: str) -> Tensor:
@@ -65,20 +65,20 @@ class Simulation:
         raise NotImplementedError
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
-        """Reset simulations where `mask`, (N,) bool, to the same rows of `qpos` and `qvel`.
+        """Reset the simulations in `mask`, (N,) bool, to their rows of `qpos` and `qvel`.
 
-        Fields then describe the new state, except that fields computed only by a step, such as
-        contact forces, are zero.
+        After the reset, fields describe the new state, but fields that only a step computes, such
+        as contact forces, are zero.
         """
         raise NotImplementedError
 
     def compile(self, shared: Path | None = None) -> None:
-        """Compile kernels in advance. Processes with the same folder divide the work."""
+        """Compile kernels in advance. Processes that share a folder divide the work."""
 
     def complaints(self) -> dict[str, int]:
         """Return the number of inexact computations since the last call, by kind.
 
-        An example is an overflow of the contact buffers on a GPU, whose sizes are fixed. This
+        An example is an overflow of the contact buffers on a GPU, whose sizes are fixed. The call
         synchronizes with the device, so call it rarely.
         """
         return {}
@@ -101,7 +101,7 @@ class Simulation:
             part.copy_(value.reshape(part.shape))
 
     def snapshot(self) -> dict[str, Any]:
-        """Return copies of the state and of bound fields, which lag behind the state."""
+        """Return copies of the state and of bound fields, which may be older than the state."""
         fields = {name: self.field(name).clone() for name in sorted(self.bound)}
         return {"state": self.state(), "fields": fields}
 

@@ -44,7 +44,7 @@ _COMPUTED_BY = {
 
 
 class _Memory:
-    """Handle of the C batch, which is freed with the last tensor that views its memory."""
+    """Handle of the C batch. The batch is freed with the last tensor that views its memory."""
 
     def __init__(self, model: mujoco.MjModel, num_sims: int, num_threads: int) -> None:
         # One MjData per simulation: derived fields persist between calls, contact forces are zero
@@ -65,7 +65,7 @@ class _Memory:
             self._delete(self.pointer)
 
     def view(self, where: int, kind: np.dtype[Any], shape: tuple[int, ...]) -> Tensor:
-        """Return batch memory as a tensor that keeps the batch alive."""
+        """Return memory of the batch as a tensor that keeps the batch alive."""
         if 0 in shape:
             return from_numpy(np.empty(shape, kind))
         count = int(np.prod(shape))
@@ -77,7 +77,7 @@ class _Memory:
 
 
 class CpuSimulation(Simulation):
-    """Batch of N simulations on `num_threads` threads, which do not affect the results."""
+    """Batch of N simulations. The number of threads does not affect the results."""
 
     def __init__(
         self, model: mujoco.MjModel, num_sims: int, *, num_threads: int | None = None

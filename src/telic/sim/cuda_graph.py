@@ -37,10 +37,10 @@ def launch_physics(physics: Callable[[], None]) -> None:
 
 
 class CudaGraph(Generic[Result]):
-    """GPU operations recorded from a function, which are not executed during recording.
+    """GPU operations recorded from a function. Recording does not execute the operations.
 
-    Every replay reads and writes the same memory as the recorded call. The function must not
-    depend on values (`item`, `bool`, `nonzero`), for which torch raises RuntimeError.
+    Every replay reads and writes the same memory as the recorded call. The function must not depend
+    on tensor values (`item`, `bool`, `nonzero`), or else torch raises RuntimeError.
     """
 
     def __init__(self, function: Callable[[], Result]) -> None:
@@ -94,14 +94,14 @@ class CudaGraph(Generic[Result]):
 
 
 class Carrier(Protocol):
-    """Object that replaces its tensors in each step, such as an environment or a reward."""
+    """Object, such as an environment or a reward, that replaces its tensors in each step."""
 
     def carried(self) -> dict[str, Tensor]:
         """Return the replaced tensors by name."""
         ...
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Continue with the given tensors."""
+        """Replace the carried tensors with the given ones."""
         ...
 
 

@@ -6,7 +6,7 @@ directory.
 
 A model may require unbounded time and memory (replicated bodies, generated textures, huge meshes),
 and MuJoCo handles no signals during compilation. Models of unknown origin are therefore first
-compiled in a sandbox with limits. Successes are cached by the hash of the model's files.
+compiled in a sandbox with limits. Successes are cached by a hash of the model's files.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ def model_files(model: Path) -> list[Path]:
 
 
 def is_hidden(file: Path, home: Path) -> bool:
-    """Return whether a component of the path from `home` to a file is hidden."""
+    """Return whether a file or a folder on the path from `home` to it is hidden."""
     way = os.path.relpath(file.resolve(), home.resolve())
     return any(part.startswith(".") for part in Path(way).parts if part != "..")
 
 
 def model_documents(model: Path) -> list[ModelDocument]:
-    """Return the XML files of a model: itself, included files and attached models."""
+    """Return the XML files of a model: the model file, included files and attached models."""
     documents: dict[tuple[Path, Path], ModelDocument] = {}
     waiting = [(model, model.parent)]
     while waiting and len(documents) < _MAX_DOCUMENTS:
@@ -120,7 +120,7 @@ def model_documents(model: Path) -> list[ModelDocument]:
 
 
 def _existing(name: str, places: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files with a name. For meshes of a URDF, only the last part may be relevant."""
+    """Yield the files with a name. For meshes of a URDF, only the last path component may match."""
     for place in dict.fromkeys(places):
         for file in (place / name, place / Path(name).name):
             if os.path.isfile(file):
@@ -151,7 +151,7 @@ def assets_dir() -> Path:
 
 
 def require_compilable(model: Path) -> None:
-    """Compile a model of unknown origin in a sandbox, unless it is cached as compilable.
+    """Compile a model of unknown origin in a sandbox, unless an earlier success is cached.
 
     Models of Gymnasium, telic and the catalogue are trusted. Raises BadFile for references to pipes
     or devices, and BadEnvironment if compilation fails or exceeds the limits.

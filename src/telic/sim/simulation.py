@@ -45,10 +45,9 @@ _change: ContextVar[ModelChange | None] = ContextVar("_change", default=None)
 
 @contextmanager
 def altering(change: ModelChange | None) -> Generator[None]:
-    """Apply a change to every model that is simulated within the context.
+    """Return a context that applies a change to every model simulated in it.
 
-    This allows physics that differ from the task's, regardless of how an environment loads its
-    model.
+    The change can alter the physics of a task, regardless of how an environment loads its model.
     """
     token = _change.set(change)
     try:
@@ -72,7 +71,7 @@ def simulate(
 
 
 def require_gpu(device: str) -> None:
-    """Raise ConfigError unless a device is a usable GPU."""
+    """Raise ConfigError unless the device is a usable GPU."""
     kind, _, number = device.partition(":")
     if kind != "cuda" or (number and not number.isdigit()):
         raise ConfigError(f'Unknown device="{device}".', hint='Use "cpu" or "cuda".')

@@ -1,4 +1,4 @@
-"""Readers of motion files of other tools. Formats are detected by content, not by file name.
+"""Readers for motion files of other tools. Formats are detected by content, not by file name.
 
 BVH                 CMU, LAFAN1, SOMA, Mixamo and any other skeleton with two legs
 NPZ, pickle         named arrays (see `LAYOUTS`)

@@ -1,4 +1,4 @@
-"""Readers of human motions: BVH, SMPL parameters and body points, converted to one skeleton.
+"""Readers for human motions: BVH, SMPL parameters and body points, all as one skeleton.
 
 Readers return named points in the axes and units of the file. `skeleton` converts them to meters
 with z up, removes a T-pose at either end, and computes the pelvis orientation from hips and
@@ -134,9 +134,9 @@ def skeleton(
 
 
 def _vertical(points: dict[str, np.ndarray], usual: Literal["y", "z"]) -> Literal["y", "z"]:
-    """Return the vertical axis: the usual one, unless the body stays extended along the other.
+    """Return the vertical axis. The usual one is replaced if the body extends along another.
 
-    A crawling person is also extended along a horizontal axis, but moves along it.
+    A crawling person is also extended along a horizontal axis, but moves in its direction.
     """
     other: Literal["y", "z"] = "z" if usual == "y" else "y"
     body = _top(points) - (points["left_ankle"] + points["right_ankle"]) / 2
@@ -155,7 +155,7 @@ def _top(points: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def _without_t_pose(points: dict[str, np.ndarray], fps: float) -> slice:
-    """Return the frames without an initial or final still pose that is separated by a jump."""
+    """Return the frames without still poses that a jump separates from the start or the end."""
     ways = np.stack(list(points.values()), axis=1)
     if len(ways) < 4:
         return slice(0, len(ways))
@@ -251,7 +251,7 @@ def read_bvh(content: bytes, where: str, name: str, options: ReadOptions) -> Ske
 
 
 def _hierarchy(head: str, where: str) -> list[_Bone]:
-    """Parse the skeleton, whose end sites have no name and no channels."""
+    """Parse the skeleton. End sites have no name and no channels."""
     bones: list[_Bone] = []
     stack: list[int] = []
     for number, line in enumerate(head.splitlines(), start=1):
@@ -381,7 +381,7 @@ _INNER = ("spine", "neck", "collar")
 def read_smpl(arrays: Arrays, options: ReadOptions) -> SkeletonTrack:
     """Read SMPL, SMPL-H or SMPL-X parameters (AMASS and others).
 
-    All models share the first 22 joints, which precede those of the hands and the face.
+    The first 22 joints are equal in all models and precede the joints of hands and face.
     """
     key = arrays.first("pose_aa", "poses", "fullpose", "pose_body", "body_pose")
     parts: list[np.ndarray] = []
@@ -419,7 +419,7 @@ def read_smpl(arrays: Arrays, options: ReadOptions) -> SkeletonTrack:
 
 
 def body_skeleton(track: RobotTrack, options: ReadOptions) -> SkeletonTrack:
-    """Convert the named bodies of another robot or character to a skeleton for retargeting."""
+    """Convert named bodies of another robot or character to a skeleton for retargeting."""
     bodies, where = track.bodies, track.name
     if bodies is None or bodies.names is None or bodies.is_local:
         raise BadFile(f"{where} has no named body positions.")

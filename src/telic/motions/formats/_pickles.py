@@ -1,8 +1,8 @@
-"""Safe reader for pickles of plain values and numeric arrays.
+"""Safe reader for pickles that contain plain values and numeric arrays.
 
 Unpickling can execute arbitrary code. This reader supports only the opcodes and globals that build
-dictionaries, lists, strings and arrays, and rejects everything else without calling it. Arrays
-that joblib appends after their wrappers are read in place.
+dictionaries, lists, strings and arrays, and rejects everything else without calling it. joblib
+stores the bytes of an array behind its wrapper, where they are read.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class _Plain(_Reader):
         self.source = file
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return the replacement for an allowed global."""
+        """Return the placeholder class for an allowed global, or reject other globals."""
         if (module, name) not in _NAMES:
             raise _Refused(f"{module}.{name}"[:100])
         return _NAMES[module, name]
@@ -190,7 +190,7 @@ def read_pickle(content: bytes, where: str) -> Any:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """Replace placeholders by their values recursively."""
+    """Recursively replace placeholders with their values."""
     if depth > 12:
         raise _Refused("values nested too deeply")
     if isinstance(value, _Array | _Wrapper):

@@ -1,4 +1,4 @@
-"""Readers of robot motions: named arrays and joint tables, reordered to a robot's joints.
+"""Readers for robot motions: named arrays and joint tables, in the robot's joint order.
 
 Formats differ in array names, quaternion order and joint order, and few name their columns. If a
 file has body positions, the joint order is determined by forward kinematics, and files that do not
@@ -112,7 +112,7 @@ def read_bodies(arrays: Arrays, _: ReadOptions) -> RobotTrack:
 
 
 def _scalar_last(quat: np.ndarray, where: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Convert quaternions from x, y, z, w to w first.
+    """Convert quaternions from (x, y, z, w) to (w, x, y, z).
 
     Some writers of these formats store w first. Such files are detected because the robot would be
     upside down, and are returned unchanged.
@@ -138,7 +138,7 @@ def read_csv(content: bytes, where: str, name: str) -> RobotTrack:
     """Read a motion from CSV.
 
     Without a header, columns are x, y, z, quaternion x y z w and joints in rad (Unitree's LAFAN1).
-    With one, they are named like these, or as in BONES-SEED (root_translateX … in cm and degrees).
+    A header uses these names, or those of BONES-SEED (root_translateX … in cm and degrees).
     """
     lines = as_text(content, where).splitlines()
     rows = [(i, line) for i, line in enumerate(lines, start=1) if line.strip()]
@@ -236,7 +236,7 @@ def _check_rate(track: RobotTrack, fps: float) -> None:
 def _in_order(
     track: RobotTrack, robot: MotionRobot, options: ReadOptions
 ) -> tuple[np.ndarray, list[str]]:
-    """Return joints in the verified order of the robot's joints, and a list of assumptions."""
+    """Return joints in the robot's order, which is verified, and a list of assumptions."""
     own = [_SUFFIX.sub("", name) for name in robot.joint_names]
     count = track.joint_pos.shape[1]
     if track.joint_names is not None:

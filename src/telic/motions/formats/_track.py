@@ -15,7 +15,7 @@ MOST_VALUES = 200_000_000
 
 
 class ReadOptions(NamedTuple):
-    """Values that override those missing or wrong in a file, or None to detect them."""
+    """Values that replace missing or wrong values of a file, or None to detect a value."""
 
     fps: float | None = None
     up: Literal["y", "z"] | None = None
@@ -110,7 +110,7 @@ def frame_rate(value: Any, where: str) -> float:
 
 
 def required_rate(stated: float | None, options: ReadOptions, where: str) -> float:
-    """Return the frame rate of the options or the file, or raise BadFile if both are missing.
+    """Return the frame rate from the options or the file. Raises BadFile if neither has one.
 
     The rate has no default, because a 60 fps file read at 30 fps would play at half speed.
     """
@@ -124,7 +124,7 @@ def required_rate(stated: float | None, options: ReadOptions, where: str) -> flo
 
 
 def cut_frames(frames: int, fps: float, options: ReadOptions, where: str) -> slice:
-    """Return the frames within `options.cut`, or raise BadFile if there are none."""
+    """Return the frames within `options.cut`. Raises BadFile if `options.cut` contains none."""
     if options.cut is None:
         return slice(0, frames)
     first, last = (round(each * fps) for each in (options.cut[0], min(options.cut[1], frames)))
