@@ -1,6 +1,6 @@
 """Print facts and tables to the terminal, with control characters escaped.
 
-This is separate from `_output` so that commands that print JSON do not import rich.
+This module is separate from `_output` so that commands that print JSON do not import rich.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _PIPED_WIDTH = 120
 class PlainConsole(Console):
     """Console that escapes control characters in names and file contents.
 
-    Colours and cursor moves are separate segments. Control characters within text are escaped.
+    Colors and cursor moves are separate segments. Control characters within text are escaped.
     """
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Render an object to segments that contain only printable text."""
+        """Render an object as segments that contain only printable text."""
         for segment in super().render(renderable, options):
             text = segment.text if segment.control else printable(segment.text)
             yield segment if text is segment.text else Segment(text, segment.style)

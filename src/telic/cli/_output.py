@@ -28,7 +28,7 @@ def print_json(value: Any) -> None:
 
 
 def fail(error: TelicError, as_json: bool) -> NoReturn:
-    """Print an error as one paragraph and exit with its code."""
+    """Print an error as one paragraph and exit with the error's exit code."""
     if as_json:
         print_json({"error": type(error).__name__, "message": error.message, "hint": error.hint})
     else:
@@ -45,7 +45,7 @@ def fail(error: TelicError, as_json: bool) -> NoReturn:
 def view(function: Callable[[Any], None]) -> Callable[[Any], None]:
     """Register a function as the view of its argument's type.
 
-    Types are identified by their unique names, so that views need not import them.
+    Types are identified by their unique names, so that modules with views need not import them.
     """
     [kind] = [kind for name, kind in function.__annotations__.items() if name != "return"]
     _VIEWS[kind] = function
@@ -60,7 +60,7 @@ def show(result: Any) -> None:
 
 
 def show_generic(result: Any) -> None:
-    """Print any result. Its class may define table `columns` and a final `hint`."""
+    """Print any result. The class of a result may define table `columns` and a final `hint`."""
     from telic.cli import _console as terminal
 
     print_data(as_data(result), getattr(result, "columns", ()))
@@ -69,7 +69,7 @@ def show_generic(result: Any) -> None:
 
 
 def print_data(data: Any, columns: tuple[str, ...] = (), title: str = "") -> None:
-    """Print plain data: first facts, then nested tables and long texts."""
+    """Print plain data: first the simple values, then nested tables and long texts."""
     from telic.cli import _console as terminal
 
     if is_mapping(data):
@@ -122,14 +122,14 @@ def _line(value: Any) -> Any:
 
 
 def _says(value: Any) -> bool:
-    """Return whether a cell has content. Empty values and zero counts have none."""
+    """Return whether a cell has content, i.e. is neither empty nor a count of zero."""
     return (
         value is not None and value != "" and value is not False and _line(value) not in (None, "0")
     )
 
 
 def _cell(value: Any) -> Any:
-    """Format a value as a table cell. Numbers stay numbers, so that they are right-aligned."""
+    """Format a value as a table cell. Numbers are not converted to text, for right alignment."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if value is None or is_number else str(_line(value) or "")
 

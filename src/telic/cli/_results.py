@@ -56,7 +56,7 @@ def _say(text: str, **options: Any) -> None:
 
 
 def asked_lines(event: MeasurableIntent) -> Iterator[str]:
-    """Yield lines about an intent's criteria, goals and weights, and the parts not judged."""
+    """Yield lines that describe the criteria, goals, weights and unjudged parts of an intent."""
     yield "criteria:"
     whole = sum(each.weight for each in event.criteria) or 1.0
     for each in event.criteria:
@@ -82,7 +82,7 @@ def show_reading(reading: MeasurableIntent) -> None:
 
 @view
 def show_session(session: Session) -> None:
-    """Print the outcome of a session and commands for its report and policy."""
+    """Print the outcome of a session, and commands that open its report and policy."""
     summary = session.summary
     verdict = outcome_words(summary.outcome, summary.limits)
     styled = f"[{_STYLES.get(summary.outcome, 'bold yellow')}]{verdict}[/]"
@@ -220,7 +220,7 @@ def show_summary(summary: SearchSummary) -> None:
 
 @view
 def show_motion_intake(intake: MotionIntake) -> None:
-    """Print the totals. Each clip was printed when it was added or rejected."""
+    """Print the totals of an import. Each clip was printed when it was added or rejected."""
     counts = ", ".join(f"{count:,} {what}" for what, count in intake.counts.items())
     _say(f"{counts or 'nothing'}: {escape(intake.library)}")
 
@@ -301,7 +301,7 @@ def _rate(rate: Rate) -> str:
 
 @view
 def show_benchmark(benchmark: Benchmark) -> None:
-    """Print the totals. Each case was printed when it ended, and the report has the details."""
+    """Print the totals of a benchmark. Each case was printed when it ended."""
     path, tally = benchmark
     console.print(f"\n[bold]{_rate(tally.overall)}[/] pass")
     if tally.median_seconds_to_pass is not None:

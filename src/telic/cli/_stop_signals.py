@@ -9,8 +9,8 @@ or SIGHUP is unwound and then killed. It resumes from its last save.
     SIGTERM           exit code 143
     SIGHUP            exit code 129
 
-A signal that was ignored at startup (`nohup`) stays ignored. Work that ends before it polls the
-request exits with its normal code.
+A signal that was ignored at startup (`nohup`) stays ignored. Work that ends before it polls for a
+stop request exits with its usual exit code.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _ECHO_S = 0.2
 class SignalInterrupt(KeyboardInterrupt):
     """Exception that unwinds a command in the same way as Ctrl-C.
 
-    It is a subclass because Python records a KeyboardInterrupt that passes through a module
+    This subclass is needed because Python records a KeyboardInterrupt that passes through a module
     imported by compiled code. Python then ignores the requested exit code and exits as on Ctrl-C.
     """
 
 
 class StopSignal:
-    """Request to end this command, with its exit code."""
+    """Request to end the running command with a specific exit code."""
 
     def __init__(self, *, saves: bool) -> None:
         self.asked_by: signal.Signals | None = None
@@ -89,7 +89,7 @@ class StopSignal:
 
 @contextmanager
 def stoppable(*, saves: bool) -> Generator[StopSignal]:
-    """Convert signals to stop requests if the work polls them (`saves`), and else to exceptions."""
+    """Convert signals to stop requests if the work polls for them (`saves`), else to exceptions."""
     request = StopSignal(saves=saves)
     if threading.current_thread() is not threading.main_thread():
         yield request  # only the main thread can handle signals
@@ -118,7 +118,7 @@ def stoppable(*, saves: bool) -> Generator[StopSignal]:
 def _is_interrupt(error: BaseException | None) -> bool:
     """Return whether an error was caused by a stop request.
 
-    An interrupt during the import of compiled code is converted to an ImportError.
+    Python converts an interrupt during the import of compiled code to an ImportError.
     """
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__

@@ -1,7 +1,7 @@
 """Display progress as a live bar in terminals and as plain lines elsewhere.
 
-Events are matched by name. Importing their records would load torch and MuJoCo and delay the start
-of workers that load them too.
+Events are matched by name, because importing the event classes would load torch and MuJoCo and
+delay workers that load these libraries too.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class ProgressView:
             self.say(line)
 
     def _follow(self, event: Any) -> None:
-        """Update the bar and the state that later lines use."""
+        """Update the progress bar and the state on which later lines depend."""
         match event.NAME:
             case "probe.done":
                 self._probed(event)

@@ -100,7 +100,7 @@ app = typer.Typer(
 def version(
     show_version: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True),
 ) -> None:
-    """Handle options that do not require a command."""
+    """Handle the global options that do not require a command."""
     if show_version:
         typer.echo(f"telic {__version__}")
         raise typer.Exit
@@ -127,7 +127,7 @@ class _VerbCommand(TyperCommand):
 
     @property
     def short_help(self) -> str:
-        """One row of the command list."""
+        """Summary of this command for the command list."""
         return catalogue.summary(self._path)
 
     @short_help.setter
@@ -175,7 +175,7 @@ def _commands(
 
 
 def _options(verb: Verb[Any, Any]) -> list[Any]:
-    """Return an operation's options and arguments, including options of all commands."""
+    """Return an operation's options and arguments, including the options of all commands."""
     fields = [field for field in verb.fields if field.how.scope != "inner"]
     parameters = [_parameter(field) for field in fields]
     if verb.has_result:
@@ -183,7 +183,7 @@ def _options(verb: Verb[Any, Any]) -> list[Any]:
     parameters.append(_named(_DEBUG, _Debug, default=False))
 
     def command() -> None:
-        """Provide the signature that typer reads."""
+        """Provide the signature from which typer derives the options."""
 
     # pyrefly: ignore[missing-attribute]
     command.__signature__ = inspect.Signature(parameters)
@@ -291,7 +291,7 @@ def _inner(
     stack: ExitStack,
     stopping: StopSignal,
 ) -> dict[str, Any]:
-    """Return the fields that the command line sets: listener, stop signals and actor."""
+    """Return the fields that the command line sets: event listener, stop signals and actor."""
     names = {field.name for field in verb.fields if field.how.scope == "inner"}
     out: dict[str, Any] = {}
     if "should_stop" in names:

@@ -1,1 +1,1 @@
-"""Modules for configuration, events, seeds and statistics that all packages share."""
+"""Modules that all packages share: configuration, events, seeds and statistics."""

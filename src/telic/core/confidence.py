@@ -11,7 +11,7 @@ The bound holds for any distribution and any stopping rule. Twelve scores of 1 p
 
 A session evaluates policies repeatedly, so its error probability of 5 % is divided among the
 evaluations in advance (alpha spending): iteration i gets 5 % / (i (i + 1)), which sums to at most 5
-% over any number of iterations. Half is for the end of training, and half for interim evaluations.
+% over any number of iterations. Half is for the end of training, half for interim evaluations.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def proves(scores: Sequence[float], mean: float, alpha: float = ALPHA) -> bool:
 def _checked(scores: Sequence[float]) -> np.ndarray:
     data = np.asarray(scores, dtype=np.float64)
     if len(data) and not (data.min() >= -_ROUNDING and data.max() <= 1.0 + _ROUNDING):
-        raise ValueError("scores lie between 0 and 1")
+        raise ValueError("scores must be between 0 and 1")
     return data.clip(0.0, 1.0)
 
 
@@ -75,7 +75,7 @@ def fewest_scores(mean: float, alpha: float) -> int:
 
 
 def spending(iteration: int, policies: int, looks: int, *, is_last: bool) -> float:
-    """Return the error probability of one policy at one interim evaluation."""
+    """Return the error probability allotted to one policy at one interim evaluation."""
     whole = ALPHA / (iteration * (iteration + 1)) / max(1, policies)
     if looks < 1:
         return whole

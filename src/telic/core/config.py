@@ -22,7 +22,7 @@ class Config(Record):
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> Self:
-        """Create a record from plain values. Raises ConfigError, which lists all invalid values."""
+        """Create a record from plain values. Raises a ConfigError that lists all invalid values."""
         try:
             return cls.model_validate(values)
         except ValidationError as error:

@@ -232,7 +232,7 @@ class SessionWaiting(Event):
 
 
 class SessionAdmitted(Event):
-    """A waiting session got its CPU cores."""
+    """A waiting session was assigned its CPU cores."""
 
     NAME = "session.admitted"
 
@@ -254,7 +254,7 @@ class SearchStart(Event):
 
 
 class SearchForecast(Event):
-    """Number of model calls a search is expected to make."""
+    """Expected number of model calls of a search."""
 
     NAME = "search.forecast"
 

@@ -5,7 +5,7 @@ A package declares its plugins in `pyproject.toml`, in the entry point group of 
     [project.entry-points."telic.environments"]
     "Bounce-v0" = "bounce.env:make"
 
-Entry points are scanned only if names are listed or a name is not built in. A package is imported
+Entry points are scanned only if plugins are listed or a name is not built in. A package is imported
 only if one of its plugins is used.
 """
 

@@ -1,6 +1,6 @@
-"""Finite scalar quantisation, where each token dimension is one of L evenly spaced levels.
+"""Finite scalar quantization, where each token dimension is one of L evenly spaced levels.
 
-It has no parameters. With off = 1/2 if L is even, else 0, and h = (L - 1)(1 + eps) / 2:
+The quantizer has no parameters. With off = 1/2 if L is even, else 0, and h = (L - 1)(1 + eps) / 2:
 
     y = tanh(l + atanh(off / h)) h - off        in (-L/2, L/2), so that l = 0 gives y = 0
     q = y + stopgrad(round(y) - y)              an integer; the gradient passes as if it were y
@@ -19,7 +19,7 @@ _EPSILON = 1e-3
 
 
 class Quantiser(NamedTuple):
-    """Quantiser that rounds latents to levels and converts levels to indices and back."""
+    """Quantizer that rounds latents to levels and converts levels to indices and back."""
 
     levels: int
     """number of levels per dimension, at least 2"""
@@ -29,13 +29,13 @@ class Quantiser(NamedTuple):
         return -(self.levels // 2)
 
     def bound(self, latent: Tensor) -> Tensor:
-        """Return y, i.e. the latents bounded to the range of the levels, (..., d)."""
+        """Return y (..., d), the latents bounded to the range of the levels."""
         half = (self.levels - 1) * (1.0 + _EPSILON) / 2.0
         offset = 0.5 if self.levels % 2 == 0 else 0.0
         return torch.tanh(latent + math.atanh(offset / half)) * half - offset
 
     def __call__(self, latent: Tensor) -> Tensor:
-        """Return the quantised latent z. Gradients pass straight through the rounding."""
+        """Return the quantized latent z. Gradients pass straight through the rounding."""
         y = self.bound(latent)
         return _straight_round(y) / (self.levels // 2)
 

@@ -124,7 +124,7 @@ def argument(help: str, *flags: str, default: Value, **how: Any) -> Value: ...
 @overload
 def argument(help: str, *flags: str, **how: Any) -> Any: ...
 def argument(help: str, *flags: str, default: Any = ..., **how: Any) -> Any:
-    """Return a positional field, which is an option on the command line if it has flags."""
+    """Return a positional field. If it has flags, it is an option on the command line."""
     scope: _FieldScope = "option" if flags else "argument"
     return _field(help, flags, scope, default, is_positional=True, **how)
 
@@ -134,22 +134,22 @@ def option(help: str, *flags: str, default: Value, **how: Any) -> Value: ...
 @overload
 def option(help: str, *flags: str, **how: Any) -> Any: ...
 def option(help: str, *flags: str, default: Any = ..., **how: Any) -> Any:
-    """Return a field that is set by name."""
+    """Return a field that is set by keyword or as a command-line option."""
     return _field(help, flags, "option", default, **how)
 
 
 def context(help: str, *flags: str, default: Value) -> Value:
-    """Return a field that many operations share, such as the study. It is listed last."""
+    """Return a field that many operations share, such as the study. Such fields are listed last."""
     return _field(help, flags, "context", default)
 
 
 def location(help: str, *flags: str, default: Value, variable: str | None = None) -> Value:
-    """Return a field for a working location, which servers set when they start."""
+    """Return a field for a working folder, which a server sets when it starts."""
     return _field(help, flags, "place", default, variable=variable)
 
 
 def inner(help: str, *, default: Value) -> Value:
-    """Return a field that is hidden from users. Interfaces and programs set it."""
+    """Return a field that is hidden from users and set by interfaces and programs."""
     return _field(help, (), "inner", default)
 
 
@@ -241,7 +241,7 @@ class PlacedRequest(RunsRequest, WatchedRequest):
 
 @cache
 def fields_of(request: type[Record]) -> list[RequestField]:
-    """Return the fields of a request. Fields for the working location come last."""
+    """Return the fields of a request. Fields for working folders come last."""
     fields = [
         _request_field(name, info)
         for name, info in request.model_fields.items()
@@ -341,7 +341,7 @@ def _check_value(
 
 
 def _check_folder(path: Path) -> None:
-    """Raise UsageError if a path cannot be a folder of runs. It need not exist yet."""
+    """Raise UsageError if a path cannot be a folder of runs. The folder need not exist yet."""
     try:
         is_other = path.exists() and not path.is_dir()
     except OSError:  # name too long, or folder not readable

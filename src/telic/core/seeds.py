@@ -33,7 +33,7 @@ def _scramble(x: Tensor) -> Tensor:
 
 
 def uniform(seed: Tensor, counter: Tensor, size: int, stream: int = 0) -> Tensor:
-    """Return float64 numbers in [0, 1) of shape (N, size), as a pure function of the arguments.
+    """Return float64 numbers in [0, 1) of shape (N, size), which depend only on the arguments.
 
     Args:
         seed: (N,) int64, one per row.

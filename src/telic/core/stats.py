@@ -96,8 +96,8 @@ def is_one_gap(a: np.ndarray, b: np.ndarray) -> bool:
 def mann_whitney_greater(a: np.ndarray, b: np.ndarray) -> float | None:
     """Return the p-value of a one-sided Mann-Whitney test (a > b).
 
-    Exact for small samples. With ties, the pooled ranks are permuted, exhaustively if feasible and
-    by sampling otherwise. Returns None if a sample is empty or all values are equal.
+    The test is exact for small samples. With ties, the pooled ranks are permuted, exhaustively if
+    feasible and by sampling otherwise. Returns None if a sample is empty or all values are equal.
     """
     pool = np.concatenate((a, b))
     if not len(a) or not len(b) or np.ptp(pool) == 0:
@@ -111,7 +111,7 @@ def mann_whitney_greater(a: np.ndarray, b: np.ndarray) -> float | None:
 
 
 def probability_of_improvement(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the fraction of pairs in which a is larger. Ties count as half."""
+    """Return the fraction of pairs (x from a, y from b) with x > y. Ties count as half."""
     above = (a[:, None] > b[None, :]).mean()
     return float(above + (a[:, None] == b[None, :]).mean() / 2)
 

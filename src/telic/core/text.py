@@ -114,7 +114,7 @@ def printable(text: str) -> str:
 
 
 def is_text(text: str) -> bool:
-    """Return whether text contains no NUL or surrogates, so that it can be stored."""
+    """Return whether a text can be stored, i.e. contains no NUL or surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -238,6 +238,6 @@ def is_row(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
 
 
 def parse_python(source: str, filename: str = "<source>", mode: str = "exec") -> Any:
-    """Parse Python code, one thread at a time: CPython 3.11 may fail if several threads parse."""
+    """Parse Python code in one thread at a time, since concurrent parsing fails in CPython 3.11."""
     with _PARSING:
         return ast.parse(source, filename, mode)

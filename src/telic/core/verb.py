@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Confirmation required before an operation, and the terminal command to give it."""
+    """Confirmation required before an operation, and the terminal command with which to confirm."""
 
     text: str
     command: tuple[str, ...]
@@ -80,7 +80,7 @@ class Verb(Generic[Asked, Result]):
 
     @cached_property
     def fields(self) -> list[RequestField]:
-        """The fields of the request."""
+        """Fields of the operation's request."""
         return fields_of(self.request)
 
     @property

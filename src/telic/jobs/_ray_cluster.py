@@ -108,7 +108,7 @@ class RayJobs:
         brought = [name for name in _brought(folder, spec) if (cwd / name).exists()]
         parcel = pack(cwd, [*spec.sends, *brought])
         if parcel is None:
-            raise RuntimeError("its input files are changing continually")
+            raise RuntimeError("the input files of the job are changing continually")
         task = self._run.options(
             num_cpus=spec.cores, num_gpus=spec.gpus, max_retries=0, name=spec.name
         )
@@ -193,7 +193,7 @@ class RayJobs:
 def _take_in(folder: JobFolder, content: bytes, spec: JobSpec) -> None:
     """Unpack received files. Their names are recorded first, because a crash may interrupt it.
 
-    Raises BadFile for a file of anything that existed before the job: a node is not trusted.
+    Raises BadFile for files that existed before the job, because nodes are not trusted.
     """
     before, (written, removed) = _brought(folder, spec), names_in(content, Path(spec.cwd))
     known = {_result_of(name, spec) for name in before}
@@ -214,9 +214,9 @@ def _brought(folder: JobFolder, spec: JobSpec) -> set[str]:
 
 
 def _result_of(name: str, spec: JobSpec) -> str | None:
-    """Return the file or folder in the results folder to which a file belongs.
+    """Return the file or folder in the results folder to which a returned file belongs.
 
-    Return None for a file that a job must not return, such as records other than its state.
+    Returns None for a file that a job must not return, such as records other than its state.
     """
     results, path = PurePosixPath(spec.folder or "/"), PurePosixPath(name)
     if not path.is_relative_to(results) or path == results:
@@ -302,7 +302,7 @@ class _UnsentOutput:
         self._read = 0
 
     def letter(self, beat: JobHeartbeat) -> AttemptMessage:
-        """Return the changes since the previous message."""
+        """Return the output and files that changed since the previous message."""
         printed = b""
         if self.log.exists():
             with self.log.open("rb") as log:
@@ -328,7 +328,7 @@ def _own_folder(name: str) -> Generator[tuple[Path, int]]:
     base.mkdir(mode=0o700, exist_ok=True)
     facts = base.lstat()
     if facts.st_uid != os.getuid() or not stat.S_ISDIR(facts.st_mode):
-        raise PermissionError(f"{base} belongs to another user")
+        raise PermissionError(f"The folder {base} belongs to another user.")
     folder = base / name
     with RunLock(base / f"{name}.lock", f"The folder of {name}", patience_s=_PATIENCE_S) as lock:
         try:
@@ -362,7 +362,7 @@ class Parcel(NamedTuple):
 
 
 def marks_of(cwd: Path, parts: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Return the sizes and timestamps of files, or of the files in folders, in a working folder."""
+    """Return the sizes and timestamps of the given files, and of files in the given folders."""
     marks: dict[str, tuple[int, int]] = {}
     for part in parts:
         start = cwd / part
@@ -406,14 +406,14 @@ def _zip(cwd: Path, names: list[str], removed: list[str]) -> bytes | None:
 
 
 class ParcelNames(NamedTuple):
-    """Names of the files in a parcel, and of those removed since the previous one."""
+    """Names of the files in a parcel, and of files removed since the previous parcel."""
 
     written: tuple[str, ...]
     removed: tuple[str, ...]
 
 
 def names_in(content: bytes, cwd: Path) -> ParcelNames:
-    """Return the names in a parcel for a folder.
+    """Return the file names in a parcel that is to be unpacked in a folder.
 
     Raises BadFile for a name that leads out of the folder, or for a parcel that is too large.
     """

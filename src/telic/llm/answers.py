@@ -28,7 +28,7 @@ _LISTED = 20
 
 
 class InvalidAnswer(UsageError):
-    """Raised if an answer does not match the record. The message is sent to the answer's author."""
+    """Raised if an answer does not match its record. The message is sent to the answer's author."""
 
 
 def read_answer(text: str, record: type[Answer], finish: Finish = "complete") -> Answer:

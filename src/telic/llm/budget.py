@@ -37,7 +37,7 @@ class Charge(Record):
     calls: int = Field(default=1, ge=0)
 
     def __add__(self, other: Charge) -> Charge:
-        """Return the sum, counting an unknown price as 0."""
+        """Return the sum of two charges, counting an unknown price as 0."""
         return Charge(
             usd=(self.usd or 0.0) + (other.usd or 0.0),
             tokens=self.tokens + other.tokens,
@@ -46,7 +46,7 @@ class Charge(Record):
 
 
 class Budget:
-    """Thread-safe cost limits that several clients can share. None means unlimited.
+    """Thread-safe cost limits that several clients can share. A limit of None means unlimited.
 
     If a limit in USD is set, calls with unknown prices are refused.
     """

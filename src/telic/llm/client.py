@@ -76,7 +76,7 @@ class CallLimits(Config):
     def wait_s(self, failures: int, retry_after_s: float | None, rng: random.Random) -> float:
         """Return the wait in seconds before the next attempt: exponential backoff with full jitter.
 
-        If the service specifies Retry-After, that time is added.
+        If the service sends a Retry-After header, its value is added.
         """
         most = min(self.longest_wait_s, self.first_wait_s * 2 ** (failures - 1))
         return (retry_after_s or 0.0) + rng.uniform(0.0, most)
@@ -111,7 +111,7 @@ def connect(
 ) -> Models:
     """Return a `Models` client for a model name. Work orders have a deadline of seven days.
 
-    Raises Refused for a server that the user did not approve, as it would receive the key.
+    Raises Refused for a server that the user did not approve, because it would receive the key.
     """
     require_permitted(*servers(name))
     provider, limits = choose(name, folder), CallLimits()

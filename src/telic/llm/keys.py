@@ -90,7 +90,7 @@ def save_text(path: Path, text: str) -> None:
 def without_keys(error: Exception) -> TelicError:
     """Return a `TelicError` that replaces `error`, with keys redacted and without a cause.
 
-    A cause or context would show the original text in the traceback.
+    With a cause or context, the traceback would show the original text.
     """
     if isinstance(error, TelicError):
         error.message = redact(error.message)

@@ -99,7 +99,7 @@ class Tokens(Record):
         return None if self.input is None or self.output is None else self.input + self.output
 
     def __add__(self, other: Tokens) -> Tokens:
-        """Return the sum. A count is None if it is None in either operand."""
+        """Return the sum of two counts. A count is None if either operand's count is None."""
         names = Tokens.model_fields
         return Tokens(**{n: add_known(getattr(self, n), getattr(other, n)) for n in names})
 
@@ -212,7 +212,7 @@ class Provider(Protocol):
 
     @property
     def name(self) -> str:
-        """Full name of the model, e.g. "anthropic:claude-sonnet-5-5". Part of every cache key."""
+        """Full name of the model, e.g. "anthropic:claude-sonnet-5-5", used in every cache key."""
         ...
 
     async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
@@ -226,11 +226,11 @@ class Provider(Protocol):
 
 
 class ModelUnavailable(TelicError):
-    """Raised if the model is unavailable after all retries. It is never counted as a score."""
+    """Raised if a model is unavailable after all retries. This never counts as a score."""
 
 
 class ModelAnswerError(TelicError):
-    """Raised if the answer is still invalid after its repair."""
+    """Raised if an answer is still invalid after its repair."""
 
 
 class Cancelled(TelicError):

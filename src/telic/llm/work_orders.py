@@ -8,7 +8,7 @@
     <key>.rejected.txt     reason for rejecting the last answer, kept in <key>.rejected.json
     <key>.closed.txt       reason for closing an unanswered order
 
-The folder is untrusted, so links are refused and files are located by their names.
+The folder of an order is untrusted, so links are refused and files are located by their names.
 
 Answers are validated against the order's JSON schema when they are submitted, and against its
 record type when they are read. The provider `Host` publishes orders and polls for answers.
@@ -120,7 +120,7 @@ def _without_titles(schema: Any) -> Any:
 
 
 def list_orders(folder: Path) -> list[WorkOrderLine]:
-    """Return the orders in a folder, unanswered ones first, and in each group the oldest first."""
+    """Return the orders in a folder: first unanswered, then answered orders, each oldest first."""
     lines: list[WorkOrderLine] = []
     for path in sorted(_order_files(folder), key=changed_at):
         order, state, reason = _read(path), "open", None
@@ -273,8 +273,8 @@ def check_answer(order: WorkOrder, text: str) -> None:
 class Host:
     """Provider that publishes work orders in a folder and polls for their answers.
 
-    Orders persist after the process ends. The same request has the same key, so an answer that was
-    written in the meantime is used immediately.
+    Orders persist after the process ends. A repeated request has the same key, so an answer that
+    was written in the meantime is used immediately.
     """
 
     name = "host"

@@ -1,6 +1,6 @@
 """MCP server that provides telic as tools, resources and prompts for coding agents.
 
-This module only contains the operation that starts the server. The others need the `mcp` package.
+This module only starts the server. All other modules of this package need the `mcp` package.
 """
 
 from __future__ import annotations

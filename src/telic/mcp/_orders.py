@@ -24,7 +24,7 @@ _Answer = Annotated[dict[str, Any], Field(description="One JSON object that matc
 
 
 def _folders(runs_dir: Path) -> dict[str, Path]:
-    """Return the work order folders that this user created. Others must not instruct the agent."""
+    """Return the work order folders of this user. The agent must not follow orders of others."""
     found = sorted(runs_dir.glob(f"*/{ORDERS}"))
     return {path.parent.name: path for path in found if is_own_folder(path.parent)}
 
@@ -63,8 +63,8 @@ def list_work(
 def next_work_order(call: Call) -> dict[str, Any]:
     """Return the next model request of a session or search.
 
-    Read its inputs, and answer with submit_work_order and one JSON object that matches its
-    output_schema. If it returns none, call again later. For studies, call study_next.
+    Read the order's inputs, and answer with `submit_work_order` and one JSON object that matches
+    its `output_schema`. If no order is returned, call again later. For studies, call `study_next`.
     """
     for run, folder in _folders(workplace(call).runs_dir).items():
         for line in list_orders(folder):

@@ -1,6 +1,6 @@
 """MCP tools for operations, with arguments from request fields and responses from results.
 
-An operation that needs a person's consent becomes a tool that asks for it. The server builds the
+If an operation needs a person's consent, the tool asks for this consent: the server builds the
 question, the client shows it as a form, and the operation runs only after consent.
 """
 
@@ -319,7 +319,7 @@ def _signed(
     name: str | None = None,
     **resolved: Any,
 ) -> Callable[..., Any]:
-    """Set the signature, from which the schema is derived, of a function with keyword arguments."""
+    """Set the signature of a function, from which the schema of its arguments is derived."""
     call = inspect.Parameter("call", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Call)
     parameters = [
         call,

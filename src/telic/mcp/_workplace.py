@@ -1,7 +1,7 @@
 """Repository and folders of the server, registration of tools, and confirmation by people.
 
 To confirm, a person types a code into a form that the client shows. The code never comes from tool
-arguments. If the client cannot show forms, it gets a command that a person runs in a terminal.
+arguments. A client that cannot show forms receives a command for a person to run in a terminal.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Workplace:
     """secret from which the server derives confirmation codes"""
 
     def open_study(self, task: str | None = None, study: str | None = None) -> Study:
-        """Return the active study, or the named one."""
+        """Return the named study, or the active study by default."""
         return Study.find(self.root, task, study)
 
     def inside(self, path: str) -> Path:
-        """Return a file in the repository. Raises UsageError if it is missing or lies outside."""
+        """Return the path of a file in the repository. Raises UsageError for any other path."""
         root = self.root.resolve()
         found = (root / path).resolve()
         if not found.is_relative_to(root):
@@ -134,7 +134,7 @@ def _readable(
     function: Callable[Given, Result],
     told: Callable[[TelicError], Exception] = _tool_error,
 ) -> Callable[Given, Result]:
-    """Convert errors that the caller can act on to text. Other exceptions propagate."""
+    """Convert errors to text if the caller can act on them. Other exceptions propagate."""
 
     @wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -150,17 +150,17 @@ def _readable(
 
 
 class Typed(BaseModel):
-    """The code typed into the form."""
+    """Code that a person typed into a form."""
 
     code: str = Field(title="Code", description="Code at the end of the question.")
 
 
 class NoConfirmation(BaseModel):
-    """Raised if no form is required or the client cannot show all of it."""
+    """Result if no form is required or the client cannot show the complete form."""
 
 
 def ask(call: Call, question: Question) -> Elicit[Typed] | NoConfirmation:
-    """Return the form for a question, or NoForm if the client cannot show all of it."""
+    """Return the form for a question, or NoConfirmation if the client cannot show it completely."""
     client = call.client_capabilities
     declared = None if client is None else client.elicitation
     if declared is None or (declared.form is None and declared.url is not None):
@@ -190,7 +190,7 @@ def consent_to(call: Call, question: Question, answer: object) -> Consent | None
 
 
 def _code(call: Call, question: Question) -> str:
-    """Return the secret code for a question. It is the same on each call."""
+    """Return the secret code for a question. Each call returns the same code."""
     # The code covers the text and its hashes, so a changed text has another code.
     shown = "\n".join([question.text, *map(str, question.seen.values())])
     digest = hmac.digest(workplace(call).secret, shown.encode(), sha256)

@@ -64,7 +64,7 @@ def make_server(place: Workplace) -> Server:
     _verb_tools.register(server, may_start)
 
     def registry() -> str:
-        """Return the tasks and studies of the repository, and which of them are active."""
+        """Return the tasks and studies of the repository, including the active ones."""
         return _text(read_registry(place.root).as_data())
 
     server.resource("telic://registry", mime_type=_JSON)(guarded(registry, _resource_error))
@@ -104,7 +104,7 @@ def _candidate(call: Call, task: str, study: str, candidate: str) -> str:
 def _metrics(
     call: Call, task: str, study: str, run: str, keys: str = "", tail: str = f"{_MOST_POINTS}"
 ) -> str:
-    """Return the metrics of a run. keys=a,b selects series, and tail=100 the last 100 points."""
+    """Return the metrics of a run. `keys=a,b` selects series, and `tail=100` limits the points."""
     opened = workplace(call).open_study(task, study)
     opened.run_state(run)  # raises for an unknown run
     log = read_run_log(opened, run)

@@ -29,7 +29,7 @@ _ALL: tuple[ArtifactKind, ...] = (*WORK, "study", "policy")
 
 
 class ArtifactRequest(RunsRequest):
-    """A session, run, search, study or policy by name."""
+    """Request for a session, run, search, study or policy by name."""
 
     thing: str = argument(_NAMED, default="latest", metavar="THING")
     root: Path | str = location("Repository folder, for studies.", "--root", default=Path())
@@ -70,7 +70,7 @@ class _PolicyRequest(_MemberRequest):
     root: Path | str = inner("Repository folder, for studies.", default=Path())
 
     def choose(self) -> _PolicyPlace:
-        """Locate the policy. For a session, it is the judged policy."""
+        """Locate the requested policy. For a session, this is the judged policy."""
         thing = self.find("session", "run", "policy")
         if thing.kind == "session":
             return self._judged(thing)
@@ -100,7 +100,7 @@ class _PolicyRequest(_MemberRequest):
 
 
 class _PolicyPlace(NamedTuple):
-    """Location of a policy. Fields that are None are set based on its evaluations."""
+    """Location of a policy. Missing fields are derived from the evaluations of the policy."""
 
     run: RunFolder
     member: str | None

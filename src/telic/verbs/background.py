@@ -1,8 +1,8 @@
 """Run long operations in separate processes that outlive their parent.
 
 The request is passed in a file, because command lines are visible to every user of the machine. The
-operation then runs as in a terminal. Output and progress are written to files, so that a restarted
-server finds them:
+operation then runs as it would in a terminal. Output and progress are written to files, so that a
+restarted server finds them:
 
     runs/started/<job>.json         the operation, its values, and the equivalent command
     runs/started/<job>.state.json   the process, its artifact, and how it ended
@@ -92,7 +92,7 @@ def start_verb(
     *,
     without: Sequence[str] = (),
 ) -> StartedJob:
-    """Run an operation by its catalogue path in a process that outlives this one.
+    """Run an operation, given its catalogue path, in a process that outlives the caller.
 
     `values` are request fields as plain data. Environment variables in `without` are removed.
     """
@@ -155,7 +155,7 @@ def starting(runs_dir: Path) -> set[str]:
 
 
 def stop_job(runs_dir: Path, job: str) -> StartedJob:
-    """Ask a job's process to save and stop. Raises Refused if it is not running."""
+    """Ask a job's process to save and stop. Raises Refused if the job is not running."""
     found = read_job(runs_dir, job)
     if found.state != "running" or found.pid is None:
         raise Refused(f"{job} is {found.state}, so it cannot be stopped.")
@@ -177,7 +177,7 @@ def _requests(runs_dir: Path) -> list[Path]:
 def run_job_file(file: str, digest: str | None = None) -> int:
     """Run the operation described in a job file and return its exit code.
 
-    `digest` is the hash of the file when the user made the request.
+    `digest` is the hash that the file had when the user made the request.
     """
     path = Path(file)
     request, state, own = (

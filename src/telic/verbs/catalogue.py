@@ -1,4 +1,4 @@
-"""Catalogue of all operations by command, in the order in which users need them."""
+"""Catalogue of all operations by command, in the order in which users typically need them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from telic.core.verb import Verb
 
 
 class VerbGroup(NamedTuple):
-    """Command group of several operations."""
+    """Group of several operations under one command."""
 
     help: str
     verbs: dict[str, str | VerbGroup]

@@ -47,7 +47,7 @@ WorkState = VerbResult[dict[str, str]]
 
 
 def work_state(kind: str, name: str, state: str) -> WorkState:
-    """Return the state of the work, and the command that resumes it if it is waiting."""
+    """Return the state of work and, if the work is waiting, the command that resumes it."""
     is_waiting = state in ("stopped", "interrupted", "pausing", "paused")
     hint = f"Resume with: telic resume {name}" if is_waiting else ""
     return VerbResult({kind: name, "status": state}, hint=hint)
@@ -143,7 +143,7 @@ class _WatchRequest(_WorkRequest, WatchedRequest):
 
 @verb(_WatchRequest)
 def watch(request: _WatchRequest) -> WorkState:
-    """Print past and new events until the work ends. Interrupting the command does not stop it."""
+    """Print past and new events until the work ends. Ctrl-C ends the command but not the work."""
     thing, folder = request.work()
     position = 0
     while True:
@@ -155,7 +155,7 @@ def watch(request: _WatchRequest) -> WorkState:
 
 
 def tell_from(path: Path, position: int, listener: Listener) -> int:
-    """Emit the events after a position in a log, and return the position of its end."""
+    """Emit the events after a position in a log, and return the end position of the log."""
     if not path.exists():
         return position
     with open_file(path, LARGEST) as log:

@@ -1,8 +1,8 @@
 """Run operations as jobs on other machines, and copy their files back.
 
-The job runs the operation as in a terminal (`background.py`), in a working folder that contains the
-request's files. Its event log is copied back with every heartbeat, and the events are emitted from
-the copy.
+The job runs the operation as it would run in a terminal (`background.py`), in a working folder that
+contains the request's files. Its event log is copied back with every heartbeat, and the events are
+emitted from the copy.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _VerbJob(NamedTuple):
 
 
 def do_elsewhere(request: PlacedRequest, words: Sequence[str], path: str) -> Any:
-    """Run an operation at the place set in its request, and return the session, run or search."""
+    """Run an operation on the machine or cluster named in its request, and return the result."""
     fields = catalogue.load_verb(path).fields
     given = {field.name: getattr(request, field.name) for field in fields}
     _require_no_answers(str(request.on), given)  # before the place is opened
@@ -58,7 +58,7 @@ def do_elsewhere(request: PlacedRequest, words: Sequence[str], path: str) -> Any
 
 
 def _require_no_answers(on: str, given: Mapping[str, Any]) -> None:
-    """Raise UsageError for work on Ray that has to wait for answers."""
+    """Raise UsageError for work on Ray that would have to wait for answers of the user."""
     waits = given.get("model") == "host" or given.get("approve")
     if waits and read_place(on).kind == "ray":
         raise UsageError(
@@ -69,7 +69,7 @@ def _require_no_answers(on: str, given: Mapping[str, Any]) -> None:
 
 @contextmanager
 def remote_verbs(request: PlacedRequest) -> Generator[RemoteVerbs]:
-    """Connect to the machine or cluster of a request, to run several operations concurrently."""
+    """Connect to the machine or cluster named in a request to run several operations on it."""
     assert request.on is not None
     place, runs_dir = read_place(request.on), Path(request.runs_dir)
     listening = {"on_event": request.on_event, "should_stop": request.should_stop}
@@ -119,7 +119,7 @@ class RemoteVerbs(NamedTuple):
 
 
 def _is_answer(folder: SessionFolder, asked: Mapping[str, Any]) -> bool:
-    """Return whether a job of this user created a session for the intent and robot asked for."""
+    """Return whether a job of this user created a session for the requested intent and robot."""
     found = read_fields(folder.config, intent=str, env=str)
     is_same = Path(found["env"]).name == Path(asked["env"]).name
     return is_own_folder(folder.path) and found["intent"] == asked["intent"] and is_same
@@ -168,7 +168,7 @@ def _named_files(values: Any, cwd: Path) -> Iterator[str]:
 def thing_of(job: _VerbJob, future: Future[JobRecord], on_event: Listener) -> Path:
     """Wait for a job while emitting its events, and return the folder of its results.
 
-    Raises the job's error, or Refused if it was stopped or could not run.
+    Raises the job's error, or Refused if the job was stopped or could not run.
     """
     position, is_over = 0, False
     progress = folder = None

@@ -33,7 +33,7 @@ _ENVS_HINT = (
 
 
 class EnvsRequest(VerbRequest):
-    """Request for all environments, for one of them, or for the tasks of telic search."""
+    """Request for all environments, for one environment, or for the tasks of `telic search`."""
 
     env: str | None = argument(
         "Environment to describe: an id, module:Class or an MJCF path.", default=None
@@ -132,7 +132,7 @@ class RobotText(Record):
 
 @verb(VerbRequest)
 def list_robots(request: VerbRequest) -> VerbResult[list[RobotLine]]:
-    """List the robots that have a name."""
+    """List the robots that can be selected by name."""
     return VerbResult([_robot_line(name) for name in robot_names()], _ROBOT_COLUMNS, _ROBOT_HINT)
 
 
@@ -166,7 +166,7 @@ def robots(request: _RobotsRequest) -> VerbResult[list[RobotLine]] | dict[str, A
 
 
 def _describe(name: str) -> RobotText:
-    """Return a robot's description as TOML, with estimates for what its model lacks."""
+    """Return a robot's description as TOML, with estimates for values that the model lacks."""
     from telic.envs.robot_facts import robot_facts
     from telic.robots.build import complete, named_record
     from telic.robots.record import RobotRecord, as_toml

@@ -27,7 +27,7 @@ telic jobs run_2026... --retry                  resume it from the files that we
 
 
 class _JobsRequest(RunsRequest, WatchedRequest):
-    """Request for all jobs, or one of them."""
+    """Request for all jobs or a single job."""
 
     name: str | None = argument("Job: a name or its prefix, or 'latest'.", default=None)
     logs: bool = option("Print the last lines of the latest attempt's output.", default=False)
@@ -57,9 +57,9 @@ def _exit_code(result: object) -> int:
 
 @verb(_JobsRequest, examples=_EXAMPLES, exit_code=_exit_code)
 def jobs(request: _JobsRequest) -> VerbResult[list[JobRow]] | PrintedLog | JobRow | JobRecord:
-    """List jobs with their place, attempts and state, or print the log of one, stop or retry it.
+    """List jobs with their place, attempts and state, print the log of a job, or stop or retry it.
 
-    Jobs started from the dashboard are listed on its Machine page.
+    Jobs started from the dashboard are listed on the Machine page of the dashboard.
     """
     if request.logs + request.stop + request.retry > 1:
         raise UsageError("--logs, --stop and --retry cannot be combined.")

@@ -29,7 +29,7 @@ telic veto --why "a look-alike"     withdraw a pass
 
 
 class _LabelRequest(AuthoredRequest):
-    """Episode and its label, which states whether it shows the requested behavior."""
+    """Request to label an episode as showing the requested behavior or not."""
 
     answer: Literal["yes", "no"] | None = argument(
         "Whether the episode shows the intended behavior. Default: list all labels.",

@@ -1,4 +1,4 @@
-"""Rows about sessions, runs, searches and studies in the lists of every interface."""
+"""Rows for sessions, runs, searches and studies in the lists of all interfaces."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ _JUDGED: dict[str, Any] = {
 
 
 def judged_facts(folder: SessionFolder) -> list[dict[str, Any]]:
-    """Return the facts about each judged iteration that lists show."""
+    """Return the facts about each judged iteration that are displayed in lists."""
     files = [folder.iteration(number).judgment for number in folder.iterations()]
     return [read_fields(file, **_JUDGED) for file in files if file.exists()]
 
@@ -155,7 +155,7 @@ def _session(thing: Artifact) -> ArtifactLine:
 
 
 def _session_state(folder: SessionFolder) -> str:
-    """Return the state of a session, also if a stop was requested or it never ran."""
+    """Return the state of a session, even if it never ran or if a stop was requested."""
     state = session_state(folder)
     if folder.stop.exists() and is_running(folder):
         return "stopping"
@@ -197,7 +197,7 @@ _Ended = Literal["completed", "stopped", "failed"]
 
 
 def state_of(thing: Artifact) -> str:
-    """Return the state of a session, run or search, or its outcome."""
+    """Return the state or the outcome of a session, run or search."""
     if thing.kind == "session":
         return session_state(SessionFolder(thing.path))
     if thing.kind == "run":

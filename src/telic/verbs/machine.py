@@ -128,7 +128,7 @@ def _is_unfinished(benchmark: Benchmark) -> int:
 
 @verb(_IntentsRequest, examples=_EXAMPLES, exit_code=_is_unfinished)
 def intents(request: _IntentsRequest) -> Benchmark:
-    """Run every intent of a suite as a session, and report pass rates with intervals and videos."""
+    """Run each intent of a suite as a session, and report videos and pass rates with intervals."""
     suite = bench.results.load_suite(request.suite)
     cases = suite.select(
         only=list(request.only),

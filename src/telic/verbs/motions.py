@@ -37,7 +37,7 @@ _MOST_LISTED = 200
 
 
 class _MotionRequest(VerbRequest):
-    """Request for the clips of a library, or one of them."""
+    """Request for all clips of a library or a single clip."""
 
     clip: str | None = argument("Clip to show. Default: list all clips.", default=None)
     library: Path = option("Library folder.", "--library", "-l", default=_LIBRARY)
@@ -163,8 +163,8 @@ class _ImportMotionsRequest(_IntakeRequest):
 def import_motions(request: _ImportMotionsRequest) -> MotionIntake:
     """Import motion files: BVH, AMASS, GMR, TWIST2, ASAP, PBHC, BeyondMimic or Unitree.
 
-    Formats are detected by content, and pickles are never executed. Human motions and motion
-    libraries of other robots are retargeted to the robot.
+    Formats are detected from the file contents, and pickles are never executed. Human motions and
+    motion libraries of other robots are retargeted to the robot.
     """
     target = motions.robot.motion_robot(request.robot)
     libraries = [each for each in request.files if (Path(each) / "library.json").is_file()]
@@ -240,7 +240,7 @@ class _FilterMotionsRequest(_IntakeRequest):
 
 @verb(_FilterMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
 def filter_motions(request: _FilterMotionsRequest) -> MotionIntake:
-    """Write the clips within the limits to a new library, and report why others are rejected."""
+    """Copy the clips within the limits to a new library, and report why the others are rejected."""
     new, suffix = motions.intake.NewClip, motions.mirror.SUFFIX
     library = motions.library.MotionLibrary.open(request.library)
     if request.out.resolve() == request.library.resolve():

@@ -29,7 +29,7 @@ Run the same command again to resume an interrupted search.
 
 
 class _SearchRequest(SearchConfig, PlacedRequest):
-    """Configuration of a search and how to run it."""
+    """Configuration of a search and options for running it."""
 
     jobs: int | None = option("Processes. Default: one per core.", default=None, minimum=1)
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
@@ -76,7 +76,7 @@ def search_tasks() -> VerbResult[list[SearchTask]]:
 
 
 def search_methods() -> VerbResult[dict[str, dict[str, Any]]]:
-    """Return the methods for policy search, with the switches that differ from their defaults."""
+    """Return the methods for policy search with the settings that differ from the defaults."""
     from telic.search.plan import method_names, switches_of
 
     found = {name: switches_of(name).model_dump(exclude_defaults=True) for name in method_names()}

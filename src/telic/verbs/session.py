@@ -129,7 +129,7 @@ _ORDERS_HINT = "Show one: telic orders KEY. Answer it: telic orders KEY FILE"
 
 
 class _AnswersTaken(NamedTuple):
-    """Paths of accepted answers and reasons of rejected ones, by key."""
+    """Paths of accepted answers and reasons for rejections, by order key."""
 
     accepted: dict[str, str]
     refused: dict[str, str]

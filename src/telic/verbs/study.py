@@ -161,7 +161,7 @@ class NewStudy(Record):
 def init(request: InitRequest) -> NewStudy:
     """Create a study with a ledger and valid template files. Repeating the command has no effect.
 
-    adapter.yaml is drafted from the repository without running its code. See telic study adapter.
+    adapter.yaml is drafted from the files of the repository, without running code.
     """
     task, name = request.task, request.study
     folder = create_study(request.root, task, name, request.who, statement=request.says).folder
@@ -206,9 +206,9 @@ class AdapterReport(Record):
 def adapter(request: AdapterRequest) -> AdapterReport:
     """Check the schema, cited lines and commands of adapter.yaml. Exits with code 4 on an error.
 
-    --draft rewrites it from the files of the repository, without running code. --smoke --confirm
-    RUN_CANDIDATE runs the baseline briefly to check that it starts, uses seeds and steps and logs
-    the metric, and that the evaluator works.
+    --draft rewrites adapter.yaml from the files of the repository, without running code. --smoke
+    --confirm RUN_CANDIDATE runs the baseline briefly to check that it starts, uses seeds and steps
+    and logs the metric, and that the evaluator works.
     """
     check_token(request.confirm)
     if request.smoke != (request.confirm is not None):
@@ -273,9 +273,9 @@ def _amend_question(request: ContractRequest) -> Question | None:
 def contract(request: ContractRequest) -> ContractView:
     """Check the contract. Exits with code 4 on errors or unrecorded changes.
 
-    --set, --metric-spec, --protocol and --evaluator change it first, and --amend records a new
-    version. A person must confirm changes once parts are approved. Approvals of changed parts
-    become void.
+    --set, --metric-spec, --protocol and --evaluator change the contract before the check, and
+    --amend records a new version. A person must confirm changes once parts are approved. Approvals
+    of changed parts become void.
     """
     study = request.open()
     folder = study.folder
@@ -311,9 +311,9 @@ class ApproveRequest(PersonRequest):
     refuse: bool = option("Reject instead of approving.", "--reject", default=False)
 
     def subjects(self) -> dict[ApprovalKey, str]:
-        """Return the hash of each item to approve.
+        """Return the content hash of each item to approve.
 
-        Defaults to all missing items.
+        By default, these are all items that still need an approval.
         """
         study = self.open()
         keys = self.keys or [approval.key for approval in study.missing_approvals]

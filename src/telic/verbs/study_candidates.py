@@ -43,7 +43,7 @@ class CandidateDraft(Record):
         default=None, description="Prediction with its reason and a condition that falsifies it."
     )
     change: Change | None = Field(
-        default=None, description="Parameters by path, each {from, to}. Patches belong in `patch`."
+        default=None, description="Changed parameters by path, each as {from, to}."
     )
     patch: str | None = Field(default=None, description="Unified diff against the base commit.")
     files: dict[str, str] = Field(default={}, description="New files by path in the repository.")
@@ -53,7 +53,7 @@ class CandidateDraft(Record):
     dr_probe_ref: str | None = None
     replicate_of: str | None = None
     plan: dict[str, Any] | None = Field(
-        default=None, description="phases, seeds by phase, steps, and est (estimated cost)."
+        default=None, description="Phases, seeds per phase, steps, and estimated cost (`est`)."
     )
     curriculum: dict[str, Any] | None = None
 
@@ -115,10 +115,10 @@ telic study propose better.yaml --revise c-0003-more-tracking
 
 @study_verb(ProposeRequest, examples=_EXAMPLES, exit_code=lambda found: 0 if found.ok else 4)
 def propose(request: ProposeRequest) -> ValidationOutcome:
-    """Write a candidate and run the checks V01 to V16. Exits with code 4 if one fails.
+    """Write a candidate and run the checks V01 to V16. Exits with code 4 if a check fails.
 
-    A draft has a title, kind, hypothesis, change, evidence_refs and plan. It can be revised until
-    it passes.
+    A draft has a title, kind, hypothesis, change, evidence_refs and plan. A candidate can be
+    revised until it passes all checks.
     """
     study = request.open()
     name = _write(study, request).id
@@ -129,7 +129,7 @@ def propose(request: ProposeRequest) -> ValidationOutcome:
 
 
 def _write(study: Study, request: ProposeRequest) -> Candidate:
-    """Write the requested candidate or revision, or return it if it already exists."""
+    """Write the requested candidate or revision, or return an existing one."""
     draft, key, revised = request.complete(), request.key, request.revise
     values, contents = draft.authored(key), draft.contents()
     with study.locked():
@@ -195,9 +195,9 @@ def _decide_question(request: DecideRequest) -> Question | None:
 
 @study_verb(DecideRequest, question=_decide_question)
 def decide(request: DecideRequest) -> DecisionOutcome:
-    """Record a decision with evidence. A person confirms accept, keep and revert with a code.
+    """Record a decision with evidence. A person must confirm `accept`, `keep` and `revert`.
 
-    An agent's accept, keep or revert is recorded as a proposal to a person.
+    If an agent decides `accept`, `keep` or `revert`, this is recorded as a proposal to a person.
     """
     study, name, because = request.open(), request.candidate, request.because
     is_unproven = request.verdict in _BY_PEOPLE and request.who.kind == "human"

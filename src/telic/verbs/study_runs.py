@@ -93,7 +93,7 @@ class StudyProgress(Record):
 
     @property
     def hint(self) -> str:
-        """Return the outcome of a dry run, or the next step after a stop."""
+        """Return the outcome of a dry run, or the next step after the study stopped."""
         if self.gates is not None:
             verdict = "all gates are open" if self.gates.is_open else "the run would be refused"
             return f"Dry run: nothing was started; {verdict}."
@@ -137,7 +137,7 @@ def _run_question(request: RunRequest) -> Question | None:
 
 @verb(RunRequest, exit_code=lambda x: 3 if x.is_refused else 0, question=_run_question)
 def run_steps(request: RunRequest) -> StudyProgress:
-    """Execute all steps that do not require a person, and stop at the first that does.
+    """Execute all steps up to the first step that requires a person.
 
     Ended runs are measured, analyzed and audited, candidates advance, and the baseline is drafted.
     --confirm RUN_CANDIDATE also starts runs and waits for them. With a CANDIDATE, the gates of one
@@ -402,7 +402,7 @@ class Verification(Record):
 
 
 def _why_outdated(path: Path, session: str, outcome: Any) -> str | None:
-    """Return why a report or bundle is no longer valid, if its session is around it or in runs/."""
+    """Return why a report or bundle is outdated, if the session is a parent folder or in runs/."""
     homes = (*path.absolute().parents, Path("runs", session))
     known = (home for home in homes if home.name == session and kind_of(home) == "session")
     folder = next(map(SessionFolder, known), None)
@@ -445,8 +445,8 @@ def verify(request: VerifyRequest) -> LedgerReport | Verification:
     """Verify a session, bundle or report, or a study's ledger and all its files.
 
     Signatures include their public key, so no secret is needed. Exits with code 5 if anything
-    differs. A copy of each ledger's last line in the user's folder reveals ledgers that were
-    modified outside of telic.
+    differs. The last line of each ledger is also stored in the user's folder, which reveals ledgers
+    that were modified outside of telic.
     """
     if request.path is not None:
         return _verify_path(request.path)  # trained policies: imports the training code
@@ -489,7 +489,7 @@ def _close_question(request: ReportRequest) -> Question | None:
 def report_study(request: ReportRequest) -> StudyReportFiles:
     """Write report.md and report.html from the ledger and the evidence, keeping manual notes.
 
-    --close makes it the last report. A closed study accepts no proposals and no runs.
+    --close writes the final report and closes the study, which then accepts no proposals or runs.
     """
     study = request.open()
     if request.close:

@@ -121,7 +121,7 @@ class _TrackerRequest(RunsRequest):
         known = [x for x in known if x.member.endswith(wanted) and self.step in (None, x.step)]
         if not known:
             raise UsageError(
-                f"{run.name} does not have this tracker.",
+                f"{run.name} does not have the requested tracker.",
                 hint="Each evaluation saves a tracker as <member>/checkpoints/tracker_<step>.pt.",
             )
         last = known[-1]
@@ -129,7 +129,7 @@ class _TrackerRequest(RunsRequest):
 
 
 class _ChosenTracker(NamedTuple):
-    """Path of a tracker's file and its context."""
+    """File of a tracker with its run, member and step."""
 
     run: RunFolder
     member: MemberFolder
@@ -207,7 +207,7 @@ class _ExportTrackerRequest(_TrackerRequest):
 
 @verb(_ExportTrackerRequest, examples=_EXAMPLES)
 def export_tracking(request: _ExportTrackerRequest) -> TrackerExport:
-    """Export a tracker's encoders, decoder and full policy to ONNX, and verify each of them."""
+    """Export a tracker's encoders, decoder and full policy to ONNX, and verify each network."""
     chosen = request.choose()
     folder = Path(request.output) if request.output else chosen.member.path / "onnx"
     tracker = tracking.tracker.load_tracker(chosen.path)

@@ -41,7 +41,7 @@ def _failed(result: Any) -> int:
 
 @verb(TrainRequest, examples=_EXAMPLES, exit_code=_failed)
 def train(request: TrainRequest) -> Run | TrainJob:
-    """Train one policy per reward, variant and seed. Policies of one reward train together."""
+    """Train one policy per reward, variant and seed. A reward's policies are trained together."""
     permit_env(request.env, {"python": request.python, **(request.env_args or {})})
     if request.on is not None:
         return do_elsewhere(request, ("train",), "train:train")

@@ -1,6 +1,6 @@
 """Dashboard to monitor and control all work, served by one process on one local port.
 
-This module only contains the operation that starts the server. The others need `fastapi`.
+This module only contains the operation that starts the server. The other modules need `fastapi`.
 """
 
 from __future__ import annotations

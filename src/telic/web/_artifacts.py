@@ -65,7 +65,7 @@ _MOST_FOUND, _LARGEST = 100, 1 << 20
 
 
 class ArtifactPage(Record):
-    """Page of a list of artifacts. The most recently active ones come first."""
+    """One page of the list of artifacts, which is sorted by most recent activity."""
 
     artifacts: tuple[ArtifactLine, ...]
     kinds: dict[str, int]
@@ -147,7 +147,7 @@ class StudyDetail(Record):
 
 
 class ArtifactDetail(Record):
-    """An artifact, with the records of its kind."""
+    """Details of an artifact, including the records specific to its kind."""
 
     line: ArtifactLine
     path: str
@@ -162,7 +162,7 @@ class ArtifactDetail(Record):
 
 
 class TermChange(Record):
-    """Reward term that differs from the parent's."""
+    """Reward term that differs between a reward and its parent."""
 
     name: str
     change: Literal["new", "gone", "weight"]
@@ -171,7 +171,7 @@ class TermChange(Record):
 
 
 class RewardChange(Record):
-    """Source of a reward and of its parent."""
+    """Source code of a reward and of its parent reward."""
 
     parent: int
     before: str
@@ -198,7 +198,7 @@ class IterationDetail(Record):
 
 
 class GalleryCard(Record):
-    """Gallery card of an artifact with a video."""
+    """Card that represents an artifact with a video in the gallery."""
 
     line: ArtifactLine
     video: str
@@ -436,7 +436,7 @@ def _library_routes(router: APIRouter, place: WebPlace) -> None:
 
 
 def _order_routes(router: APIRouter, place: WebPlace) -> None:
-    """Register the routes of work orders, which are answered as with `telic orders`."""
+    """Register the routes for work orders, which can also be answered with `telic orders`."""
 
     def folder_of(thing: str) -> Path:
         return place.thing(thing, "session", "search").path / ORDERS
@@ -452,7 +452,7 @@ def _order_routes(router: APIRouter, place: WebPlace) -> None:
 
     @router.get("/artifacts/{thing}/orders")
     def list_orders(thing: str) -> list[WorkOrderLine]:
-        """List the work orders of a session or search, open ones first."""
+        """List the work orders of a session or search, open orders first."""
         return listed(folder_of(thing))
 
     @router.get("/artifacts/{thing}/orders/{key}")
@@ -464,7 +464,7 @@ def _order_routes(router: APIRouter, place: WebPlace) -> None:
 
     @router.post("/artifacts/{thing}/orders/{key}/answer")
     def answer(thing: str, key: str, answer: Annotated[dict[str, Any], Body()]) -> AnswerGiven:
-        """Validate an answer against its schema and submit it."""
+        """Validate an answer against the schema of its work order, and submit the answer."""
         folder = folder_of(thing)
         require(folder, key)
         try:
@@ -498,7 +498,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/artifacts/{thing}")
     def read_artifact(thing: str) -> ArtifactDetail:
-        """Return an artifact with the records of its kind."""
+        """Return the details of an artifact, including the records specific to its kind."""
         found, reader = place.thing(thing), _Reader()
         line = read_line(found)
         part = _PARTS[found.kind](found, line.is_running, reader)

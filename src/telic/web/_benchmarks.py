@@ -80,7 +80,7 @@ def _recount(config: BenchConfig, claimed: Tally, folder: Path) -> Tally:
 
 
 def _files(cases: list[CaseResult]) -> dict[str, str]:
-    """Return the keys of all files to which the results refer."""
+    """Return the keys of all files to which the results of a benchmark refer."""
     return {name: file_key(name) for case in cases for name in (case.strip, case.video) if name}
 
 

@@ -1,8 +1,8 @@
 """Compare sessions or runs by their settings and their results per training seed.
 
-A difference is only computed between results that were measured alike: scores of sessions with the
-same environment and criteria, or returns of runs in the same environment. Each training seed is one
-sample, because episodes of the same policy are not independent.
+A difference is only computed between results that were measured in the same way: scores of sessions
+with the same environment and criteria, or returns of runs in the same environment. Each training
+seed is one sample, because episodes of the same policy are not independent.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Difference(Record):
 
 
 class ComparedArtifact(Record):
-    """One of the compared sessions or runs."""
+    """Session or run that takes part in a comparison."""
 
     line: ArtifactLine
     values: dict[str, float]

@@ -1,7 +1,7 @@
-"""Connections and token of the server, which limits its addresses and slow clients.
+"""Connections and access token of the server, with limits on addresses and slow clients.
 
-The duration and size of each request are limited. If there are too many connections, a slow one is
-closed to accept a new one.
+The duration and size of each request are limited. If there are too many connections, a slow
+connection is closed to accept a new one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class BoundedConnection(H11Protocol):
     _timer: Any = None
 
     def connection_made(self, transport: Any) -> None:
-        """Accept a connection. If there are too many, close a slow one."""
+        """Accept a connection. If there are too many connections, close a slow one."""
         super().connection_made(transport)
         if len(self.connections) > self.most:
             others = (each for each in self.connections if isinstance(each, BoundedConnection))
@@ -86,9 +86,9 @@ class BoundedConnection(H11Protocol):
 def find_token(rotate: bool = False) -> str:
     """Return the token in TELIC_WEB_TOKEN, or else the token stored on this machine.
 
-    The stored token is a file in the user's state folder that only this user can read. It stays the
-    same until it is rotated, so that bookmarks and open tabs work after a restart. Raises
-    UsageError if the token is too short.
+    The stored token is a file in the user's state folder that only this user can read. The token
+    does not change until it is rotated, so that bookmarks and open tabs work after a restart.
+    Raises UsageError if the token is too short.
     """
     given = os.environ.get(TOKEN_VARIABLE, "").strip()
     if given and len(given) < _LEAST_LENGTH:

@@ -1,6 +1,6 @@
 """Metric curves for charts, and training progress.
 
-Ranges with more points than requested are downsampled such that shape and extremes are preserved.
+Curves with too many points are downsampled so that their shape and extremes are preserved.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class MetricCurve(Record):
 
 
 class SeriesSet(Record):
-    """The requested metric curves, and the names of all others."""
+    """The requested metric curves, and the names of all other curves."""
 
     series: tuple[MetricCurve, ...]
     names: tuple[str, ...]
@@ -89,14 +89,14 @@ class TrainingPulse(Record):
 
 
 class LogLine(NamedTuple):
-    """A line of a log and the position of its end."""
+    """A line of a log, with the position at which the line ends."""
 
     text: bytes
     end: int
 
 
 def read_lines(path: Path, start: int, most_bytes: int = _PIECE) -> list[LogLine]:
-    """Return the complete lines after a position. A partial line at the start is skipped."""
+    """Return the complete lines of a log after a position, skipping a partial first line."""
     try:
         file = open_file(path)
     except BadFile:
@@ -187,7 +187,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/artifacts/{thing}/series")
     def read_series(thing: str, query: Annotated[SeriesQuery, Query()]) -> SeriesSet:
-        """Return curves of a run or of a session's iteration, by default the last one."""
+        """Return curves of a run or of a session's iteration, by default the last iteration."""
         try:
             run = place.run(thing, query.iteration)
         except NotTrained:

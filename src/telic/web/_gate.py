@@ -53,7 +53,7 @@ in a terminal of the machine that serves this page, and open it once; the browse
 
 
 class WebGate:
-    """Middleware that wraps the application."""
+    """Middleware that controls the access to the application."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app, self._token = app, token

@@ -33,7 +33,7 @@ _LISTED: tuple[ArtifactKind, ...] = ("session", "run", "search", "study")
 
 
 class NotTrained(UsageError):
-    """Nothing has been trained yet."""
+    """Raised if nothing has been trained yet."""
 
 
 def current_run(files: IterationFolder) -> RunFolder | None:
@@ -45,7 +45,7 @@ def current_run(files: IterationFolder) -> RunFolder | None:
 
 
 class ListedArtifact(NamedTuple):
-    """Artifact and its list row, cached until its folder changes."""
+    """Artifact with its list row, cached until the folder changes."""
 
     thing: Artifact
     line: ArtifactLine
@@ -73,7 +73,7 @@ class WebPlace:
             return self._known
 
     def forget(self) -> None:
-        """Invalidate the list after a change, so that the next request scans again."""
+        """Invalidate the artifact list, so that the next request scans the folders again."""
         self._stale_at = float("-inf")
 
     def entry(self, name: str) -> ListedArtifact | None:
@@ -83,7 +83,7 @@ class WebPlace:
         return None if path is None else self._read(name, path)
 
     def thing(self, name: str, *kinds: ArtifactKind) -> Artifact:
-        """Return the artifact with this id. Raises UnknownName, or UsageError for other kinds."""
+        """Return the artifact with this id. Raises UnknownName, or UsageError for a wrong kind."""
         found = self.entry(name)
         if found is None:
             known = list(self.listed())
@@ -107,7 +107,7 @@ class WebPlace:
     def run(self, name: str, iteration: int | None = None) -> RunFolder:
         """Return a run, or the training run of a session's iteration (default: the last one).
 
-        It is the screening run while the variants of an iteration are screened.
+        While the variants of an iteration are screened, this is their screening run.
         """
         thing = self.thing(name, "run", "session")
         if thing.kind == "run":
@@ -130,7 +130,7 @@ class WebPlace:
     def inside(self, path: Path) -> Path:
         """Resolve the path of a file in the workspace. Raises Refused for any other file.
 
-        Confined workers may create links to other locations in some of the folders.
+        This check is necessary because confined workers may create links in some of the folders.
         """
         real = Path(os.path.realpath(path))  # unlike resolve, accepts a loop of links
         homes = (self.runs_dir.resolve(), (self.root / ".telic").resolve())

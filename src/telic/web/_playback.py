@@ -125,7 +125,7 @@ class PlaybackFacts(Record):
 
 
 class LiveAnswer(Record):
-    """Policy to run in the browser, and robot to draw."""
+    """Policy that runs in the browser, with the robot to draw."""
 
     policy: LivePolicy
     scene: ModelScene
@@ -217,7 +217,7 @@ def _floats(values: Any) -> tuple[float, ...]:
 
 
 def _environment(run: RunFolder) -> Environment:
-    """Return the environment in a run's request, regardless of the one in a recording."""
+    """Return the environment named in a run's request, never the one named in a recording."""
     if (run.path / CONFIG).exists():  # a tracker
         return str(motion_robot(read_config(run).robot.name).file), {}
     return environment_of(run)
@@ -300,7 +300,7 @@ def _body_poses(model: mujoco.MjModel, trajectory: Trajectory, column: str) -> n
 
 
 def _live(place: WebPlace, thing: str, iteration: int | None, ground: TerrainKind) -> _LiveFiles:
-    """Return the best policy of a session, or a run's best evaluated policy, with its files."""
+    """Return the best policy of a session or run, with the files for the browser."""
     found = place.thing(thing, "run", "session")
     summary, optional = SessionFolder(found.path).summary, int | None
     member = step = None
@@ -373,7 +373,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/artifacts/{thing}/playback/{key}/poses", **binary)
     def read_poses(thing: str, key: str, of: Literal["robot", "reference"] = "robot") -> Response:
-        """Return poses of robot or reference: float32 (frames, bodies, 7), x y z and w x y z."""
+        """Return the poses of the robot or reference: float32 (frames, bodies, 7), xyz and wxyz."""
         _, trajectory = _episode(place, thing, key)
         model = _drawn(trajectory.facts.environment).model
         column = REFERENCE if of == "reference" else "qpos"

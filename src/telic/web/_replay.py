@@ -35,7 +35,7 @@ _DECIDED_ON = 32
 
 
 class CriterionCourse(Record):
-    """A criterion over the course of an episode."""
+    """Scores of a criterion over the course of an episode."""
 
     title: str = Field(max_length=500)
     passed: bool
@@ -66,7 +66,7 @@ class EpisodeCourse(Record):
 
 
 def replay(path: Path, judge: str | None, reward: str | None, where: Environment) -> EpisodeCourse:
-    """Return criteria and reward terms of a recorded episode over time, marking changes."""
+    """Return the criteria and reward terms of a recorded episode over time, with all changes."""
     with tempfile.TemporaryDirectory(prefix="telic-replay-") as folder:
         payload = {"path": str(path.absolute()), "judge": judge, "reward": reward, "where": where}
         entry, readable = "telic.web._replay", [path.absolute().parent]

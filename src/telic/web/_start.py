@@ -2,7 +2,7 @@
 
 Previews use the composer's interpretation, which is free and writes nothing. A selected model only
 interprets the intent when the session starts. Pictures of known robots are part of telic
-(scripts/pictures.py). Others are rendered once and stored in the user's cache folder.
+(scripts/pictures.py). Other pictures are rendered once and stored in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def model_of(env: str) -> Path:
 
 
 def _portrait(env: str) -> Path:
-    """Return a picture of an environment, which is part of telic or rendered on this machine."""
+    """Return the picture of an environment from the package, or render one on this machine."""
     if (known := {path.stem: path for path in PICTURES.glob("*.jpg")}.get(env)) is not None:
         return known
     model = model_of(env)

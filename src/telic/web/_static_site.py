@@ -154,7 +154,7 @@ class _Saved:
             self.answers[f"{self._home}/series{query}"] = curves or known
 
     def _gather_files(self, summary: dict[str, Any]) -> None:
-        """Copy episodes up to the limit, and all other files."""
+        """Copy episodes up to the size limit, and copy all other files."""
         files: list[Any] = self._ask(f"{self._home}/files")
         paths = {key: found.path for key, found in files_of(self._thing).items()}
         best = summary.get("best_iteration"), summary.get("best_member")
@@ -178,7 +178,7 @@ class _Saved:
         self.answers[f"{self._home}/files"] = shown
 
     def _gather_gallery(self) -> None:
-        """Return the cards whose videos are within the limit."""
+        """Return the gallery cards whose videos are within the size limit."""
         cards = list[Any]()
         for card in self._ask(f"{API}/gallery") or []:
             thing, key = self._place.thing(card["line"]["id"]), card["video"].rpartition("/")[2]
@@ -187,7 +187,7 @@ class _Saved:
         self.answers[f"{API}/gallery"] = cards
 
     def _copy(self, path: Path, key: str) -> str | None:
-        """Copy a file and return the copy's URL, or None if it exceeds the limit."""
+        """Copy a file and return the copy's URL, or None if the file exceeds the size limit."""
         source = self._place.inside(path)
         name, self._room = f"{key}{path.suffix}", self._room - source.stat().st_size
         if self._room < 0:
@@ -196,7 +196,7 @@ class _Saved:
         return f"{_FILES}/{name}"
 
     def _gather_episode(self, file: dict[str, Any], room: int) -> int:
-        """Add an episode if it is within the limit, and return its size in bytes (0 if omitted)."""
+        """Add an episode up to the size limit, and return its size in bytes (0 if omitted)."""
         address, number = f"{self._home}/playback/{file['key']}", file["iteration"]
         query = "" if number is None else f"?iteration={number}"
         facts, poses = self._ask(address), {f"{address}/poses": self._bytes(f"{address}/poses")}

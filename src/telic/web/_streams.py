@@ -1,7 +1,7 @@
 """Events of artifacts. Past events are sent as one response, and new events in one stream.
 
 The tabs of a browser share one stream, requested with the ids of their artifacts and a position in
-each log. It also reports each artifact's state and training progress, and all running work.
+each log. The stream also reports each artifact's state and training progress, and all running work.
 """
 
 from __future__ import annotations
@@ -156,9 +156,9 @@ def routes(place: WebPlace) -> APIRouter:
         thing: Annotated[list[str] | None, Query(max_length=_MOST_FOLLOWED)] = None,
         after: Annotated[list[int] | None, Query(max_length=_MOST_FOLLOWED)] = None,
     ) -> StreamingResponse:
-        """Stream new events of artifacts until the client leaves. `after` has a value for each.
+        """Stream new events until the client disconnects. `after` has a position per artifact.
 
-        The page reports artifacts that do not exist as deleted.
+        Artifacts that do not exist are reported as deleted.
         """
         names, positions = thing or [], after or []
         found = {name: place.entry(name) for name in names}

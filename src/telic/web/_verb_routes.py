@@ -1,4 +1,4 @@
-"""HTTP routes for operations. POST routes change data, and long ones run in the background.
+"""HTTP routes for operations. POST routes change data, and long operations run in the background.
 
 Fields, help, defaults and bounds come from the operation's request. Names in URLs must be exact ids
 of existing artifacts. Paths and prefixes of ids are only accepted on the command line.
@@ -233,7 +233,7 @@ def body_of(verb: Verb[Any, Any], name: str, hidden: tuple[str | None, ...]) -> 
 
 
 def given_values(verb: Verb[Any, Any], asked: BaseModel) -> dict[str, Any]:
-    """Return the fields that a body sets, as plain data. Text is parsed as on the command line."""
+    """Return the fields that a request body sets. Text is parsed as on the command line."""
     values = asked.model_dump(mode="json", exclude_unset=True)
     for field in verb.fields:
         if field.how.read in _TEXTS and isinstance(values.get(field.name), str):
@@ -242,7 +242,7 @@ def given_values(verb: Verb[Any, Any], asked: BaseModel) -> dict[str, Any]:
 
 
 def read_intent(values: Mapping[str, Any]) -> tuple[SessionConfig, Composition | None]:
-    """Return a session's configuration and composition, or None if a model interprets it.
+    """Return a session's configuration and composition, or None if a model reads the intent.
 
     Raises a TelicError if the request cannot be started, e.g. because of its intent.
     """

@@ -108,7 +108,7 @@ def make_app(place: WebPlace) -> FastAPI:
 
     @app.get("/{path:path}", include_in_schema=False)
     def page(path: str, request: Request) -> Response:
-        """Return a built file, or the application's page for any other path."""
+        """Return the built file at a path, or the application's main page for any other path."""
         return _page(path, "gzip" in request.headers.get("accept-encoding", ""))
 
     return app
@@ -194,7 +194,7 @@ def serve_until_stopped(
 def _opening_page(address: str, folder: Path) -> Iterator[Path]:
     """Write a private page that redirects to an address with a token.
 
-    Unlike a browser's command line, other users cannot read this file. The folder of runs is
+    Other users can read a browser's command line, but not this file. The folder of runs is
     preferred because packaged browsers may not read hidden and temporary folders.
     """
     place = folder.absolute() if os.access(folder, os.W_OK) else None
