@@ -71,7 +71,7 @@ def test_a_job_of_somebody_else_is_neither_stopped_nor_retried(home):
     _, theirs = forge(home, state="failed")
     (theirs / "stop").symlink_to(home / "made")
     for asked in ({"stop": True}, {"retry": True}):
-        with pytest.raises(Refused, match="You did not start"):
+        with pytest.raises(Refused, match="started by another user"):
             jobs(NAME, runs_dir=Path("runs"), **asked)
     assert not (home / "made").exists()
 

@@ -287,7 +287,7 @@ ATTEMPTS = [
     stopped("memory_torch", "x = torch.zeros(10 ** 12)", "tried to allocate"),
     stopped("memory_format", 'x = f"{1:>99999999999}"', "MemoryError"),
     stopped("memory_shift", "x = 1 << (1 << 40)", "MemoryError"),
-    stopped("make_a_tensor_class", "torch.Tensor(4)", "is only for isinstance"),
+    stopped("make_a_tensor_class", "torch.Tensor(4)", "only supports isinstance"),
     # the clock: numpy converts the text "now" to the current time if the type is a date
     *(
         stopped(f"clock_{number}", f"x = {expression}", reason)

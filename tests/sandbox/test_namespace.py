@@ -68,7 +68,7 @@ def test_tensor_and_array_types_serve_isinstance_alone():
         "neither = isinstance(1.0, (torch.Tensor, np.ndarray))\n"
     )
     assert (scope["is_tensor"], scope["is_array"], scope["neither"]) == (True, True, False)
-    with pytest.raises(TypeError, match="is only for isinstance"):
+    with pytest.raises(TypeError, match="only supports isinstance"):
         scope["torch"].Tensor(3)
     with pytest.raises(TypeError, match="is read-only"):
         scope["torch"].Tensor.sum = None

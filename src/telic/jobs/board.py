@@ -49,7 +49,7 @@ class JobBoard:
     def take(self, spec: JobSpec, place: str) -> tuple[JobSpec, JobRecord]:
         """Register a job, or resume this user's unfinished job with the same key.
 
-        Raises Refused if it is already running, or if another user started it.
+        Raises Refused if the job is already running, or if another user started it.
         """
         with taking_turns(self.path / "door"):
             folder = self._folder_of(spec)
@@ -76,10 +76,10 @@ class JobBoard:
         return spec, record
 
     def read_own(self, folder: JobFolder) -> JobRecord:
-        """Return the record of a job. Raises Refused if this user did not start it."""
+        """Return the record of a job. Raises Refused if this user did not start the job."""
         if not is_own_folder(folder.path):
             raise Refused(
-                f"You did not start {folder.path.name}, or an earlier version did.",
+                f"The job {folder.path.name} was started by another user or an earlier version.",
                 hint="Rerun its command to start a new job.",
             )
         return read_record(folder.record, JobRecord)
@@ -94,7 +94,7 @@ class JobBoard:
         return folder
 
     def _key(self, key: str) -> Path:
-        """Return the file with the name of the latest job with a key, so that one read finds it."""
+        """Return the path of the file that contains the name of the latest job with a key."""
         return self.path / "keys" / check_name(key, "Job key")
 
     def lines(self) -> list[JobRow]:

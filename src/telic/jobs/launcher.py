@@ -99,25 +99,25 @@ def read_place(text: str) -> JobPlace:
 class Launcher(Protocol):
     """Interface to start attempts of jobs and query their state.
 
-    It is called by one thread at a time.
+    Only one thread at a time calls these methods.
     """
 
     room: int
     """number of jobs to submit concurrently"""
 
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
-        """Start an attempt and return the scheduler's handle. Raises OSError or RuntimeError."""
+        """Start an attempt and return its scheduler handle. Raises OSError or RuntimeError."""
         ...
 
     def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptEnd | str | None:
         """Return how an attempt ended, why it was lost, or None while it waits or runs.
 
-        Updates the heartbeats and logs in its folder.
+        The method also updates the heartbeats and logs in the job's folder.
         """
         ...
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
-        """Ask an attempt to save and end, or kill it if `now`. Does nothing if it has ended."""
+        """Ask an attempt to save and end, or kill it if `now` is true. Ignore ended attempts."""
         ...
 
     def close(self) -> None:
@@ -169,7 +169,7 @@ class LocalJobs:
         return None if code is None else f"its worker ended with code {code}"
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
-        """Kill the worker. For a graceful stop, it polls the stop file."""
+        """Kill the worker. For a graceful stop, the worker polls for a stop file."""
         if now and self._processes[spec.name].code is None:
             self._processes[spec.name].kill()
 
@@ -213,12 +213,12 @@ class SlurmJobs:
         return None if state in _UNFINISHED else f"{job.job_id} is {state} and left no result"
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
-        """Cancel an attempt. For a graceful stop, its worker polls the stop file."""
+        """Cancel an attempt. For a graceful stop, the worker polls for a stop file."""
         if now:
             self._jobs[spec.name].cancel(check=False)
 
     def close(self) -> None:
-        """Do nothing, since no resources are held."""
+        """Do nothing, because this launcher holds no resources."""
 
 
 def _executor(spec: JobSpec, folder: JobFolder) -> Any:

@@ -8,8 +8,8 @@ heartbeats or its node is lost. Only in the last case is it retried, from the co
 
     python -m telic.jobs.pool FILE CWD PROGRAM ARGUMENTS...
 
-runs one command as the job described in a file (`PlacedJob`) and exits with its code. Studies use
-this to run on other machines.
+runs one command as the job described in a file (`PlacedJob`) and exits with the command's exit
+code. Studies use this to run on other machines.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class JobPool:
     # ------------------------------------------------------------------------ in the job's thread
 
     def _run(self, work: _Work) -> JobRecord:
-        """Run attempts until one ends by itself, and record the result of the job."""
+        """Run attempts until one of them ends normally, and record the result of the job."""
         for tries in range(1, self.place.attempts + 1):
             if self._failure is not None:
                 raise self._failure
@@ -144,7 +144,7 @@ class JobPool:
             if is_last:
                 return self._settle(work, "failed", f"{end} (attempt {tries} of {tries})")
             work.change(state="waiting")
-        raise AssertionError("a place allows at least one attempt")
+        raise AssertionError("`attempts` must be at least 1")
 
     def _attempt(self, work: _Work) -> AttemptEnd | str:
         """Run one attempt. Return how it ended, or the reason why it was lost."""
@@ -227,14 +227,14 @@ class JobPool:
 
 
 class PlacedJob(Record):
-    """Job and its place. The command and working folder are set when it starts."""
+    """Job and its place. The command and working folder are set when the job starts."""
 
     place: JobPlace
     job: JobSpec
 
 
 def placed_command(path: Path, cwd: Path, argv: Sequence[str]) -> tuple[str, ...]:
-    """Return the command that runs `argv` in `cwd` as a job described in a file."""
+    """Return the command line that runs `argv` in `cwd` as a job described in a file."""
     return tuple(own_python("telic.jobs.pool", path, cwd, *argv))
 
 

@@ -40,7 +40,7 @@ _LIBC: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else No
 def own_python(module: str | None, *words: str | Path) -> list[str]:
     """Return a command line that runs a module or other arguments with this Python.
 
-    Modules in the current folder, which may be foreign, cannot shadow installed ones.
+    Modules in the current folder may be foreign and cannot shadow installed modules.
     """
     return [sys.executable, "-P", *(("-m", module) if module else ()), *map(str, words)]
 
@@ -53,8 +53,8 @@ def user_environment() -> dict[str, str]:
 class Process:
     """One child process.
 
-    By default it leads a process group, so that Ctrl-C does not reach it and `kill` also kills its
-    descendants.
+    By default, the process leads a process group, so that Ctrl-C does not reach it and `kill` also
+    kills its descendants.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class Process:
         grace_s: float = GRACE_S,
         whole_group: bool = False,
     ) -> bool:
-        """Wait for the process to end, and return whether it was asked to stop.
+        """Wait for the process to end, and return whether a stop was requested.
 
         `should_stop` is called every `every_s` seconds, by default `BEAT_S`. With `whole_group`,
         SIGTERM is sent to all descendants, for a program that does not forward it.
@@ -202,16 +202,16 @@ class Process:
 
 
 def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
-    """Let the kernel signal this process when its parent ends for any reason."""
+    """Let the kernel send a signal to this process when its parent ends for any reason."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number), *[ctypes.c_ulong(0)] * 3)
 
 
 def end_after_grace(code: int) -> threading.Event:
-    """Force this process to exit after a grace period, first by another signal, then directly.
+    """Force this process to exit after a grace period, first by a signal, then directly.
 
-    This ends work that does not poll for stop requests or hangs during cleanup. Setting the
-    returned event cancels it.
+    This ends work that does not poll for stop requests or hangs during cleanup. To cancel the exit,
+    set the returned event.
     """
     off = threading.Event()
 
@@ -244,7 +244,7 @@ def signals_noted(*numbers: signal.Signals) -> Generator[list[int]]:
 
 @dataclass(frozen=True)
 class ProcessId:
-    """Identity of a process. Its start distinguishes it from later processes with its pid."""
+    """Identity of a process. The start time distinguishes processes with the same pid."""
 
     host: str
     pid: int
@@ -257,14 +257,14 @@ class ProcessId:
 
     @property
     def is_alive(self) -> bool:
-        """True while the process runs, and always for processes on other machines."""
+        """True while the process runs. Processes on other machines count as alive."""
         return self.host != socket.gethostname() or start_of(self.pid) == self.started
 
 
 def start_of(pid: int) -> float | None:
     """Return the start of a live process in seconds since boot, or None if it has ended.
 
-    Unlike a date, it does not depend on the clock, which may be adjusted while the process runs.
+    This time does not depend on the clock, which may be adjusted while the process runs.
     """
     import psutil
 

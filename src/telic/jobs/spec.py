@@ -1,7 +1,7 @@
-"""Files that specify jobs, and that record the state of their attempts.
+"""Files that specify jobs and record the state of their attempts.
 
-A job can run any kind of work, since neither the worker (`worker.py`) nor the launcher
-(`launcher.py`) depends on it. Files contain no secrets, which come from the worker's environment.
+A job can run any kind of work, because neither the worker (`worker.py`) nor the launcher
+(`launcher.py`) depends on the kind. The worker's environment, not a file, holds secrets.
 
     runs/jobs/<name>/
         job_spec.json          command to run
@@ -66,12 +66,12 @@ class JobSpec(Record):
 
     @property
     def code(self) -> str:
-        """Description of the command and its settings, which the user must permit."""
+        """Text of the command and its settings, for which the user must grant permission."""
         more = self.model_dump_json(exclude={"name", "argv", "command"})
         return f"the command {shlex.join(self.argv)} with {more}"
 
     def words(self) -> list[str]:
-        """Return the command with this machine's interpreter."""
+        """Return the command line with the Python interpreter of this machine."""
         first, *rest = self.argv
         return [sys.executable if first == PYTHON else first, *rest]
 
@@ -138,12 +138,12 @@ class JobRecord(Record):
 
     @property
     def is_over(self) -> bool:
-        """True if it does not continue without a new request."""
+        """True if the job does not continue without a new request."""
         return self.state in ("done", "failed", "stopped")
 
     @property
     def is_driven(self) -> bool:
-        """True while its driver process is running."""
+        """True while the driver process of the job is running."""
         return not self.is_over and self.driver.is_alive
 
     @property

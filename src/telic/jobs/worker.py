@@ -52,7 +52,7 @@ def run_attempt(
     node: str | None = None,
     holds: tuple[int, ...] = (),
 ) -> AttemptEnd:
-    """Run the process of a job until it ends. `beat` returns whether it must stop."""
+    """Run the process of a job until it ends. `beat` returns whether the job must stop."""
     began, node = time.monotonic(), node or socket.gethostname()
     try:
         process = Process(

@@ -1,1 +1,1 @@
-"""Run untrusted code, which is checked against an allow-list and executed in a confined process."""
+"""Run untrusted code in a confined process after a check against an allow-list."""

@@ -29,7 +29,7 @@ MODULE_NAME = "reward"
 
 
 def ask(owner: object, name: str) -> Any:
-    """Return an attribute if the kind of `owner` allows it. Raises AttributeError otherwise."""
+    """Return an attribute if it is allowed for the kind of `owner`, or raise AttributeError."""
     kind = type(owner)
     if name in names_of(kind):
         value = getattr(owner, name)
@@ -52,8 +52,8 @@ _PLAIN = {np.ndarray, np.float32, np.float64, np.int64, np.bool_, float, int, bo
 class NumpyFunction:
     """Proxy for a function, ufunc or method of numpy that accepts no date types.
 
-    numpy reads the text "now" as the current time when it converts it to a date, and code that
-    knows the time can tell the validation of a judge from its use.
+    numpy converts the text "now" to the current time, and code that knows the time could
+    distinguish the validation of a judge from its use.
     """
 
     __offered__ = "a numpy function"
@@ -101,8 +101,8 @@ def is_own(cls: type) -> bool:
 def require_own(owner: object) -> None:
     """Raise TypeError unless the object's class was defined by foreign code.
 
-    Every method starts with this call, because `self` is exempt from `ask`, and a decorator or a
-    higher-order function could pass another object as `self`.
+    Every method starts with a call to this function, because `self` is exempt from `ask`, and a
+    decorator or a higher-order function could pass another object as `self`.
     """
     if not is_own(type(owner)):
         raise TypeError(f"A method was called with a {type(owner).__name__} as `self`.")
@@ -123,7 +123,7 @@ def _of_class(owner: type, name: str) -> Any:
             if not is_own(cls) or isinstance(vars(cls)[name], types.FunctionType | type):
                 break
             return getattr(owner, name)
-    raise AttributeError(f"{owner.__name__}.{name}: access it on an object of the class.")
+    raise AttributeError(f"{owner.__name__}.{name} must be accessed on an object of the class.")
 
 
 def _refuse(owner: object, name: str, why: str | None) -> NoReturn:
@@ -142,7 +142,7 @@ class Guard(ast.NodeTransformer):
         self._inspection = inspection
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """Guard the attribute, unless the check found that it belongs to a module or to self."""
+        """Guard the attribute, unless the check found that it belongs to a module or to `self`."""
         self.generic_visit(node)
         if node in self._inspection.exempt:
             return node

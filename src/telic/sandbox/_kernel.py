@@ -73,7 +73,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """Set a process attribute. Raises OSError if the kernel refuses."""
+    """Set an attribute of this process. Raises OSError if the kernel refuses."""
     libc = _libc()
     padded = [ctypes.c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
     return _checked(libc.prctl(option, *padded))
@@ -150,7 +150,7 @@ def landlock_abi() -> int:
 
 
 def restrict_files(grants: Iterable[tuple[Path, int]], version: int) -> None:
-    """Confine this thread and threads it starts to the granted paths; block network and signals."""
+    """Confine this thread and its new threads to the granted paths, without network and signals."""
     handled = (1 << _RIGHTS_OF_ABI.get(version, _RIGHTS_NEWEST)) - 1
     rules = _Ruleset(handled, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0)
     # Older kernels accept a longer struct if the unknown fields are zero.
@@ -240,7 +240,7 @@ _CHILDREN = ", fork 57 -, vfork 58 -, execve 59 221, wait4 61 260, waitid 247 95
 
 
 def call_numbers(machine: str, table: str = _TABLE) -> dict[str, int]:
-    """Return the number of each call in the table, except calls that this machine lacks."""
+    """Return the numbers of the system calls in the table that exist on this machine."""
     column = {"x86_64": 1, "aarch64": 2}[machine]
     rows = [row.split() for row in table.split(",")]
     return {row[0]: int(row[column]) for row in rows if row[column] != "-"}
@@ -282,7 +282,7 @@ class ArgumentRule(NamedTuple):
 
 
 def argument_rules(pid: int, children: bool = False) -> dict[str, ArgumentRule]:
-    """Return the calls that are allowed only with specific arguments."""
+    """Return the system calls that are allowed only with specific arguments."""
     threads = ArgumentRule(0, (_CLONE_THREAD,), mask=_CLONE_THREAD)
     no_namespaces = ArgumentRule(0, (0,), mask=_CLONE_NAMESPACES)
     read_only_truncate = ArgumentRule(1, (_TRUNCATE,), _TRUNCATE | _ACCESS_MODE, allows=False)
@@ -343,7 +343,7 @@ def has_filter() -> bool:
 
 
 def install_filter(children: bool = False) -> None:
-    """Enforce the filter permanently in all threads. Requires no-new-privileges.
+    """Enforce the filter permanently in all threads. The process must have no-new-privileges set.
 
     If `children` is true, programs may be started, which inherit the filter and the file rules.
     Raises OSError if the kernel has no seccomp filters or a thread could not be covered.
@@ -357,4 +357,4 @@ def install_filter(children: bool = False) -> None:
     pointer = ctypes.cast(holder, ctypes.c_void_p)
     uncovered = call(_SECCOMP[MACHINE], _SET_MODE_FILTER, _FILTER_THREADS, pointer)
     if uncovered:
-        raise OSError(errno.ESRCH, f"thread {uncovered} could not be covered by the filter")
+        raise OSError(errno.ESRCH, f"the filter could not be applied to thread {uncovered}")

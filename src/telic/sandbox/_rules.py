@@ -42,7 +42,7 @@ class RefusedConstruct(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """Result of an inspection. The guard does not rewrite exempt attributes."""
+    """Result of an inspection. The guard does not rewrite attributes that are exempt."""
 
     refusals: list[RefusedConstruct]
     """ordered by line"""
@@ -105,7 +105,7 @@ class _Inspector:
                 self.visit(node, scope)
 
     def excuse(self, node: ast.expr) -> None:
-        """Allow classes that are not used as values, e.g. as a base class or in `A | None`."""
+        """Allow classes that are not used as values, e.g. base classes or types in annotations."""
         match node:
             case ast.Name() | ast.Attribute():
                 self._excused.add(id(node))
@@ -125,7 +125,7 @@ class _Inspector:
     # Names
 
     def check_binding(self, node: ast.AST, name: str, scope: LexicalScope) -> None:
-        """Refuse assignments to names on whose meaning other checks rely."""
+        """Refuse assignments to names that must keep their meaning for other checks."""
         is_method = isinstance(node, ast.FunctionDef) and scope.methods is not None
         if is_dunder(name) and not (is_method and name in METHODS):
             self.refuse(node, f'the name "{name}"', "Choose a name without double underscores.")
@@ -398,7 +398,7 @@ class _Inspector:
 
 @dataclass(slots=True)
 class Bindings:
-    """Names that a source binds. They are collected before their uses are checked."""
+    """Names that a source binds. These names are collected before their uses are checked."""
 
     names: set[str] = field(default_factory=set[str])
     """bound other than by an import"""
@@ -426,7 +426,7 @@ def is_dunder(name: str) -> bool:
 
 
 def root_of(node: ast.expr) -> ast.expr:
-    """Return the root of `a.b[c].d`: `a`."""
+    """Return the root of an expression, e.g. `a` for `a.b[c].d`."""
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
     return node

@@ -6,7 +6,7 @@ starts afterwards, so thread pools (torch, OpenMP, physics) must be started late
 and seccomp, only the limits and the allow-list apply, as the report states.
 
 Names, sizes and times of files (stat), the clock, the machine's load, and data from the caller are
-not hidden. This is one layer of defence, not a virtual machine.
+not hidden. This is one layer of defense, not a virtual machine.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def confine(rules: Confinement) -> ConfinementReport:
 
 
 def _attempt(name: str, step: Callable[[], str]) -> ConfinementPart:
-    """Run one step, and report whether the kernel supports it."""
+    """Run one step of the confinement, and report whether the kernel supports it."""
     try:
         return ConfinementPart(name=name, active=True, message=step())
     except (OSError, ValueError, NotImplementedError) as error:
@@ -143,7 +143,7 @@ def _limit(limits: Limits) -> str:
 
 
 def _lower(which: int, value: int) -> None:
-    """Set the soft and hard limits, but not above the current limit."""
+    """Set the soft and hard limit of a resource, but not above the current limit."""
     hard = resource.getrlimit(which)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(which, (value, value))
@@ -167,7 +167,7 @@ def _give_up_privileges() -> str:
 
 def _restrict_files(rules: Confinement, version: int) -> str:
     if version == 0:
-        raise NotImplementedError("this kernel has no Landlock (Linux 5.13 or later has it)")
+        raise NotImplementedError("this kernel has no Landlock, which requires Linux 5.13 or later")
     allowed = grants(rules.writable, rules.readable, rules.devices)
     allowed += [(path, kernel.READ_DIR) for path in rules.searched]
     allowed += [(path, kernel.READ | kernel.EXECUTE) for path in rules.programs]
@@ -220,7 +220,7 @@ def code_paths() -> set[Path]:
 def _holds_installed(folder: Path) -> bool:
     """Return whether packages are installed in a folder of `sys.path` from a .pth file.
 
-    An editable project (.egg-info) does not count, since its folder may also contain keys.
+    An editable project (.egg-info) does not count, because its folder may also contain keys.
     """
     if folder.name in ("site-packages", "dist-packages"):
         return True

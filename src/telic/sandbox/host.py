@@ -114,8 +114,8 @@ def _resolved(paths: Sequence[Path]) -> tuple[Path, ...]:
 class Worker:
     """Confined process, from its start to its end.
 
-    Start and wait in the same thread, because the kernel kills a new interpreter when the thread
-    that started it ends.
+    A worker must be started and awaited in the same thread, because the kernel kills a new
+    interpreter when the thread that started it ends.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Worker:
         writable: Sequence[Path],
         **options: Unpack[WorkerOptions],
     ) -> None:
-        """Configure a worker without starting it."""
+        """Configure the worker without starting it."""
         self.log = options.get("log", writable[0] / LOG_NAME).absolute()
         self.report: ConfinementReport | None = None
         """active confinement, or None before the worker is confined"""
@@ -171,10 +171,10 @@ class Worker:
         should_stop: Check | None = None,
         should_wait: Check | None = None,
     ) -> dict[str, Any]:
-        """Run the worker to its end and return its result.
+        """Run the worker until it ends, and return its result.
 
         Raises:
-            TelicError: the worker raised it.
+            TelicError: an error raised in the worker.
             WorkerDied: the worker crashed, missed its heartbeat, or violated the protocol.
             ResourceError: the worker exceeded a limit.
         """
@@ -235,7 +235,7 @@ class Worker:
     def _hear(
         self, message: Message, conversation: _Conversation, on_message: MessageListener
     ) -> dict[str, Any] | None:
-        """Handle one message, and return the result if it is the last one."""
+        """Handle one message, and return the worker's result if it is the last message."""
         match message:
             case {"kind": "message", "body": body} if is_record(body):
                 reply = on_message(body)
@@ -287,7 +287,7 @@ class _Conversation:
             self._selector.register(self._stdin, selectors.EVENT_WRITE)
 
     def exchange(self, timeout_s: float) -> list[Message]:
-        """Write and read until the timeout at most, and return the received messages."""
+        """Write and read until the timeout, and return the messages received so far."""
         received: list[Message] = []
         for key, _ in self._selector.select(timeout_s):
             if key.fileobj is self._stdin:

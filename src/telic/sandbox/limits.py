@@ -58,7 +58,7 @@ class Watch:
         self._started = self._memory_at = self._disk_at = time.monotonic()
 
     def check(self) -> None:
-        """Take the measurements that are due. Raises ResourceError if the worker must be killed."""
+        """Take all measurements that are due. Raises ResourceError if a limit is exceeded."""
         now = time.monotonic()
         wall_s = self._limits.wall_s
         if wall_s is not None and now - self._started > wall_s:
@@ -104,7 +104,7 @@ class Watch:
             )
 
     def _without_a_name(self) -> int:
-        """Return the size of deleted files that are still open or mapped."""
+        """Return the size of a process's deleted files that are still open or mapped."""
         disks = {os.stat(folder).st_dev for folder in self._writable if folder.exists()}
         seen: dict[int, int] = {}
         for place in ("fd", "map_files"):

@@ -2,8 +2,8 @@
 
 Imports take longer than most tasks of a worker. While `prewarmed` is active, a nursery imports the
 modules once in the background, and every worker is a fork of it. The nursery itself receives no
-requests. A fork reads its first message from a pipe, is confined, and serves one request, like a
-newly started worker.
+requests. A fork reads its first message from a pipe, confines itself, and serves one request, like
+a newly started worker.
 
 The nursery ends when its socket closes, i.e. whenever its host ends, and the kernel then kills its
 forks. It has only one thread, so that forking is safe.
@@ -41,7 +41,7 @@ _ORDER_BYTES = 1 << 16
 def loading() -> Generator[None]:
     """Disable garbage collection inside the block, because imported objects are kept anyway.
 
-    They are also excluded from later collections, so that forks continue to share their memory.
+    Later collections skip these objects too, so that forks continue to share their memory.
     """
     gc.disable()
     try:
@@ -88,7 +88,7 @@ class Nursery:
         return self._process.pid
 
     def fork(self, folder: Path | None, *, stderr: int) -> ForkedProcess | None:
-        """Start a worker that waits for its first message. Return None if the nursery has ended."""
+        """Start a worker that waits for a message, or return None if the nursery has ended."""
         stdin, to_worker = os.pipe()
         from_worker, stdout = os.pipe()
         status, told = os.pipe()
@@ -116,7 +116,7 @@ class Nursery:
 
 
 class _Shared:
-    """The nursery of this process, with a reference count."""
+    """Nursery shared by all blocks of this process, with a reference count."""
 
     lock = threading.Lock()
     nursery: Nursery | None = None
@@ -128,9 +128,9 @@ _shared = _Shared()
 
 @contextlib.contextmanager
 def prewarmed(modules: Sequence[str]) -> Generator[None]:
-    """Fork workers from a process with these modules imported, until the last block ends.
+    """Fork workers from a process that has imported these modules, until the last block ends.
 
-    Nested blocks use the modules of the outermost one, and workers import others themselves.
+    Nested blocks use the modules of the outermost block. Workers import all other modules.
     """
     with _shared.lock:
         if _shared.nursery is None and kernel.LINUX:
@@ -147,7 +147,7 @@ def prewarmed(modules: Sequence[str]) -> Generator[None]:
 
 
 def fork_worker(folder: Path | None, *, stderr: int) -> ForkedProcess | None:
-    """Fork a worker from the nursery process, or return None if there is none."""
+    """Fork a worker from the nursery process, or return None if no nursery is running."""
     nursery = _shared.nursery
     return None if nursery is None else nursery.fork(folder, stderr=stderr)
 
@@ -181,7 +181,7 @@ def serve_orders(connection: socket.socket) -> None:
 
 
 def _wake(number: int, frame: FrameType | None) -> None:
-    """Do nothing, but wake the loop, which a signal without a handler does not do."""
+    """Do nothing. Without a handler, the signal would not wake the loop."""
 
 
 def _reap(children: dict[int, int]) -> None:
@@ -196,7 +196,7 @@ def _reap(children: dict[int, int]) -> None:
 
 
 def _become_worker(order: dict[str, Any], handles: list[int]) -> None:
-    """Continue like `python -m telic.sandbox.worker` after its imports."""
+    """Continue as `python -m telic.sandbox.worker` does after its imports."""
     from telic.sandbox import worker
 
     signal.set_wakeup_fd(-1)
@@ -218,7 +218,7 @@ def _become_worker(order: dict[str, Any], handles: list[int]) -> None:
 
 
 def run_nursery(arguments: Sequence[str]) -> None:
-    """Import the modules that are listed after the socket's number, and serve requests."""
+    """Import the modules listed after the socket number in the arguments, and serve requests."""
     number, *modules = arguments
     connection = socket.socket(fileno=int(number))
     with loading():

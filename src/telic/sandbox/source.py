@@ -1,8 +1,8 @@
 """Check the source of foreign code before execution, and create its globals.
 
 The check limits the source's size and applies the allow-list (`_rules`). The globals contain a few
-builtins and read-only modules. Foreign code gets a frozen proxy with only the names in `_allowed`
-instead of each real module, so it cannot patch torch or numpy.
+builtins and read-only modules. Instead of real modules, foreign code gets frozen proxies with only
+the names in `_allowed`, so it cannot patch torch or numpy.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def check_source(source: str, filename: str, *, extra_modules: Provided | None =
 def compile_source(
     source: str, filename: str, *, extra_modules: Provided | None = None
 ) -> CodeType:
-    """Check a source as `check_source` does, and return code that can run in `namespace()`."""
+    """Check a source with `check_source`, and return code that can run in `namespace()`."""
     tree, inspection = _parse(source, filename, extra_modules or {})
     tree = ast.fix_missing_locations(Guard(inspection).visit(tree))
     with warnings.catch_warnings():
@@ -196,7 +196,7 @@ class _AskOnly(type):
         return issubclass(subclass, cls._real)
 
     def __call__(cls, *_: object, **__: object) -> NoReturn:
-        raise TypeError(f"{cls.__name__} is only for isinstance. Use torch.tensor or np.array.")
+        raise TypeError(f"{cls.__name__} only supports isinstance. Use torch.tensor or np.array.")
 
     def __setattr__(cls, name: str, value: object) -> NoReturn:
         raise TypeError(f"{cls.__name__} is read-only.")
@@ -236,7 +236,7 @@ def _standard_modules() -> dict[str, FrozenModule]:
 
 
 def _offered(path: str, name: str, value: Any) -> Any:
-    """Return the proxy for a module member if it needs one."""
+    """Return the proxy for a module member, or the member itself if no proxy is needed."""
     if (path, name) in _ONLY_TO_ASK:
         return _ask_only(name, value)
     is_function = callable(value) and not isinstance(value, type)
@@ -244,7 +244,7 @@ def _offered(path: str, name: str, value: Any) -> Any:
 
 
 def _frozen(members: Mapping[str, Mapping[str, Any]]) -> dict[str, FrozenModule]:
-    """Build module proxies, starting with submodules, which their parents contain."""
+    """Build module proxies, starting with submodules because their parents contain them."""
     built: dict[str, FrozenModule] = {}
     for path in sorted(members, key=lambda each: -each.count(".")):
         inner = {
@@ -292,8 +292,8 @@ def _importer(modules: Mapping[str, FrozenModule]) -> Callable[..., FrozenModule
 def _import_for_compiled_code(name: str) -> Any:
     """Import a module for C code of torch or numpy on first use.
 
-    Such imports also use the caller's builtins. They are recognized by their `fromlist`, which is a
-    list in C code and a tuple or None in import statements. Only the C code gets the result.
+    C code also uses the caller's builtins. Its imports are recognized by `fromlist`, which is a
+    list in C code and a tuple or None in import statements. Only the C code receives the module.
     """
     if name not in sys.modules and name.partition(".")[0] not in {"numpy", "torch"}:
         raise ImportError(f'"{name}" is not available. {OFFERED}')

@@ -1,7 +1,7 @@
-"""Detect replaced functions or settings on which results depend.
+"""Detect whether functions or settings that affect results were replaced.
 
 A snapshot is taken after all imports and before foreign code runs, and compared at each checkpoint.
-It contains the object under each name in modules and their classes and, for Python functions, their
+It contains the object bound to each name in modules and classes and, for Python functions, the
 code. Changes that are reverted between two checks are not detected.
 """
 
@@ -54,7 +54,7 @@ class FunctionSnapshot:
         self._settings = _settings()
 
     def check(self) -> None:
-        """Compare with the current state. Raises Refused, which lists the first changes."""
+        """Compare the snapshot with the current state. Raises Refused with the first changes."""
         changed = [place for owner in self._owners for place in _changes(owner)]
         now = _settings()
         changed += [f"torch.{name}()" for name, old in self._settings.items() if now[name] != old]

@@ -43,7 +43,7 @@ def decode(line: bytes) -> Message:
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     if not is_record(message) or not isinstance(message.get("kind"), str):
-        raise ValueError('not an object with a "kind"')
+        raise ValueError('not an object with a field "kind"')
     return message
 
 
@@ -63,12 +63,12 @@ class LineBuffer:
         self._parts.append(rest)
         self._size += len(rest)
         if self._size > MAX_LINE:
-            raise ValueError(f"a line of more than {MAX_LINE} bytes")
+            raise ValueError(f"the line has more than {MAX_LINE} bytes")
         return [line for line in whole if line]
 
 
 def bounded_text(text: object, limit: int = MAX_TEXT) -> str:
-    """Return text truncated to the limit, without control characters."""
+    """Return a text without control characters, truncated to the limit."""
     shown = str(text)[:limit]
     return "".join(each if each.isprintable() or each in "\n\t" else "?" for each in shown)
 
@@ -84,7 +84,7 @@ def cleaned(message: Message, most_values: int) -> Message:
         nonlocal left
         left -= 1
         if left < 0:
-            raise ValueError(f"more than {most_values:,} values in one message")
+            raise ValueError(f"the message has more than {most_values:,} values")
         if isinstance(value, str):
             return bounded_text(value)
         if isinstance(value, float):
@@ -111,7 +111,7 @@ def pack_error(error: TelicError) -> dict[str, Any]:
 
 
 def unpack_error(data: dict[str, Any]) -> TelicError:
-    """Rebuild an error from the result of `pack_error`. Other values become WorkerDied."""
+    """Rebuild an error from the result of `pack_error`. Any other value becomes WorkerDied."""
     cls = getattr(errors, str(data.get("class")), None)
     fields: object = data.get("fields")
     if not (isinstance(cls, type) and issubclass(cls, TelicError) and is_record(fields)):

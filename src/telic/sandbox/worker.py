@@ -1,7 +1,7 @@
 """Confined process that runs foreign code and sends results through a pipe.
 
-Started by `host` as: python -m telic.sandbox.worker PARENT_PID. It reads a request from standard
-input. Its entry is a module with these functions, or "module:function" to replace `run`:
+Started by `host` as: python -m telic.sandbox.worker PARENT_PID. The request on standard input names
+a module with these functions, or "module:function" to replace `run`:
 
     prepare(payload, channel) -> state          optional, not confined: model files, devices
     run(state, payload, channel) -> dict        permanently confined, may run foreign code
@@ -51,7 +51,7 @@ class HostChannel:
         return self.reply()
 
     def reply(self) -> Message:
-        """Wait for the host's answer to an earlier message."""
+        """Wait for the answer of the host to an earlier message."""
         while True:
             match self.next():
                 case {"kind": "reply", "body": body} if is_record(body):
@@ -62,11 +62,11 @@ class HostChannel:
                     raise EOFError("The host process has ended.")
 
     def heartbeat(self, seconds: float, doing: str = "") -> None:
-        """Set the timeout until the next message, after which the worker is killed."""
+        """Set the time until the next message, after which the host kills the worker."""
         self.post("beat", seconds=seconds, doing=doing)
 
     def should_stop(self) -> bool:
-        """Return whether the host has requested a stop or ended. Does not block."""
+        """Return whether the host has requested a stop or ended, without blocking."""
         while not self._stopping and (self._unread or select.select([self._inbox], [], [], 0)[0]):
             self._stopping = self.next()["kind"] in ("stop", "gone")
         return self._stopping
@@ -141,7 +141,7 @@ def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
 
 
 def _move_in(folder: Path, log: str) -> None:
-    """Change to the folder of the request, and redirect output to its log."""
+    """Change to the folder of the request, and redirect output to the log file."""
     os.chdir(folder)
     os.environ["TMPDIR"] = str(folder)
     tempfile.tempdir = None  # libraries may have cached another folder
@@ -164,7 +164,7 @@ def _kind(error: BaseException) -> str:
 
 
 def _take_over_pipes() -> HostChannel:
-    """Open the pipes to the host, and redirect all other output to stderr, which is the log."""
+    """Open the pipes to the host, and redirect all other output to the log (stderr)."""
     channel = HostChannel(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

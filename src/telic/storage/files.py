@@ -73,9 +73,9 @@ def plain(value: Any) -> Any:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Generator[Path]:
-    """Yield a temporary path. It replaces `path` if the block succeeds, and is removed otherwise.
+    """Yield a temporary path, which replaces `path` if the block succeeds and is else removed.
 
-    It has the same suffix, on which some writers depend. Raises ResourceError if the disk is full.
+    Both paths have the same suffix, as some writers require. A full disk raises ResourceError.
     """
     # The name is random, so that no link can wait there.
     temporary = path.with_name(f"{TEMPORARY_MARK}{secrets.token_hex(4)}-{path.name}")
@@ -181,7 +181,7 @@ def once(path: Path, record: type[Record], make: Callable[[], Record]) -> Record
 
 
 def remove_unfinished(folder: Path) -> list[Path]:
-    """Remove and return temporary files of killed writers. Callers must hold the run's lock."""
+    """Remove temporary files of killed writers, and return them. Requires the run's lock."""
     left = files_below(folder, f"{TEMPORARY_MARK}*", most=sys.maxsize)
     for path in left:
         path.unlink(missing_ok=True)
@@ -215,7 +215,7 @@ class JsonLines:
             _cut_torn_line(self._handle)
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Append one line, which is kept if this process crashes. See `sync` for power failures."""
+        """Append one line, which survives a process crash. See `sync` for power failures."""
         line = json.dumps(plain(row), separators=(",", ":"), allow_nan=False).encode() + b"\n"
         with disk_errors(self.path):
             written = 0
@@ -289,7 +289,7 @@ def _cut_torn_line(handle: int) -> None:
 
 
 def _free_bytes(path: Path) -> int:
-    """Return the free space in bytes on the disk of `path`, which need not exist yet."""
+    """Return the free bytes on the disk of `path`, even if `path` does not exist yet."""
     path = path.absolute()
     while not path.exists():
         path = path.parent

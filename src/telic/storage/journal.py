@@ -1,8 +1,8 @@
 """Journal of a loop: append-only JSONL with a hash chain and signatures, replayed on resume.
 
 Sessions, searches, tracking runs and studies record their steps in journals. Appending a line
-commits a step: a process that is killed earlier has no effect, and one that is killed later finds
-the record when it resumes. The format of a line is
+commits a step: if the process is killed before, the step has no effect; if it is killed afterwards,
+a resumed process finds the record. The format of a line is
 
     {"entry":{"seq":…,"at":…,"kind":…,"subject":…,"actor":…,"data":{…},"prev":…},"hash":"…","sig":…}
 
@@ -46,7 +46,7 @@ _Kind = TypeVar("_Kind", bound=BaseModel)
 
 
 class JournalBroken(TelicError):
-    """Raised if a journal's line is not the line that was written."""
+    """Raised if a line of a journal differs from the line that was written."""
 
 
 class JournalBusy(TelicError):
@@ -78,12 +78,12 @@ class JournalEntry(Record):
 
     @property
     def head(self) -> JournalHead:
-        """Head of a journal whose last entry is this one."""
+        """Head of a journal that ends with this entry."""
         return JournalHead(seq=self.seq, hash=self.hash)
 
     @property
     def has_wrong_signature(self) -> bool:
-        """Return whether the signature is invalid. Earlier versions' signatures are not checked."""
+        """Return whether the signature is invalid. Old signature formats are not checked."""
         is_checked = (self.sig or "").startswith("ed25519:")
         return is_checked and signer_of(self.hash.encode(), self.sig) is None
 
@@ -350,7 +350,7 @@ class Journal:
         return (entry.sig or "").startswith(f"ed25519:{self._public}:")
 
     def _noted_files(self, first: str) -> list[Path]:
-        """Return the paths of the head's copies, named by the first line's hash and by the path."""
+        """Return the paths of the head's copies, named after the first line's hash and the path."""
         # A link to its folder leads to the same journal. Earlier versions did not follow links.
         paths = [self.path.resolve(), self.path.absolute()] if self._guard == "path" else []
         texts = dict.fromkeys((*map(str, paths), first))
@@ -367,7 +367,7 @@ class Journal:
             write_json(path, signed)
 
     def _noted(self) -> _NotedHead | str | None:
-        """Return the recorded last line, None, or the reason why the record is invalid."""
+        """Return the noted last line, None if nothing was noted, or why the note is invalid."""
         first = self._entries[0].hash if self._entries else ""
         found = [path for path in self._noted_files(first) if path.is_file()]
         if self._guard is None or self._key is None or not found:

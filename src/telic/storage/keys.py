@@ -1,8 +1,7 @@
-"""The user's Ed25519 key, and signatures, which include the public key for verification.
+"""The user's Ed25519 key, and signatures that include the public key for verification.
 
 A signature has the form `ed25519:<public key>:<signature>`, in hex. The private key is stored in
-the user's configuration folder, outside of all folders that it signs, and only its owner can read
-it.
+the user's configuration folder, outside of all signed folders, and only the user can read it.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def user_name() -> str:
 def sign_text(text: str, **claims: str) -> str:
     """Append claims and the user's signature to a text, as a comment.
 
-    HTML and Markdown do not display it. Without a key, the text is unchanged.
+    HTML and Markdown do not display comments. Without a key, the text is unchanged.
     """
     key = usable_key()
     if key is None:
@@ -105,13 +104,13 @@ def key_file() -> Path:
 def user_key(root: Path | None = None) -> SigningKey:
     """Return the user's key, creating it on first use.
 
-    Raises BadFile if it lies in `root` (the folder that it signs), if others can read or replace
-    it, or if it cannot be created.
+    Raises BadFile if the key lies in `root` (the folder to sign), if others can read or replace the
+    key, or if it cannot be created.
     """
     path = key_file()
     if root is not None and path.resolve().is_relative_to(root.resolve()):
         raise BadFile(
-            f"The signing key {path} is inside the folder that it signs, {root}.",
+            f"The signing key {path} is inside the folder to be signed, {root}.",
             hint="Move it outside: set TELIC_CONFIG_DIR to another folder.",
         )
     if not os.path.lexists(path):
@@ -158,7 +157,7 @@ BEGUN = "begun.json"
 
 
 def sign_folder(folder: Path) -> None:
-    """Record that this user created a work folder. The record is not valid for its copies."""
+    """Record that this user created a work folder. Copies of the folder are not covered."""
     with contextlib.suppress(TelicError, OSError):  # without a key the folder has no owner
         key = user_key(folder.parent)
         write_json(folder / BEGUN, {"schema_version": 1, "sig": key.sign(_identity(folder))})
@@ -188,7 +187,7 @@ _granted: set[str] = set()
 
 
 def permit(*code: str) -> None:
-    """Permit folders to refer to this code from now on, because the user requested it."""
+    """Permit folders of runs to refer to this code, because the user requested it explicitly."""
     fresh = [each for each in code if not _is_permitted(each)]
     if not fresh:
         return
@@ -206,7 +205,7 @@ def permit_all() -> None:
 
 
 def checks_code() -> bool:
-    """Return whether this process checks permissions for code to which folders refer."""
+    """Return whether this process requires permission for code to which folders refer."""
     return "*" not in _granted
 
 

@@ -68,7 +68,7 @@ class MemberFolder:
     tensorboard_dir = FolderFile("tb_logs")
 
     def filled(self) -> tuple[Path, ...]:
-        """Return the folders that the confined trainer may write to."""
+        """Return the folders to which the confined trainer may write."""
         return (
             self.scalars.parent,
             self.checkpoints_dir,
@@ -167,7 +167,7 @@ class IterationFolder:
 
     @property
     def run(self) -> RunFolder:
-        """Return the folder of its training run."""
+        """Return the folder of the iteration's training run."""
         return RunFolder(self.path / "train")
 
     def episode(self, member: str, index: int) -> Path:
@@ -211,7 +211,7 @@ class SessionFolder(WorkFolder):
 
 
 def file_name(text: str) -> str:
-    """Convert `text` to a name that is valid on every file system."""
+    """Convert `text` to a file name that is valid on every file system."""
     name = _NOT_IN_NAMES.sub("-", text).strip(".-")
     if not name:
         raise UsageError(f"{text[:60]!r} has no letter or digit to use in a folder name.")
@@ -242,7 +242,7 @@ def list_runs(runs_dir: Path) -> list[RunFolder]:
 
 
 def new_name(kind: str, letters: int = 8) -> str:
-    """Return a unique name of the kind, the time and random letters."""
+    """Return a unique name that consists of the kind, the time and random letters."""
     stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
     return f"{kind}_{stamp}_{secrets.token_hex(letters // 2)}"
 

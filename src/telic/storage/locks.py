@@ -18,7 +18,7 @@ _PATIENCE_S = 0.2
 
 
 class RunLock:
-    """Exclusive lock on a folder. It is released when the process that holds it ends.
+    """Exclusive lock on a folder. The kernel releases it when the process that holds it ends.
 
     Example:
         with RunLock(folder / "lock", name="run 1a2b"):
@@ -65,7 +65,7 @@ class RunLock:
 
     @property
     def handle(self) -> int:
-        """Open file descriptor. A child process that inherits it also holds the lock."""
+        """Descriptor of the lock file. A child process that inherits it also holds the lock."""
         assert self._handle is not None, "the lock is not held"
         return self._handle
 
@@ -104,7 +104,7 @@ def lock_holder(path: Path) -> int | None:
 def try_hold(path: Path) -> int | None:
     """Lock a file, creating it if necessary. Return None if another process holds the lock.
 
-    Closing the returned descriptor releases the lock, as does the end of the process.
+    The lock is released when the returned descriptor is closed or the process ends.
     """
     with disk_errors(path):
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)

@@ -47,7 +47,7 @@ _HALVES = re.compile(rb"\\u(?:[dD][89a-fA-F]|0000)")
 
 
 def check_file(path: Path, limit: int = LARGEST) -> int:
-    """Return the size of a regular file. Raises BadFile for other or larger files."""
+    """Return the size of a regular file. Raises BadFile if the file is too large or not regular."""
     try:
         found = os.stat(path)
     except OSError as error:
@@ -94,7 +94,7 @@ def bounded_entries(
     entries = archive.infolist()
     size = sum(entry.file_size for entry in entries)
     if len(entries) > most or size > most_bytes:
-        raise ValueError(f"the archive is too large: {len(entries)} entries, {size:,} bytes")
+        raise ValueError(f"the archive is too large: {len(entries)} entries and {size:,} bytes")
     return entries
 
 
@@ -138,14 +138,14 @@ def parse_json(content: bytes | str, where: str) -> Any:
 
 def _whole(text: str) -> int:
     if len(text) > _MOST_DIGITS or int(text).bit_length() > _WIDEST_BITS:
-        raise ValueError("it contains an integer of more than 64 bits")
+        raise ValueError("the document contains an integer of more than 64 bits")
     return int(text)
 
 
 def _real(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise ValueError("it contains a number that is too large")
+        raise ValueError("the document contains a number that is too large")
     return value
 
 
@@ -164,7 +164,7 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def is_plain(value: Any) -> bool:
-    """Return whether telic can represent a value everywhere."""
+    """Return whether a value can be represented in all file formats of telic."""
     return not _complaint(value)
 
 
@@ -234,7 +234,7 @@ def files_below(folder: Path, pattern: str = "*", most: int | None = None) -> li
 
 
 def without_links(folder: Path) -> Path:
-    """Return a folder. Raises Refused if it is or contains a link, which could lead out of it."""
+    """Return a folder. Raises Refused if it is or contains a link, which could lead elsewhere."""
     for place, folders, files in os.walk(folder):
         for path in (place, *(os.path.join(place, name) for name in (*folders, *files))):
             if os.path.islink(path):

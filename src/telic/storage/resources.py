@@ -1,6 +1,6 @@
 """Share the CPU cores and memory of this machine between sessions.
 
-A lease is a file that its process has locked. The kernel releases the lock when the process ends.
+A lease is a file that is locked by a process. The kernel releases the lock when the process ends.
 Only the process that holds the file `turn` may add a lease. Other processes queue for it, so that
 small requests cannot starve a large one.
 """
@@ -102,7 +102,7 @@ class Admission:
     ) -> Generator[bool]:
         """Hold the resources during the block. Yields False if a stop was requested first.
 
-        A request for more cores than the machine has gets all of them. `tell` receives
+        A request for more cores than the machine has gets all cores. `tell` receives
         session.waiting when the reason for waiting changes, and session.admitted afterwards. Raises
         ResourceError if memory is insufficient and no other session can release it.
         """
@@ -164,7 +164,7 @@ class Admission:
                 os.close(turn)
 
     def _lacking_memory(self, need: ResourceNeed, leases: list[CoreLease]) -> str | None:
-        """Return a reason to wait for memory, if any. Raises ResourceError if waiting is futile."""
+        """Return the reason to wait for memory, if any. Raises ResourceError if this is futile."""
         free = self._free_bytes()
         if need.memory_bytes is None or free is None:
             return None
@@ -198,7 +198,7 @@ def _hold(path: Path, holder: str, cores: int, memory_bytes: int | None) -> int 
 def runtime_folder() -> Path:
     """Return the folder that all sessions of this user on this machine share.
 
-    Raises Refused if another user owns it, who could block all sessions.
+    Raises Refused if another user owns the folder and thus could block all sessions.
     """
     base = os.environ.get("XDG_RUNTIME_DIR")
     if base and os.access(base, os.W_OK):
@@ -208,7 +208,7 @@ def runtime_folder() -> Path:
     facts = folder.lstat()
     if facts.st_uid != os.getuid() or not stat.S_ISDIR(facts.st_mode):
         raise Refused(
-            f"{folder} belongs to another user.",
+            f"The folder {folder} belongs to another user.",
             hint="Set XDG_RUNTIME_DIR to a folder that you own, and contact your administrator.",
         )
     return folder

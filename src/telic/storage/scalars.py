@@ -1,4 +1,4 @@
-"""Metric series, with a JSON line for each training iteration and evaluation ("type": "eval").
+"""Metric series: one JSON line per training iteration or evaluation (`"type": "eval"`).
 
 Every row has "global_step". When a run is resumed, the file is truncated to the step of its saved
 state, so that no step is recorded twice.
@@ -55,7 +55,7 @@ class ScalarLog(JsonLines):
     def append(self, row: Mapping[str, Any]) -> None:
         """Append one row with "global_step". Non-finite numbers become None."""
         if "global_step" not in row:
-            raise ValueError(f'a metric row requires "global_step", but has {sorted(row)}')
+            raise ValueError(f'a metric row requires "global_step", but only has {sorted(row)}')
         super().append(row)
 
     def truncate_after(self, global_step: int) -> int:
@@ -94,13 +94,13 @@ def read_columns(
 ) -> dict[str, Column]:
     """Return series of equal length by name, with None for missing values.
 
-    By default, returns all names with a number in at least one row.
+    By default, all names with a number in at least one row are returned.
     """
     return columns_of(read_rows(path, kind), names)
 
 
 def columns_of(rows: Sequence[_MetricRow], names: Iterable[str] | None = None) -> dict[str, Column]:
-    """Return series as `read_columns` does, from rows in memory."""
+    """Return the same series as `read_columns`, from rows in memory."""
     if names is None:
         names = dict.fromkeys(
             name for row in rows for name, value in row.items() if _is_number(value)

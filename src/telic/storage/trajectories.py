@@ -5,7 +5,7 @@ floats as float32, and "facts" as JSON text. Row t is the transition obs[t], act
 next_obs[t]. Body and joint columns (qpos, xpos, …) and the environment's infos describe the state
 after the transition.
 
-Usual columns, with T rows:
+Common columns of an episode with T steps are:
 
     step timestamp reward terminated truncated    (T,)
     obs next_obs                                  (T, obs_dim)
@@ -88,10 +88,10 @@ class TrajectoryFacts(Record):
     )
     seed: int | None = None
     label: str | None = Field(
-        default=None, description="label in its evaluation: p10, median or p90"
+        default=None, description="label of the episode in an evaluation: p10, median or p90"
     )
     global_step: int | None = Field(
-        default=None, description="environment steps of training before the recording"
+        default=None, description="number of environment steps trained before the recording"
     )
     total_return: float | None = None
     obs_names: tuple[str, ...] = ()
@@ -99,11 +99,11 @@ class TrajectoryFacts(Record):
     body_names: tuple[str, ...] = ()
     joint_names: tuple[str, ...] = ()
     reward_term_names: tuple[str, ...] = ()
-    extra: dict[str, Any] = Field(default={}, description="additional metadata of the recorder")
+    extra: dict[str, Any] = Field(default={}, description="additional metadata of an episode")
 
     @property
     def environment(self) -> Environment:
-        """Return the environment and its arguments, as stored in the file or set by the caller."""
+        """Return the environment and its arguments, as stored in the file or set by a caller."""
         return self.env_id, self.env_kwargs
 
 
@@ -147,7 +147,7 @@ class Trajectory:
 def write_trajectory(path: Path, trajectory: Trajectory, *, is_kept: bool = True) -> None:
     """Write an episode atomically, adding "step" and "timestamp" columns if missing.
 
-    Equal episodes result in identical files. Episodes that are only read once are not compressed.
+    Equal episodes result in equal files. Files that are only read once are not compressed.
     """
     columns = {name: _storable(column) for name, column in trajectory.columns.items()}
     columns.setdefault("step", np.arange(len(trajectory), dtype=np.int32))
@@ -193,7 +193,7 @@ def read_trajectory(path: Path, environment: Environment | None = None) -> Traje
 
 
 def _with_own_ground(env_args: dict[str, Any], seed: object) -> dict[str, Any]:
-    """Return the arguments with the ground variant on which the episode was recorded."""
+    """Return environment arguments with the ground variant on which an episode was recorded."""
     is_seed = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**31
     return {**env_args, _GROUND_SEED: seed} if "terrain" in env_args and is_seed else env_args
 
@@ -221,7 +221,7 @@ def require_registered(facts: TrajectoryFacts, path: Path) -> None:
     wants = next((str(name) for name in named if name is not None), facts.env_id)
     raise Refused(
         f'{path.name} requires "{wants[:200]!a}", code or a model that is not part of an installed '
-        "package. Trajectory files must not refer to it.",
+        "package. Trajectory files must not refer to such code.",
         hint="Use the run folder, pass the environment (env=…, env_args=…), or trust the file "
         "(trust=True).",
     )
@@ -250,7 +250,7 @@ def _read_columns(path: Path) -> dict[str, np.ndarray]:
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
     if entry.filename == f"{_FACTS}.npy" and entry.file_size > _MOST_FACTS:
-        raise ValueError(f"the metadata is too large: {entry.file_size:,} bytes")
+        raise ValueError(f"the metadata has {entry.file_size:,} bytes, which is too large")
     with archive.open(entry) as file:
         read_head = _HEADS[np.lib.format.read_magic(file)]  # a KeyError also means damage
         shape, fortran, dtype = read_head(file)
@@ -272,7 +272,7 @@ def _storable(column: Any) -> np.ndarray:
 
 
 def _without_repetition(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Keep only the last row of next_obs if all others equal the obs of the next row."""
+    """Keep only the last row of next_obs if all other rows equal the next row of obs."""
     stored = dict(columns)
     if "obs" in stored and "next_obs" in stored and len(stored["obs"]):
         after = stored["next_obs"]

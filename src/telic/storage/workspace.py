@@ -139,7 +139,7 @@ def has_begun(session: Path) -> bool:
 
 
 class Workspace:
-    """Folder of runs, and studies of a repository."""
+    """Folder of runs, together with the studies of a repository."""
 
     def __init__(self, runs_dir: Path | str, root: Path | str = ".") -> None:
         self.runs_dir = Path(runs_dir)
@@ -155,7 +155,7 @@ class Workspace:
         return sorted(chosen, key=lambda thing: (thing.last_active, thing.name), reverse=True)
 
     def find(self, name: str = LATEST, *kinds: ArtifactKind, prefer_live: bool = False) -> Artifact:
-        """Find an artifact by its id, a prefix of it, a path, or "latest".
+        """Find an artifact by its id, an id prefix, a path, or "latest".
 
         Raises UnknownName with the closest ids, or UsageError if the prefix is ambiguous.
         """
@@ -181,7 +181,7 @@ class Workspace:
     def unfinished(self, kind: ArtifactKind, is_same: Callable[[Path], bool]) -> Path | None:
         """Return the latest unfinished work with the same request that is not running, if any.
 
-        Only work of this user is resumed implicitly.
+        Work of other users is never resumed implicitly.
         """
         for thing in self.things(kind):
             with contextlib.suppress(TelicError):  # a damaged folder cannot be resumed
@@ -248,7 +248,7 @@ def _without_links(thing: Artifact) -> Artifact:
 
 
 def _pick(name: str, known: list[Artifact], kinds: Sequence[ArtifactKind], where: Path) -> Artifact:
-    """Return the first artifact for "latest", or else the only one whose id starts with `name`."""
+    """Return the first artifact for "latest", else the only one whose id starts with `name`."""
     words = " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
     if not known:
         named = "" if name == LATEST else f' "{name}"'

@@ -62,7 +62,7 @@ def _require_no_answers(on: str, given: Mapping[str, Any]) -> None:
     waits = given.get("model") == "host" or given.get("approve")
     if waits and read_place(on).kind == "ray":
         raise UsageError(
-            "Work on Ray cannot wait for answers, since files are only copied back.",
+            "Work on Ray cannot wait for answers, because no files can be sent to a running job.",
             hint="Run it locally, or use a model whose API key is set on the nodes.",
         )
 
