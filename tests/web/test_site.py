@@ -63,6 +63,6 @@ def test_a_site_is_written_anew_and_never_over_what_is_not_one(made, tmp_path):
     saved(made, RUN, tmp_path / "site")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "index.html").write_text("mine")
-    with pytest.raises(UsageError, match="contains no earlier site"):
+    with pytest.raises(UsageError, match="other than an exported site"):
         saved(made, RUN, tmp_path / "mine")
     assert (tmp_path / "mine" / "index.html").read_text() == "mine"
