@@ -49,7 +49,7 @@ def test_overlap_is_refused_on_a_gpu(pretend):
 
 
 def test_python_environments_stay_on_the_cpu():
-    with pytest.raises(ConfigError, match="CPU only"):
+    with pytest.raises(ConfigError, match="only runs on the CPU"):
         telic.make("CartPole-v1", device="cuda")
 
 
