@@ -1,7 +1,6 @@
 """Clients for Anthropic, OpenAI, Google, OpenRouter and compatible servers, via pydantic-ai.
 
-Retries and validation of pydantic-ai are disabled, because `Models` implements them. pydantic-ai is
-imported on the first call.
+Retries and validation of pydantic-ai are disabled, because `Models` implements them.
 """
 
 from __future__ import annotations
@@ -9,11 +8,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-import importlib.util
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+from pydantic_ai import exceptions as theirs
+from pydantic_ai.direct import model_request
+from pydantic_ai.exceptions import ContentFilterError
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.profiles import DEFAULT_PROMPTED_OUTPUT_TEMPLATE
+from pydantic_ai.providers import infer_provider_class
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
 
 from telic.core.text import is_dict, is_row
-from telic.errors import MissingExtra, TelicError
+from telic.errors import TelicError
 from telic.llm.keys import KEY_NAMES, find_key
 from telic.llm.names import CLOUD, Address
 from telic.llm.records import (
@@ -26,10 +42,6 @@ from telic.llm.records import (
     Tokens,
 )
 
-if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelRequest, ModelResponse
-    from pydantic_ai.models import Model, ModelRequestParameters
-
 _TEMPORARY = frozenset({408, 409, 425, 429})
 _NO_KEY = "no-key-needed"
 
@@ -38,8 +50,6 @@ class Hosted:
     """Model hosted by a cloud service or a server."""
 
     def __init__(self, address: Address) -> None:
-        if importlib.util.find_spec("pydantic_ai") is None:
-            raise MissingExtra("pydantic-ai-slim", "llm", f"The model {address.name}")
         self.address = address
         self.name = address.name
 
@@ -48,9 +58,6 @@ class Hosted:
         key = find_key(self.address.provider)
         # Imports take seconds, so run them in a thread to keep stop requests responsive.
         await asyncio.to_thread(_load, self.address.provider)
-        from pydantic_ai.direct import model_request
-        from pydantic_ai.exceptions import ContentFilterError
-        from pydantic_ai.settings import ModelSettings
 
         service, model = _connect(self.address, key)
         settings = ModelSettings(max_tokens=request.max_tokens, timeout=deadline_s, max_retries=0)
@@ -76,16 +83,13 @@ class Hosted:
 def _load(provider: str) -> None:
     """Import a provider's client. The first call reports missing packages."""
     with contextlib.suppress(ImportError):
-        importlib.import_module("pydantic_ai.direct")
         family = provider if provider in CLOUD else "openai"
         importlib.import_module(f"pydantic_ai.models.{family}")
 
 
 def _connect(address: Address, key: str | None) -> tuple[Any, Model]:
     """Return the service, which is an async context manager, and its model."""
-    from pydantic_ai.models import infer_model
     from pydantic_ai.models.openai import OpenAIChatModel
-    from pydantic_ai.providers import infer_provider_class
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
     provider, key = address.provider, key or _NO_KEY
@@ -102,8 +106,6 @@ def _connect(address: Address, key: str | None) -> tuple[Any, Model]:
 
 
 def _message(request: Request[Any]) -> ModelRequest:
-    from pydantic_ai.messages import BinaryContent, ModelRequest, UserPromptPart
-
     images = [
         BinaryContent(data=image.data, media_type=image.media_type) for image in request.images
     ]
@@ -115,11 +117,6 @@ def _message(request: Request[Any]) -> ModelRequest:
 
 def _parameters(request: Request[Any], address: Address) -> ModelRequestParameters:
     """Return the request parameters of the service's best mode for structured output."""
-    from pydantic_ai.models import ModelRequestParameters
-    from pydantic_ai.output import OutputObjectDefinition
-    from pydantic_ai.profiles import DEFAULT_PROMPTED_OUTPUT_TEMPLATE
-    from pydantic_ai.tools import ToolDefinition
-
     schema = request.answer_schema
     shape = OutputObjectDefinition(json_schema=schema, name=request.answer.__name__)
     if address.base_url is not None:
@@ -152,8 +149,6 @@ def _has_open_dictionary(schema: Any) -> bool:
 
 
 def _read_response(response: ModelResponse) -> RawReply:
-    from pydantic_ai.messages import TextPart, ToolCallPart
-
     calls = [part.args_as_json_str() for part in response.parts if isinstance(part, ToolCallPart)]
     texts = [part.content for part in response.parts if isinstance(part, TextPart)]
     endings: dict[str | None, Finish] = {"length": "length", "content_filter": "refusal"}
@@ -177,8 +172,6 @@ def _read_response(response: ModelResponse) -> RawReply:
 
 def translate(error: Exception, address: Address) -> TelicError:
     """Convert an exception of pydantic-ai to a temporary or permanent error with a hint."""
-    from pydantic_ai import exceptions as theirs
-
     message = f"{address.name}: {error}"
     if isinstance(error, TelicError):
         return error

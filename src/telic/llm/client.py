@@ -7,6 +7,7 @@ validates the reply, and repairs it at most once. Each step emits an event (`tel
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import random
 import threading
 import time
@@ -19,8 +20,7 @@ from pydantic import Field
 from telic.core.config import Config
 from telic.core.events import Listener, LogMessage, ignore
 from telic.core.plugins import load_plugin
-from telic.errors import UsageError
-from telic.llm._hosted import Hosted
+from telic.errors import MissingExtra, UsageError
 from telic.llm.answers import InvalidAnswer, Replies, StoredReply, read_answer
 from telic.llm.budget import Budget, Charge, is_metered, most_charge
 from telic.llm.keys import redact_value, without_keys
@@ -98,7 +98,12 @@ def choose(name: str | None, folder: Path | None = None) -> Provider:
         make = load_plugin("providers", provider, PROVIDERS)
         if make is not None:
             return make(model)
-    return Hosted(parse_name(name))
+    address = parse_name(name)
+    if importlib.util.find_spec("pydantic_ai") is None:
+        raise MissingExtra("pydantic-ai-slim", "llm", f"The model {name}")
+    from telic.llm._hosted import Hosted
+
+    return Hosted(address)
 
 
 def connect(

@@ -1,7 +1,6 @@
 """Statistics for claims: interquartile means, bootstrap intervals, tests, sample sizes.
 
-A sample has one score per run. numpy and scipy are imported lazily, since loading them takes longer
-than most commands.
+A sample has one score per run.
 """
 
 from __future__ import annotations
@@ -10,12 +9,13 @@ import hashlib
 import math
 import statistics
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
+
+from telic.core import stats
+from telic.core.stats import interquartile_mean
 from telic.studies.documents.base import DocumentPart
-
-if TYPE_CHECKING:
-    import numpy as np
 
 FIRST_ALPHA = 0.05
 _RESAMPLES = 10_000
@@ -85,15 +85,11 @@ def seed_of(name: str) -> int:
 
 def iqm(values: Sequence[float]) -> float | None:
     """Return the interquartile mean, or the plain mean for fewer than four values."""
-    from telic.core.stats import interquartile_mean
-
     return interquartile_mean(values)
 
 
 def iqm_interval(values: Sequence[float], seed: int) -> BootstrapInterval | None:
     """Return an interval for the interquartile mean, or None for fewer than two values."""
-    import numpy as np
-
     generator = np.random.PCG64(seed)
     return _middle(_resampled(values, generator)) if len(values) > 1 else None
 
@@ -105,8 +101,6 @@ def difference_interval(
 
     If paired, both arms have the same units in the same order and are resampled jointly.
     """
-    import numpy as np
-
     if min(len(ours), len(theirs)) < 2:
         return None
     generator = np.random.PCG64(seed)
@@ -118,10 +112,6 @@ def difference(
     ours: Sequence[float], theirs: Sequence[float], seed: int, *, common_seeds: bool = False
 ) -> AuditStats:
     """Compare two arms. If `common_seeds` is true, their n-th scores share a seed."""
-    import numpy as np
-
-    from telic.core import stats
-
     a, b = np.asarray(ours, dtype=np.float64), np.asarray(theirs, dtype=np.float64)
     has_pairs = common_seeds and len(ours) == len(theirs)
     has_spread = has_pairs and spread(ours) > 0 and spread(theirs) > 0
@@ -153,8 +143,6 @@ def seeds_needed(sigma: float, effect: float) -> int | None:
 
 def spread_interval(values: Sequence[float], seed: int) -> BootstrapInterval | None:
     """Return an interval for the standard deviation, or None for fewer than two values."""
-    import numpy as np
-
     if len(values) < 2:
         return None
     drawn = np.asarray(values, dtype=np.float64)[draw(np.random.PCG64(seed), len(values))]
@@ -169,15 +157,11 @@ def draw(generator: np.random.PCG64, size: int) -> np.ndarray:
 
 def _resampled(values: Sequence[float], generator: np.random.PCG64) -> np.ndarray:
     """Return the IQM of each resample."""
-    import numpy as np
-
     drawn = np.sort(np.asarray(values, dtype=np.float64)[draw(generator, len(values))], axis=1)
     cut = len(values) // 4
     return drawn[:, cut : len(values) - cut].mean(axis=1)
 
 
 def _middle(draws: np.ndarray) -> BootstrapInterval:
-    import numpy as np
-
     low, high = np.quantile(draws, [0.025, 0.975])
     return BootstrapInterval(float(low), float(high))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from telic.core.stats import holm
 from telic.studies.canonical import content_hash, utc_now
 from telic.studies.documents.base import Document, DocumentPart, StudyActor
 from telic.studies.documents.candidate import CheckResult, Evidence, RunStatus
@@ -340,8 +341,6 @@ def _summary(facts: ClaimFacts, arm: Arm, seed: int) -> ArmSummary:
 
 
 def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
-    from telic.core.stats import holm
-
     if facts.incumbent is None:  # noise floor: spread over baseline seeds
         values = [run.value for run in facts.candidate.runs]
         floor = statistics.spread(values) if len(values) > 1 else None

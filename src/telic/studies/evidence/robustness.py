@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from pydantic import ConfigDict, Field, ValidationError
 
 from telic.core.config import Record
@@ -141,8 +142,6 @@ def probe_candidate(study: Study, candidate: str, actor: StudyActor) -> Evidence
 def _parameter(
     path: str, nominal: float, base: list[float], scores: Mapping[float, list[float]]
 ) -> ParameterSummary:
-    import numpy as np
-
     points: list[ProbedPoint] = []
     for value, found in sorted({**scores, nominal: base}.items()):
         generator = np.random.PCG64(seed_of(f"{path}={value!r}"))
