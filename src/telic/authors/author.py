@@ -17,6 +17,7 @@ from telic.core.events import Event, Listener, ignore
 from telic.core.plugins import load_plugin
 from telic.errors import TelicError
 from telic.judges.criteria import Composition, CoveredPhrase, Criterion
+from telic.judges.validation import failure, try_out
 from telic.judges.verdict import Verdict
 from telic.storage.layout import SessionFolder
 
@@ -111,8 +112,6 @@ def try_written(brief: Brief, written: Composition, *, is_probed: bool = False) 
 
     If `is_probed` is set and the author is a model, also judge untrained policies and mutants.
     """
-    from telic.judges.validation import failure, try_out
-
     is_own = brief.config.model is None
     second = None if is_own else second_reading(brief.config.intent, brief.spec)
     try:

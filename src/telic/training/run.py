@@ -35,6 +35,7 @@ from telic.storage.layout import RunFolder
 from telic.training.folder import create_run, find_unfinished, new_run, set_status, working_on
 from telic.training.job import MemberGroup, TrainJob, member_groups
 from telic.training.machine import device_files
+from telic.training.policy import load_policy
 from telic.training.results import RunKeeper, RunSummary, member_folders
 
 _ENTRY = "telic.training._worker"
@@ -69,8 +70,6 @@ class Run(NamedTuple):
 
     def policy(self) -> Any:
         """Load the best policy."""
-        from telic.training.policy import load_policy  # imports torch
-
         return load_policy(self.path)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from telic.core.events import Listener, LogMessage, ignore
 from telic.errors import TelicError, UnknownName, UsageError
+from telic.rendering import RenderJob, render, render_one
 from telic.storage.files import read_fields
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
 from telic.training.folder import (
@@ -20,6 +21,7 @@ from telic.training.folder import (
     set_status,
     status_of,
 )
+from telic.training.policy import record_episode
 from telic.training.run import Run
 
 _LABELS = ("median", "p10", "p90")
@@ -72,8 +74,6 @@ def render_run(
         on_event: function called with finished videos and error messages.
         should_stop: function that skips the remaining videos by returning True.
     """
-    from telic.rendering import RenderJob, render
-
     jobs: list[RenderJob] = []
     env, env_args = environment_of(RunFolder(path))
     for member in RunFolder(path).members():
@@ -109,16 +109,12 @@ def play_run(
     trajectory: Path | None = None,
 ) -> dict[str, Any]:
     """Render a recorded episode, a new episode from a seed, or the given trajectory."""
-    from telic.rendering import render_one
-
     folder = choose_member(run, member)
     chosen: dict[str, Any] = {} if size is None else _size(size)
     env, env_args = environment_of(run)
     if trajectory is not None:
         label = trajectory.stem.split("_")[2]
     elif seed is not None:
-        from telic.training.policy import record_episode
-
         trajectory = record_episode(folder, step, seed, (env, env_args))
         label = f"seed{seed}"
     else:

@@ -9,10 +9,13 @@ from telic.core.config import Record
 from telic.core.request import VerbRequest, argument, option
 from telic.core.verb import VerbResult, verb
 from telic.envs.catalogue import EnvSummary, catalogue, describe
+from telic.envs.robot_facts import robot_facts
 from telic.envs.simulators.names import permit_env
 from telic.envs.spec import EnvSpec
 from telic.errors import UsageError
+from telic.rendering import draw_portrait
 from telic.robots import OWN, robot_path
+from telic.robots.build import build_robot, complete, named_record
 from telic.robots.catalogue import (
     cache_folder,
     fetched_model,
@@ -21,6 +24,7 @@ from telic.robots.catalogue import (
     named_robot,
     robot_names,
 )
+from telic.robots.record import RobotRecord, as_toml
 from telic.search.task import SearchTask
 from telic.storage.files import write_text
 from telic.storage.reading import read_text
@@ -143,8 +147,6 @@ def robots(request: _RobotsRequest) -> VerbResult[list[RobotLine]] | dict[str, A
         return list_robots()
     if request.describe:
         return _describe(request.robot)
-    from telic.envs.robot_facts import robot_facts  # imports torch
-    from telic.rendering import draw_portrait
 
     name = request.robot
     path = _simulated(name)
@@ -167,10 +169,6 @@ def robots(request: _RobotsRequest) -> VerbResult[list[RobotLine]] | dict[str, A
 
 def _describe(name: str) -> RobotText:
     """Return a robot's description as TOML, with estimates for values that the model lacks."""
-    from telic.envs.robot_facts import robot_facts
-    from telic.robots.build import complete, named_record
-    from telic.robots.record import RobotRecord, as_toml
-
     if name in robot_names():
         record = named_record(name)
     elif name.endswith(".toml"):
@@ -184,9 +182,6 @@ def _describe(name: str) -> RobotText:
 
 def _simulated(name: str) -> Path:
     """Return the simulated model for a robot name, a description file, or a model file."""
-    from telic.robots.build import build_robot
-    from telic.robots.record import RobotRecord
-
     if name in OWN:  # a copy, because pictures and facts are stored next to the model
         copy = cache_folder() / "robots" / "own" / OWN[name].name
         copy.parent.mkdir(parents=True, exist_ok=True)
