@@ -2,11 +2,11 @@
 
 import pytest
 
-from telic import rendering
 from telic.errors import UsageError
 from telic.rendering import Rendering
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder, list_runs
+from telic.training import videos
 from telic.training.videos import owed
 from telic.verbs.control import resume
 from telic.verbs.train import train
@@ -37,10 +37,10 @@ def killed(jobs, **_):
 @pytest.fixture
 def interrupted(tmp_path, monkeypatch) -> RunFolder:
     """A complete run whose videos were interrupted."""
-    monkeypatch.setattr(rendering, "render", killed)
+    monkeypatch.setattr(videos, "render", killed)
     with pytest.raises(KeyboardInterrupt):
         train("HalfCheetah-v5", runs_dir=tmp_path, **SMALL)
-    monkeypatch.setattr(rendering, "render", drawn)
+    monkeypatch.setattr(videos, "render", drawn)
     (run,) = list_runs(tmp_path)
     assert read_json(run.status)["status"] == "completed" and owed(run) == "best"
     return run
@@ -66,6 +66,6 @@ def test_what_cannot_be_drawn_is_not_owed_for_ever(interrupted, tmp_path, monkey
     def broken(jobs, **_):
         return [Rendering(output=job.output, backend="rays", error="no ffmpeg") for job in jobs]
 
-    monkeypatch.setattr(rendering, "render", broken)
+    monkeypatch.setattr(videos, "render", broken)
     resume(interrupted.name, runs_dir=tmp_path)
     assert owed(interrupted) is None
