@@ -301,9 +301,11 @@ ATTEMPTS = [
                 ('np.zeros(1, [("a", [("b", "<M8[s]")])])', "is not available"),
                 ('np.zeros(1, {"names": ["a"], "formats": ["m8[s]"]})', "is not available"),
                 ('np.zeros(1, "i4,M8[s]")', "is not available"),
+                ('np.zeros(1, "(2,)M8[s]")', "is not available"),
+                ('np.zeros(1, [("a", "2M8[s]")])', "is not available"),
                 ('np.concatenate([["now"]], dtype="M8[s]", casting="unsafe")', "is not available"),
                 ('np.maximum.reduce(["now"], dtype="M8[s]")', "is not available"),
-                ('np.maximum("now", "now", signature="MM->M")', "no signature"),
+                ('np.maximum("now", "now", signature="MM->M")', "argument signature"),
                 ('np.float64(1.0).astype("M8[s]")', "is not available"),
             ]
         )

@@ -67,7 +67,10 @@ class NumpyFunction:
         for each in (*args, *kwargs.values()):
             if type(each) not in _PLAIN:
                 _refuse_dates(each)
-        return self._function(*args, **kwargs)
+        result = self._function(*args, **kwargs)
+        if isinstance(result, np.ndarray) and result.dtype.kind in "mMV":
+            raise TypeError("Dates and records are not available to rewards and judges.")
+        return result
 
     def __getattr__(self, name: str) -> Any:
         return NumpyFunction(getattr(self._function, name))
@@ -84,7 +87,8 @@ def _refuse_dates(argument: Any) -> None:
             dtype = np.dtype(text)
         except (TypeError, ValueError, SyntaxError):
             return
-        if "M8" in str(dtype.descr) or "m8" in str(dtype.descr):
+        # A subarray or a record within a record may hide a date. "i,i" may be meant for einsum.
+        if any(each[0].kind in "mMV" for each in (dtype.fields or {"": (dtype,)}).values()):
             raise TypeError(f"The data type {argument!r} is not available to rewards and judges.")
     elif isinstance(argument, list | tuple | dict):
         parts = argument.items() if isinstance(argument, dict) else argument
