@@ -136,7 +136,7 @@ def _read_per(tokens: Sequence[Token], place: int) -> tuple[float, str, tuple[in
 
 
 def _read_rule(tokens: Sequence[Token], place: int) -> tuple[set[str], int, Sense | None]:
-    """Parse "for at least about" into the prepositions, the next position and the comparison."""
+    """Parse phrases like "for at least" into prepositions, the next position and a comparison."""
     before: set[str] = set()
     rule: Sense | None = None
     while place < len(tokens):
@@ -231,7 +231,7 @@ def _read_article(
 
 
 def _is_half_more(words: Sequence[str], place: int) -> bool:
-    """Return whether the words "and a half" follow."""
+    """Return whether the next words are "and a half"."""
     return [*words[place : place + 3]] == ["and", "a", "half"]
 
 

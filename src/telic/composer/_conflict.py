@@ -5,7 +5,7 @@ Two demands on the same quantity with overlapping spans and disjoint intervals a
 unless both need to hold only once. The effects of a verb on other quantities (a jump leaves the
 ground, walking leaves the start) are also demands, so no rules for pairs of words are needed.
 
-Criteria, which users may edit, are converted to demands according to their metrics.
+Criteria, which users may edit, are converted to requirements based on their metrics.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Demand(NamedTuple):
     """whether it must hold at every step rather than at least once"""
 
     def excludes(self, other: Demand) -> bool:
-        """Return whether two demands are mutually exclusive."""
+        """Return whether two requirements are mutually exclusive."""
         meets = None in (self.phase, other.phase) or self.phase == other.phase
         apart = self.low > other.high or other.low > self.high
         return self.quantity == other.quantity and meets and apart and (self.always or other.always)
@@ -67,7 +67,7 @@ class Demand(NamedTuple):
 
 
 def require_possible(parsed: ParsedIntent, scene: Scene) -> None:
-    """Raise Contradiction if the demands of an intent are mutually exclusive."""
+    """Raise Contradiction if the requirements of an intent are mutually exclusive."""
     demands = [demand for frame in parsed.frames for demand in _of_frame(frame, scene)]
     demands += [demand for limit in parsed.limits for demand in _of_limit(limit, scene)]
     hint = 'Remove one of them, or put it in a later phase: "..., then ...".'
@@ -91,7 +91,7 @@ def _require(demands: Sequence[Demand], message: str, hint: str) -> None:
 
 
 def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
-    """Yield the demands implied by a verb and its postures."""
+    """Yield the requirements that a verb and its postures imply."""
     word, phase = frame.word, frame.phase
     turns = 0.5 if frame.turns is None else frame.turns
     is_in_place = frame.direction == "in_place"
@@ -168,7 +168,7 @@ def _of_limit(limit: Limit, scene: Scene) -> Iterator[Demand]:
 
 
 def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
-    """Yield the demands that must hold for a criterion to earn most of its credit."""
+    """Yield the requirements for a criterion to earn most of the credit."""
     middle = part.zero + _CREDIT * (part.goal - part.zero)
     low, high = (middle, _FAR) if part.goal > part.zero else (-_FAR, middle)
     if part.is_about:
@@ -190,7 +190,7 @@ def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
 
 
 def _about(track: str, demand: Demand) -> Demand:
-    """Return a demand on a track as a demand on the underlying quantity."""
+    """Convert a requirement on a track to a requirement on the underlying quantity."""
     if track.startswith(("hypot(change(", "abs(change(", "displacement")):
         return demand._replace(quantity="the distance to the start")
     if found := re.fullmatch(r"(\w+) - ([.\d]+)", track):
@@ -219,8 +219,8 @@ def what_instead(
 ) -> str:
     """Return suggestions after a refusal: similar supported intents, or the use of a model.
 
-    The nearest intent is the original without the refused part. Next are the nearest in meaning and
-    the example with the most words in common.
+    The first suggestion is the intent without the refused part. Next are the example nearest in
+    meaning and the example with the most words in common.
     """
     pieces = [piece.strip(" ,.;") for piece in _LATER.split(intent)]
     kept = [piece for piece in pieces if not any(word in piece for word in lost)]

@@ -1,7 +1,7 @@
-"""Scripted demonstrations of an intent, and failure modes that satisfy it.
+"""Scripted demonstrations of an intent, and normally failed behaviors that satisfy it.
 
-A script only moves the torso (`telic.judges.criteria.Motion`), so it cannot demonstrate
-limb motions, postures and targets to reach.
+A script only moves the torso (`telic.judges.criteria.Motion`), so it cannot demonstrate limb
+motions, postures or reaching for targets.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def demonstrated(
 
 
 def right_failure_modes(phases: Sequence[Sequence[Frame]], scene: Scene) -> tuple[str, ...]:
-    """Return the failure modes that satisfy the intent."""
+    """Return the behaviors that are normally failures but satisfy this intent."""
     verbs = {frame.verb for frames in phases for frame in frames}
     if verbs <= {"lie"}:
         return ("does nothing", "lies on its back", "topples over")
@@ -87,7 +87,7 @@ def right_failure_modes(phases: Sequence[Sequence[Frame]], scene: Scene) -> tupl
 
 
 def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None:
-    """Return parameters of a frame's torso motion, or None if the torso alone cannot show it."""
+    """Return parameters of a frame's torso motion, or None if other parts have to move."""
     stride, side = {"stride_hz": 1.5}, -1.0 if side_of(frame) == "right" else 1.0
     match frame.verb:
         case "stand" | "stop" | "balance":

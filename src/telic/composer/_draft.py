@@ -29,7 +29,7 @@ class WeightedTerm(NamedTuple):
 
 
 class JudgePart(Criterion):
-    """Criterion of a draft, whose range is always known."""
+    """Criterion of a draft. The range is always known."""
 
     zero: float = 0.0
     goal: float = 0.0

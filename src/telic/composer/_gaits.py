@@ -3,7 +3,7 @@
 A gait (tables/speeds.toml) is trained with an observed phase variable: feet are rewarded for being
 in stance or swing according to the contact pattern.
 
-Policies may exploit the physics by vibrating their feet or gliding in a fixed pose. In a real step,
+Robots may exploit the physics by vibrating their feet or gliding in a fixed pose. In a real step,
 the stance foot stays in place while the body passes over it, and the step length is a substantial
 fraction of the leg length.
 
@@ -105,7 +105,7 @@ def usual_gait(frame: Frame, scene: Scene) -> Gait | None:
 
 
 def corners_of(direction: Direction | None, scene: Scene) -> dict[str, int] | None:
-    """Return the feet by corner, as seen in the direction of travel, or None if not four."""
+    """Return the four feet by corner, as seen in the direction of travel, or None for others."""
     robot = scene.spec.robot
     if robot is None or len(robot.feet) != 4 or len(robot.legs) != 4:
         return None
@@ -165,7 +165,7 @@ def step_in(
     only: Tensor | None = None,
     until: tuple[metrics.Way, float] | None = None,
 ) -> None:
-    """Reward and judge a gait, which `only` limits by a condition or `until` by a distance."""
+    """Reward and judge a gait. `only` limits it by a condition, and `until` by a distance."""
     if scene.is_lifting:
         return  # a foot that is held up does not step
     judged = Draft()
@@ -191,7 +191,7 @@ def step_in(
 
 
 def keep_time(gait: Gait, scene: Scene, draft: Draft, only: Tensor | None = None) -> None:
-    """Reward feet that follow an observed phase variable, or do so while `only` holds."""
+    """Reward feet that follow an observed phase variable, at least while `only` holds."""
     words = f"foot contacts as in a {gait.name}, {gait.hertz:.2g} strides per second"
     swing = _SWING_LEGS * (scene.leg or 1.0)
     pays = Rhythm(Beat(gait.hertz), gait.landings, gait.duty, swing)

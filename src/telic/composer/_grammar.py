@@ -51,7 +51,7 @@ _GRADED = {"low", "high"}
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Meaningful part of the text, where `slot` is the field that it fills."""
+    """Meaningful part of the text. `slot` names the field that the item fills."""
 
     slot: str
     at: tuple[int, ...]
@@ -63,7 +63,7 @@ class Item:
 
     @property
     def end(self) -> int:
-        """Position after the last word."""
+        """Index of the token after the last word."""
         return self.at[-1] + 1
 
     @property
@@ -294,7 +294,7 @@ class _Scanner:
         return self._known_deeds([it for it, after in pairs if not self._has_object(it, after)])
 
     def _limb_of(self, index: int) -> Item:
-        """Return an item, where "left" in "kick with the left" becomes the limb on that side."""
+        """Return an item. "left" in "kick with the left" becomes the limb on that side."""
         item = self._items[index]
         side = self._words[item.at[0]] if len(item.at) == 1 else ""
         before = [word for word in self._words[: item.at[0]] if word not in determiners()]
@@ -412,7 +412,7 @@ class _Scanner:
         return Item(slot, match.at, senses, limit=limit, amount=amount, part=part)
 
     def _number(self, reading: Reading, phrase: Item | None) -> list[Item]:
-        """Parse a number, where "three legs" is not a count and "20 feet" is a length."""
+        """Parse a number. "three legs" is not a count, and "20 feet" is a length."""
         end, part = reading.end, self._parts.get(reading.end)
         item = Item("number", reading.at, reading=reading)
         if reading.bare is not None and reading.at[-1] in self._parts:

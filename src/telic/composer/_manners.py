@@ -37,7 +37,7 @@ _FACES, _TURNED_AWAY = 35.0, 75.0
 def stay_on_feet(scene: Scene, draft: Draft, *, alive: float | None = None) -> None:
     """Constrain falling, sliding on the body and action chatter.
 
-    `alive` is the weight for each step without a fall. It defaults to one for the robot's height.
+    `alive` is the weight for each step without a fall. The default depends on the robot's height.
     """
     if scene.ends_fallen:
         # A tall robot falls when lunging; lunging must not pay for the rest of the episode.
@@ -242,7 +242,7 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
 
 
 def _stated(limit: Limit, unit: str) -> float | None:
-    """Return the stated value of a limit if it has this unit, else None."""
+    """Return the stated value of a limit if it has the given unit, else None."""
     amount = limit.amount
     return amount.value if amount and amount.unit == unit and amount.value > 0.0 else None
 

@@ -100,7 +100,7 @@ def _find_noun(tokens: Sequence[Token], start: int) -> tuple[str, bool, int] | N
 
 
 def bodies_of(query: frozenset[str], noun: str, spec: EnvSpec) -> tuple[str, ...]:
-    """Return the bodies that match all words, in the order of the table or the model."""
+    """Return the bodies that match all words, sorted as in the table or the model."""
     parts = word_table("parts")
     robot = re.split(r"-v\d+$", spec.id)[0]
     robot = parts["same"].get(robot, robot)

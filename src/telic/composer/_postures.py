@@ -51,7 +51,7 @@ OWN = {
 
 
 def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Stay at rest in place, on the feet unless another posture is requested."""
+    """Stay at rest in place, standing unless another posture is requested."""
     manners.hold_still(scene, draft)
     is_plain = not _OTHER_POSES & set(frame.postures)
     height = frame.given("m") if frame.dimension == "height" else None
@@ -101,7 +101,7 @@ def end_at_rest(draft: Draft, seconds: float) -> None:
 
 
 def rest_in_time(before: Sequence[Frame], now: Sequence[Frame], draft: Draft) -> None:
-    """Require a motion with a specified duration to end in time if the robot then rests."""
+    """Require a motion with a specified duration to end in time if the robot rests afterward."""
     timed = [each for each in before if each.duration_s is not None]
     is_open = any(each.amount and each.amount.rule == "at_least" for each in timed)
     if not timed or is_open or not {each.verb for each in now} <= {"stand", "stop"}:
@@ -133,7 +133,7 @@ def balance(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Lower the upright torso, and hold it there or repeat this a number of times."""
+    """Lower the upright torso, and hold this pose or repeat the motion a number of times."""
     scene.require("height", "sit")
     scene.require("uprightness", "sit")
     if "low" not in frame.postures and not frame.count and scene.has_front_and_rear:

@@ -61,7 +61,7 @@ class Goal(NamedTuple):
 
 
 def _with_best(goal: Goal, scene: Scene, what: str) -> Goal:
-    """Set the best known value ("speed" or "jump") of an open goal."""
+    """Set the best known value ("speed" or "jump") of an open-ended goal."""
     best = scene.known.get(f"best_{what}")
     if not goal.is_open or best is None:
         return goal
@@ -194,7 +194,7 @@ def leap_length(frame: Frame, scene: Scene) -> Goal:
 
 
 def practice(scene: Scene, value: float) -> float:
-    """Return the training time for a speed relative to that for the calibrated speed."""
+    """Return the training time for a speed, relative to the time for the calibrated speed."""
     return min(max(value / (_SHARE_FAST * scene.top_speed), 1.0), _LONGEST_PRACTICE)
 
 

@@ -159,7 +159,7 @@ def be_fast(
 
 
 def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> sizes.Goal:
-    """Return the intended speed, note it for the user, and set the training time for it."""
+    """Return the intended speed. Also notes it for the user, and sets the training time."""
     goal = sizes.speed(frame, scene)
     if goal.source != "as given":
         draft.doubt(sizes.goal_note(f'"{frame.word}"', goal))

@@ -23,7 +23,7 @@ _HIDDEN = frozenset({"strayed"})
 def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
     """Label criteria with their phase, and add gates between consecutive phases.
 
-    For the episode as a whole, only the criteria that are not part of all phases are judged.
+    Criteria that are part of all phases are not judged again for the episode as a whole.
     """
     own = [{part.title for part in draft.parts} for draft in drafts]
     always.parts = [
@@ -104,7 +104,7 @@ def composition(
 
 
 def _reward_file(intent: str, env: str, phases: Sequence[Draft], always: Draft) -> str:
-    """Return the text of a reward, with its phases if any and the terms for all of them."""
+    """Return the text of a reward, with phases and the terms that apply to all phases."""
     if not phases:
         always = replace(always, reached=[])  # nothing comes after it
     weights: dict[str, float] = {}

@@ -2,7 +2,7 @@
 
 Each verb maps to a behavior with reward terms and criteria. Terms are about 1 in size if the
 behavior is correct, so weights near 1 are sensible. Every behavior adds constraints against
-look-alikes (falling forward is not running) and defines when it is complete.
+look-alikes (falling forward is not running) and defines a condition for completion.
 
 Simultaneous frames form a phase, and phases are executed in sequence. Demonstrations are scripted
 (`telic.composer._demonstration`) or taken from a reference motion (`telic.composer.reference`).
@@ -259,7 +259,7 @@ def _drafts(
 
 
 def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
-    """Return the draft of simultaneous frames."""
+    """Return the draft for simultaneous frames."""
     draft = Draft()
     turns = any(each.verb in ("turn", "circle") for each in frames)
     waves = any(each.verb in ("swing", "kick") for each in frames)

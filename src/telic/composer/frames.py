@@ -73,11 +73,11 @@ class Frame:
     is_change: bool = False
     """whether the amount is relative"""
     heading: float | None = 0.0
-    """heading in degrees to the left of the start, or None if unknown"""
+    """heading in degrees left of the initial one, or None if unknown"""
     is_of_start: bool = False
-    """whether the direction refers to the start, not to the body"""
+    """whether directions refer to the start, not to the body"""
     at_once: bool = False
-    """simultaneous with the previous one"""
+    """simultaneous with the previous frame"""
     phase: int = 0
 
     def given(self, unit: Unit) -> float | None:
@@ -92,7 +92,7 @@ class Frame:
 
     @property
     def all_turns(self) -> float | None:
-        """Given angle in turns times the count, or the count alone."""
+        """Stated angle in turns times the count, or only the count."""
         count = None if self.count is None else float(self.count)
         return count if self.turns is None else self.turns * (count or 1.0)
 

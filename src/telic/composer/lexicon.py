@@ -162,7 +162,7 @@ class WordSpan:
 
     @property
     def end(self) -> int:
-        """Position after the last word."""
+        """Index of the token after the last word."""
         return self.at[-1] + 1
 
 
@@ -371,7 +371,7 @@ def vocabulary() -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def correct_spelling(word: str) -> str:
-    """Return the unique known word that differs from this one by a typo, or else the word itself.
+    """Return the only known word that differs from a word by a typo, or else the word itself.
 
     Ignored words are not candidates, because they have no meaning but the typed word may have one.
     """

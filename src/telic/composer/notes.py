@@ -40,7 +40,7 @@ class ParsedNote(NamedTuple):
 def read_wish(
     note: str, intent: str, spec: EnvSpec, reference: Reference | None = None
 ) -> ParsedNote:
-    """Parse a note. The composed reward continues to track the reference motion, if any."""
+    """Parse a note. The composed reward still tracks a reference motion, if there is one."""
 
     def unread(why: str) -> NotUnderstood:
         return NotUnderstood(
@@ -100,5 +100,5 @@ def _tags(claim: WordClaim, read: ParsedIntent) -> list[str]:
 
 
 def _body(reward: str) -> str:
-    """Return a reward source without the intent in its texts, for comparison."""
+    """Return a reward source without the words of the intent, for comparison."""
     return re.sub(r'""".*?"""|description = ".*?"', "", reward, flags=re.DOTALL)

@@ -107,8 +107,8 @@ def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
 def _known(spec: EnvSpec) -> tuple[list[Observable], list[Mapping[str, Any]], int]:
     """Return the known observables, phrase rows and training steps of an environment.
 
-    Any named object can be moved to the goal if the goal is observed too. Names are Dict keys or
-    column names, such as puck_0 and puck_1 or puck_x and puck_y.
+    Any named object can be moved to the goal if the goal is also observed. Names are Dict keys or
+    column names, such as `puck_0` and `puck_1`, or `puck_x` and `puck_y`.
     """
     data = word_table("observed")
     row = data["families"].get(spec.id.rpartition("-v")[0], {})

@@ -112,7 +112,7 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
 
 
 class _Deeds:
-    """Builder of the deeds and limits of an intent, clause by clause."""
+    """Builder for the actions and limits of an intent, clause by clause."""
 
     def __init__(self, tokens: Sequence[Token], names: frozenset[str], spec: EnvSpec) -> None:
         self.all: list[Deed] = []
@@ -199,9 +199,9 @@ class _Deeds:
         self._limit_claims.append((known.index(limit), tuple(at)))
 
     def _wait(self, clause: Clause, delay: Item) -> None:
-        """Parse "after 3 seconds", until which the previous action continues or the robot waits.
+        """Parse "after 3 seconds". Until then, the previous action continues or the robot waits.
 
-        A deed to be stopped also continues until then, as in "stop walking after 3 seconds".
+        An action also continues until it is stopped, as in "stop walking after 3 seconds".
         """
         verbs = [item for item in clause.items if item.slot == "verb"]
         if self.all and not any(item.reading for item in self.all[-1].items):
@@ -215,7 +215,7 @@ class _Deeds:
         self._phase = self.all[-1].phase + 1
 
     def _start(self, verb: Item, items: Sequence[Item], act: Act | None = None) -> None:
-        """Add an action, where `act` overrides the action of a verb such as "keep" or "hold"."""
+        """Add an action. `act` overrides the action of a verb such as "keep" or "hold"."""
         says = {"until_end": True} if act else dict(verb.senses[0].says)
         if says.get("sequel") and any(each.phase == self._phase for each in self.all):
             self._phase += 1
@@ -389,7 +389,7 @@ class _Deeds:
         """Convert phrases such as "keeping the torso low" and "torso below 1 m" to limits.
 
         Return the remaining items and whether a limit was found. A body part is removed with its
-        attributes. Poses of limbs are not parsed unless the deed is about that part.
+        attributes. Poses of limbs are not parsed unless the action is about that part.
         """
         last = self.all[-1] if self.all else None
         named = [item for item in items if item.part is not None][:1]

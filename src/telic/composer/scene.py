@@ -172,7 +172,7 @@ class Scene(NamedTuple):
         return "xy" if self.has("y_position") else "x"
 
     def feet(self, *places: str) -> tuple[str, ...]:
-        """Return the feet at places such as "rear" and "left", or all feet if none is given."""
+        """Return the feet at places such as "rear" and "left", or all feet if no place is given."""
         if not places:
             return self.spec.feet
         found = bodies_of(frozenset((*places, "foot")), "foot", self.spec)
@@ -184,5 +184,5 @@ class Scene(NamedTuple):
         return bodies_of(frozenset({"hand"}), "hand", self.spec)
 
     def foot_places(self, bodies: tuple[str, ...]) -> tuple[int, ...]:
-        """Return the indices of these feet in `foot_contact`."""
+        """Return the indices of the given feet in `foot_contact`."""
         return tuple(index for index, foot in enumerate(self.spec.feet) if foot in bodies)

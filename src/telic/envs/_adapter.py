@@ -1,8 +1,8 @@
 """`VecEnv` adapter for any Gymnasium environment or user-defined class.
 
 Environments are Python objects that are stepped in a loop in one process, which is slower than
-batched simulation but general. The info of a transition describes it before the autoreset, while
-`gymnasium.vector` mixes it with the info of the next episode.
+batched simulation but general. The info of a transition describes the state before the autoreset,
+while `gymnasium.vector` mixes the infos of both episodes.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def make_gymnasium(
 ) -> GymnasiumEnv:
     """Create N environments of any Gymnasium id, or of a class or factory "module:Class".
 
-    The time limit is the registered one by default, or None for no limit. Python environments run
-    in one thread and ignore `num_threads`. Other arguments are passed to their constructor.
+    The default time limit is that of the registered id. None disables the limit. Python
+    environments run in one thread and ignore `num_threads`. Other arguments go to the constructor.
     """
     if num_envs < 1:
         raise ConfigError(f"num_envs={num_envs} must be a positive integer.")

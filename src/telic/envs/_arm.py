@@ -56,7 +56,7 @@ def _axes(stem: str) -> list[str]:
 
 
 class ReachTask(CustomTask):
-    """Reach task, which penalizes the hand-target distance and effort and never terminates."""
+    """Reach task without termination. The reward penalizes hand-target distance and effort."""
 
     Arguments = ReachArguments
     # pyrefly: ignore[bad-override-mutable-attribute]
@@ -121,7 +121,7 @@ class ReachTask(CustomTask):
 
 
 class BlockTask(ReachTask):
-    """Push or pick task, which penalizes the block-goal and hand-block distances and effort."""
+    """Push or pick task. The reward penalizes block-goal and hand-block distances, and effort."""
 
     meanings: ClassVar[Mapping[str, str]] = {
         "reward_dist": "negative distance between block and goal",
@@ -163,8 +163,8 @@ class BlockTask(ReachTask):
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:
         """Sample initial states near the resting pose, a goal, and a block elsewhere on the table.
 
-        The offset from goal to block is sampled in a ring of half the width of the goal box. If it
-        leads outside the box, its sign is flipped, which always leads inside.
+        The offset from goal to block is sampled in a ring of half the width of the goal box. An
+        offset that leads outside the box changes its sign, which always leads inside.
         """
         qpos, qvel = super().start(seed, episode)
         u = uniform(seed, episode, 4, stream=_PLACES).to(qpos.dtype)

@@ -23,10 +23,10 @@ class EnvAccess(NamedTuple):
 
 
 def env_access(env: str, env_args: dict[str, Any]) -> EnvAccess:
-    """Return the files that a sandboxed process needs besides its packages.
+    """Return the files that a sandboxed process needs besides installed packages.
 
-    Called for every worker that creates an environment. Raises Refused for code that a folder
-    names but that the user has not permitted.
+    Every worker that creates an environment requires these files. Raises Refused for code that a
+    folder names but that the user has not permitted.
     """
     require_permitted(*named_code(env, env_args))
     files, home = env_files(env, env_args), plugin_home("environments", env)
@@ -64,7 +64,7 @@ def env_files(env: str, env_args: dict[str, Any]) -> list[Path]:
 
 
 def located(env: str) -> str:
-    """Return an environment's name with absolute paths, independent of the working directory."""
+    """Return an environment's name with relative paths replaced by absolute paths."""
     if simulated(env):
         return env
     file, colon, name = env.rpartition(":")

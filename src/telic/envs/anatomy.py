@@ -1,7 +1,7 @@
 """Derive a robot's structure from its MuJoCo model, and name its parts and columns.
 
 The structure includes how the root moves, which bodies are feet and on which side, and how each
-actuator acts on its joint. The few exceptions are in the tables at the top.
+actuator acts on its joint. The tables at the top of the module list exceptions.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def _motor(model: mujoco.MjModel, i: int) -> Motor | None:
 def _feet(
     model: mujoco.MjModel, data: mujoco.MjData, root: Root, torso: int | None, name: str | None
 ) -> tuple[int, ...]:
-    """Return the end bodies that are lowest at rest, within a fifth of the robot's height."""
+    """Return the lowest end bodies of the resting pose, within a fifth of the robot's height."""
     if name in _FEET_BY_NAME:
         return tuple(int(model.body(foot).id) for foot in _FEET_BY_NAME[name])
     if (named := annotated_bodies(model, FEET)) is not None:
@@ -270,7 +270,7 @@ def _sides(
 
 
 def _tip(model: mujoco.MjModel, data: mujoco.MjData, poles: list[int]) -> tuple[int, Vector] | None:
-    """Return the tip of the last pole, which is its site or the upper end of its capsule."""
+    """Return the tip of the last pole, which is a site or the upper end of a capsule."""
     if not poles:
         return None
     body = int(model.jnt_bodyid[poles[-1]])
@@ -314,7 +314,7 @@ def _chain(model: mujoco.MjModel, foot: int, torso: int) -> list[int]:
 
 
 def _own_chains(model: mujoco.MjModel, torso: int, feet: tuple[int, ...]) -> list[list[int]]:
-    """Return the bodies of each leg, from the hip down, without those shared between legs."""
+    """Return the bodies of each leg from the hip down, except bodies that several legs share."""
     chains = [_chain(model, foot, torso) for foot in feet]
     return [[b for b in chain if sum(b in each for each in chains) == 1] for chain in chains]
 
@@ -350,7 +350,7 @@ def _leg(model: mujoco.MjModel, data: mujoco.MjData, torso: int, chain: list[int
 def _sole(
     model: mujoco.MjModel, data: mujoco.MjData, foot: int, joint: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Return the lowest height of a foot and its point farthest from its joint."""
+    """Return the height of a foot's lowest point, and the point farthest from the foot's joint."""
     low, tip, away = float(data.xpos[foot][2]), data.xpos[foot], -1.0
     for geom in geoms_of(model, foot):
         axes = data.geom_xmat[geom].reshape(3, 3)
@@ -416,7 +416,7 @@ def joints(model: mujoco.MjModel) -> tuple[JointSpec, ...]:
 
 
 def position_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name for each qpos column, which is the joint name with a suffix if needed."""
+    """Return a name for each qpos column: the joint name, with a suffix if needed."""
     return tuple(joint.name + part for joint in joints(model) for part in _POSITIONS[joint.kind])
 
 
@@ -426,7 +426,7 @@ def velocity_names(model: mujoco.MjModel) -> tuple[str, ...]:
 
 
 def action_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name for each actuator, or else the name of its joint, or else its index."""
+    """Return a name for each actuator. Unnamed actuators get the joint's name or an index."""
     driven = joint_names(model)
     on_joint = model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT.value
     return tuple(

@@ -66,7 +66,7 @@ class EnvSummary(Record):
 
     id: str
     description: str
-    fast: bool = Field(description="whether it is simulated in batches by telic")
+    fast: bool = Field(description="whether telic simulates it in batches")
     max_episode_steps: int | None = Field(description="time limit in steps, or None if unlimited")
     obs_dim: int | None = Field(
         default=None, description="observation size, or None if not inspected yet"
@@ -74,7 +74,7 @@ class EnvSummary(Record):
     act_dim: int | None = Field(default=None, description="action size, or None if not inspected")
     dt_s: float | None = Field(default=None, description="simulated seconds per step")
     install: str | None = Field(
-        default=None, description="install command, or None if nothing is missing"
+        default=None, description="command to install missing packages, or None"
     )
 
 

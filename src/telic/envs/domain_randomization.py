@@ -53,7 +53,7 @@ RANDOMIZATIONS: dict[RandomizationLevel, Randomization] = {
 
 
 class _Field(NamedTuple):
-    """Randomized model field, which reuses the samples of the previous field if `draws` is 0."""
+    """Randomized model field. With `draws` of 0, it reuses the samples of the previous field."""
 
     name: str
     draws: int

@@ -141,18 +141,18 @@ class RobotArguments(CustomArguments):
         description="domain randomization of friction, masses, actuators, sensors and pushes",
     )
     sees_velocity: bool = Field(
-        False, description="observe the velocity of the trunk, as provided by a state estimator"
+        False, description="observe the trunk velocity, as a state estimator provides it"
     )
     terrain: TerrainKind = Field(
         "flat",
-        description="terrain, where episodes that cross their field continue on harder fields",
+        description="kind of terrain (after a field is crossed, a harder field follows)",
     )
     terrain_hardest: float = Field(
         1.0, gt=0, le=1, description="difficulty of the hardest fields, relative to the maximum"
     )
     terrain_seed: int = Field(0, ge=0, lt=2**31, description="seed of the terrain")
     terrain_start: Literal["top", "foot"] = Field(
-        "top", description="initial position on a field, in the middle or at the foot"
+        "top", description="initial position on a field: in the middle or at the foot"
     )
     starts: Literal["standing", "fallen"] = Field(
         "standing",
@@ -172,7 +172,7 @@ def is_driven(model: mujoco.MjModel) -> bool:
 
 
 class RobotTask(CustomTask):
-    """Task for a position-controlled robot, rewarded for speed or velocity tracking."""
+    """Task for a position-controlled robot with a reward for speed or velocity tracking."""
 
     Arguments = RobotArguments
     # pyrefly: ignore[bad-override-mutable-attribute]
@@ -391,7 +391,7 @@ class RobotTask(CustomTask):
     # ---- sampled values
 
     def _drawn(self, part: int) -> Tensor:
-        """Return one part of the episode's sampled values, by its index in `_sizes`."""
+        """Return the part of the episode's sampled values that has this index in `_sizes`."""
         before = sum(self._sizes[:part])
         return self.memory["drawn"][:, before : before + self._sizes[part]]
 
@@ -463,7 +463,7 @@ class TerrainMap:
         """Return the row of fields to start on, which depends on the previous progress.
 
         An episode that moved half a field, or far enough toward the top, is followed by a harder
-        field, and one that hardly moved by an easier one. After the hardest row, it is random.
+        field. Little motion leads to an easier field. After the hardest row, the row is random.
 
         Args:
             row: row of the last episode, or a negative number if there was none, (N,).

@@ -78,7 +78,7 @@ def make(
 
 @wraps(make)
 def make_named(name: str | Path, **arguments: Any) -> VecEnv:
-    """Create an environment, and permit the code named by the caller, which `make` may refuse."""
+    """Create an environment, and permit code that the caller names. `make` may refuse such code."""
     permit_env(name, arguments)
     return make(name, **arguments)
 

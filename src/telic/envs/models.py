@@ -1,7 +1,7 @@
 """Load user-provided models, and add missing parts that a policy needs.
 
-A floating robot without a floor gets one, actuators without limits get suitable ones, and position
-actions are centered on the initial pose. Added floors and limits are reported as notes.
+Floating robots without a floor get a floor, actuators without limits get suitable limits, and
+position actions are centered on the initial pose. Added floors and limits are reported as notes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WIDE_RAD, _WIDE_M = np.pi / 2, 0.5
 
 
 def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[str]]:
-    """Compile a controllable model on `ground`, and return it with notes on what was added."""
+    """Compile a controllable model on `ground`, and return it with notes on added parts."""
     file = Path(path).expanduser()
     if not os.path.isfile(file):
         beside = file.parent.glob("*") if os.path.isdir(file.parent) else ()
@@ -100,7 +100,7 @@ def _read_urdf(file: Path, notes: list[str]) -> mujoco.MjModel:
 
 
 def _sensible_range(model: mujoco.MjModel, i: int) -> tuple[float, float, str]:
-    """Return a control range for an actuator without limits, and its justification."""
+    """Return a control range for an actuator without limits, and the reason for this range."""
     gain = float(abs(model.actuator_gainprm[i, 0])) or 1.0
     gear = float(abs(model.actuator_gear[i, 0])) or 1.0
     joint = int(model.actuator_trnid[i, 0])
@@ -136,7 +136,7 @@ def action_limits(model: mujoco.MjModel, rest_qpos: np.ndarray) -> np.ndarray:
     """Return the action limits, (nu, 2).
 
     Limits of position actuators are as wide as their range but centered on the resting pose, so
-    that an untrained policy holds it. MuJoCo clamps actions to the range.
+    that an untrained policy holds this pose. MuJoCo clamps actions to the control range.
     """
     limits = np.array(model.actuator_ctrlrange, dtype=float)
     walks = FREE in model.jnt_type

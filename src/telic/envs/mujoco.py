@@ -230,7 +230,7 @@ class MujocoEnv(VecEnv):
     def _ending(
         self, terminated: Tensor | None, cut: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return terminated, truncated and done, based on task, time limit and engine failures."""
+        """Return `terminated`, `truncated` and `done` from task, time limit and engine failures."""
         self._left = self._left - 1
         truncated = self._left <= 0
         if cut is not None:
@@ -291,7 +291,7 @@ class _InitialStates:
     """Cache of initial states, sampled in blocks of future episodes.
 
     Sampling takes about a hundred small operations, which is expensive if a few episodes end at
-    every step. It is a pure function of (seed, episode), so many can be sampled together.
+    every step. Samples are pure functions of (seed, episode), so many are drawn together.
     """
 
     def __init__(self, draw: Draw, seed: Tensor, episode: Tensor, ahead: int) -> None:

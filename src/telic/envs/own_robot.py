@@ -49,9 +49,9 @@ class CustomArguments(TaskArguments):
     healthy_z_range: tuple[float, float] | None = Field(
         None, description="range of healthy torso heights, or None for all"
     )
-    healthy_reward: float = Field(1.0, description="reward per step within healthy_z_range")
+    healthy_reward: float = Field(1.0, description="reward per step within `healthy_z_range`")
     terminate_when_unhealthy: bool = Field(
-        True, description="end the episode outside healthy_z_range"
+        True, description="end the episode outside `healthy_z_range`"
     )
 
 
@@ -243,7 +243,7 @@ _APART = 0.1
 
 
 def assumption_notes(spec: EnvSpec) -> list[str]:
-    """Return the notes emitted at the start of a session on this robot."""
+    """Return the notes that are shown at the start of a session with this robot."""
     return [note for note in spec.notes if not note.startswith(OWN_REWARD)]
 
 

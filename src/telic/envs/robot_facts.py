@@ -1,4 +1,4 @@
-"""Properties of a robot built by telic, read from its model for users to review."""
+"""Properties of a robot that telic built, read from the model for review by users."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FINGERS = 3
 
 
 class RobotFacts(Record):
-    """Properties of a robot, where None means not applicable."""
+    """Properties of a robot. None means that a property does not apply."""
 
     kind: RobotKind
     mass_kg: float
@@ -38,7 +38,7 @@ class RobotFacts(Record):
     hand: str | None = Field(default=None, description="hand of an arm")
     goal: Box | None = Field(default=None, description="target box of an arm in m")
     action_scales: dict[str, float] = Field(
-        description="position offset of each actuator for an action of 1, in rad or m"
+        description="position offset in rad or m of each actuator for an action of 1"
     )
 
 

@@ -19,7 +19,7 @@ Quaternion = tuple[float, float, float, float]
 class Coordinate:
     """Position along, or angle about, a world axis: offset + sign * qpos[qpos].
 
-    Its rate is sign * qvel[dof]. Angles follow the right-hand rule.
+    The rate is sign * qvel[dof]. Angles follow the right-hand rule.
     """
 
     __offered__: ClassVar[str] = "a robot"
@@ -34,8 +34,8 @@ class Coordinate:
 class Root:
     """Degrees of freedom of the robot's root body in the world frame.
 
-    `slides` are the world axes of its translation. It rotates by `hinge` (about a world axis) or
-    freely, with a quaternion at `quaternion` in qpos and angular velocity at `spin` in qvel.
+    `slides` are the world axes of its translation. The root rotates by `hinge` (about a world axis)
+    or freely, with a quaternion at `quaternion` in qpos and angular velocity at `spin` in qvel.
     """
 
     __offered__: ClassVar[str] = "a robot"
@@ -91,7 +91,7 @@ class Motor:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """Leg of a foot, starting at the first joint that is not part of another leg."""
+    """Leg that ends in a foot. It starts at the first joint that is not part of another leg."""
 
     __offered__: ClassVar[str] = "a robot"
     place: tuple[float, float]
@@ -114,7 +114,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Robot:
-    """Structure of a robot, where bodies are row indices into per-body info values."""
+    """Structure of a robot. Bodies are row indices into per-body info values."""
 
     __offered__: ClassVar[str] = "a robot"
     root: Root
@@ -188,7 +188,7 @@ class EnvSpec(Record):
     max_episode_steps: int | None = Field(description="time limit in steps, or None if unlimited")
     info_keys: dict[str, str] = Field(description="meaning of each info value")
     body_names: tuple[str, ...] = Field(
-        default=(), description="names of the bodies, in the same order as per-body info values"
+        default=(), description="names of the bodies, ordered like per-body info values"
     )
     joints: tuple[JointSpec, ...] = ()
     torso: str | None = Field(

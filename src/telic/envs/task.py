@@ -27,7 +27,7 @@ Read = Callable[[str], Tensor]
 
 
 class TaskArguments(Config):
-    """Arguments common to all tasks. Tasks add others with Gymnasium's names and defaults."""
+    """Arguments of all tasks. Each task adds arguments with Gymnasium's names and defaults."""
 
     xml_file: str = Field(description="model, as the name of a Gymnasium asset or a path")
     frame_skip: PositiveInt = Field(description="physics steps per control step")
@@ -39,7 +39,7 @@ class TaskArguments(Config):
         "observation, for gaits",
     )
     default_camera_config: dict[str, Any] = Field(
-        default_factory=dict, description="accepted for compatibility, without effect"
+        default_factory=dict, description="accepted for compatibility, but without effect"
     )
 
 
@@ -54,7 +54,7 @@ class ObservationBlock(Record):
     first: int = Field(ge=0, description="index of the first column in the field")
     count: int = Field(ge=1, description="columns")
     minus: int | None = Field(
-        default=None, description="index of the first column of the same field to subtract"
+        default=None, description="index of the first column to subtract, in the field"
     )
     applied: Applied = Field(default="none", description="function applied to each value")
     low: float | None = Field(default=None, description="lower clipping limit")
@@ -138,7 +138,7 @@ class Task(Generic[ArgumentsT]):
         return action
 
     def see(self, sim: Simulation, field: str, first: int, count: int, **how: Any) -> None:
-        """Append columns of a field to the observation. `how` is as in `ObservationBlock`."""
+        """Append columns of a field to the observation. See `ObservationBlock` for `how`."""
         block = ObservationBlock(field=field, first=first, count=count, **how)
         whole = sim.field(field)
         whole = whole if whole.ndim == 2 else whole.flatten(1)  # a view; observations are copies
@@ -170,7 +170,7 @@ class Task(Generic[ArgumentsT]):
         raise NotImplementedError
 
     def where(self, condition: Tensor, amount: float) -> Tensor:
-        """Return `amount` where the condition holds, else 0, (N,)."""
+        """Return `amount`, (N,), where the condition holds, and 0 elsewhere."""
         if amount not in self._amounts:
             self._amounts[amount] = self.qpos.new_tensor(amount)
         # Multiplying by a 0-d tensor preserves its precision; a Python float would not.
@@ -223,7 +223,7 @@ _COMPUTED = {
 
 
 def offered(model: mujoco.MjModel) -> dict[str, str]:
-    """Return the info values that every task on a model has, with their meanings."""
+    """Return the info values that all tasks with a model provide, with their meanings."""
     sizes = {"site_xpos": model.nsite, "sensordata": model.nsensordata}
     return {name: words for name, words in FIELDS.items() if sizes.get(name, 1)} | _COMPUTED
 
@@ -307,7 +307,7 @@ class LatestTransition:
         return self._recall(name) if self._is_overwritten else self._sim.field(name)
 
     def _recall(self, name: str) -> Tensor:
-        """Recompute a field by repeating the step, if it was overwritten without being watched.
+        """Repeat the step to recompute a field that was overwritten without being watched.
 
         This happens at most once per field, because the field is watched from then on.
         """

@@ -204,7 +204,7 @@ class HalfCheetah(Locomotion):
 
 
 class Swimmer(Locomotion):
-    """Chain of links in a viscous fluid, whose positions refer to its front tip."""
+    """Chain of links in a viscous fluid. Positions refer to the front tip."""
 
     id = "Swimmer-v5"
     description = "Three links in a viscous plane; the default task is to swim toward +x."
@@ -235,7 +235,7 @@ class Walker2d(Locomotion):
 
 
 class Hopper(Walker2d):
-    """Planar one-legged robot, whose other positions and velocities must also stay in bounds."""
+    """Planar one-legged robot. Its other positions and velocities must also stay within bounds."""
 
     id = "Hopper-v5"
     description = "A planar one-legged robot; the default task is to hop forward without falling."
@@ -247,7 +247,7 @@ class Hopper(Walker2d):
 
 
 class Ant(Locomotion):
-    """Quadruped, whose velocities refer to its main body."""
+    """Quadruped. Velocities refer to the main body."""
 
     id = "Ant-v5"
     description = (
@@ -324,7 +324,7 @@ class _Person(Locomotion):
 
 
 class Humanoid(_Person):
-    """Walking humanoid, whose velocities refer to its center of mass."""
+    """Walking humanoid. Velocities refer to the center of mass."""
 
     id = "Humanoid-v5"
     description = "A humanoid robot; the default task is to walk toward +x without falling."
@@ -346,7 +346,7 @@ class Humanoid(_Person):
 
 
 class HumanoidStandup(_Person):
-    """Humanoid that stands up, rewarded with height / timestep + 1 minus costs."""
+    """Humanoid that stands up. The reward is height / timestep + 1 minus costs."""
 
     id = "HumanoidStandup-v5"
     description = "A humanoid robot lying on its back; the default task is to stand up."

@@ -81,7 +81,7 @@ class Info(Mapping[str, Tensor]):
         return cls(values.__getitem__, schema)
 
     def exact(self, name: str) -> Tensor:
-        """Return a value in full precision, which is float64 or its bool or integer type."""
+        """Return a value in full precision: float64, or a bool or integer type."""
         name = _ALIASES.get(name, name)
         value = self._exact.get(name)
         if value is None:
@@ -129,12 +129,12 @@ class Info(Mapping[str, Tensor]):
         return BodyInfo(self, row)
 
     def slice(self, rows: slice) -> Info:
-        """Return a view of some rows. Slices share the computed values."""
+        """Return a view of some rows. All views share the computed values."""
         return _Rows(self, rows)
 
 
 class _Rows(Info):
-    """Rows of another info, which are copied on first access so that writes do not affect it."""
+    """Rows of another info. Copies on first access keep writes from affecting the original."""
 
     __slots__ = ("_parent", "_rows")
 
@@ -215,7 +215,7 @@ class VecEnv:
     def present(self) -> Info:
         """Return info on the current state after any autoreset, e.g. for a privileged critic.
 
-        It contains simulation fields but no values of a transition.
+        The info contains simulation fields but no values of a transition.
         """
         raise NotImplementedError
 
@@ -237,15 +237,15 @@ class VecEnv:
     def foreseeing(self) -> AbstractContextManager[None]:
         """Return a context in which a GPU samples initial states once for a few dozen steps.
 
-        If an environment starts more than four episodes in it, the fourth initial state repeats.
+        After four episodes of an environment in the context, the fourth initial state repeats.
         """
         return nullcontext()
 
     def carried(self) -> dict[str, Tensor]:
         """Return the tensors that are kept between steps and replaced in each, by name.
 
-        CUDA graphs of steps need them, because outputs in new memory must be copied back to the
-        inputs. The result is empty if steps cannot be recorded.
+        CUDA graphs of steps need these tensors, because outputs in new memory must be copied back
+        to the inputs. The result is empty if steps cannot be recorded.
         """
         return {}
 
@@ -311,7 +311,7 @@ def cut_episode(
     environment: Environment,
     **more: Any,
 ) -> Trajectory:
-    """Return one row of columns (T, N, ...), cut to its length, as a recorded episode.
+    """Return one environment's rows of columns (T, N, ...) as an episode of its length.
 
     `more` holds additional fields of the episode.
     """

@@ -1,6 +1,6 @@
 """Run the text of a judge on recorded episodes.
 
-The host measures criteria that have an expression (`telic.judges.measured`). The others are
+The host measures criteria that have an expression (`telic.judges.measured`). Other criteria are
 measured by a function in the text, which is untrusted code:
 
     from telic import score
@@ -77,7 +77,7 @@ class Judge(Protocol):
         """Return a verdict with its evidence and a score in [0, 1].
 
         A judge must be deterministic and must not change the episode. If it cannot decide, e.g.
-        because the episode has no steps, it returns a reason and no score, never a score of 0.
+        because the episode has no steps, it returns a reason and no score, instead of a score of 0.
         """
         ...
 
@@ -86,7 +86,7 @@ class JudgeCode:
     """Parsed judge file. Calling it may run untrusted code."""
 
     def __init__(self, source: str, label: str = "judge_fn.py") -> None:
-        """Check and execute the file. Raises RefusedCode, or RewardError if it defines no judge."""
+        """Check and execute the file. Raises RefusedCode, or RewardError for a missing judge."""
         self.label, self._function = label, None
         self.file = read_judge(source)
         if not self.file.code:
@@ -103,7 +103,7 @@ class JudgeCode:
         self._function = scope.get("judge")
         if not callable(self._function):
             raise RewardError(
-                f"{label} defines no function judge(episode).",
+                f"{label} does not define a function judge(episode).",
                 hint="Define it: def judge(episode): return [score(...)]",
             )
 
@@ -213,7 +213,7 @@ def _measure_files(
 def _measure_confined(
     source: str, paths: Sequence[Path], folder: Path, environment: Environment | None
 ) -> list[Verdict]:
-    """Return the verdicts of a confined judge, without scores that its values do not justify."""
+    """Return the verdicts of a confined judge, without scores that measured values contradict."""
     environment = environment or _environment_of(paths)
     result = run_confined(
         "telic.judges.code:judge_confined",
@@ -311,7 +311,7 @@ def judge_too(
 ) -> list[Verdict]:
     """Combine verdicts with those of a judge from an installed package. The lower score counts.
 
-    The judge is trusted and runs in this process. If either score is unknown, the result is too.
+    The judge is trusted and runs in this process. If either score is unknown, so is the result.
     """
     spec = _spec_of(*environment)
     judge = find_judge(name)(intent, spec)

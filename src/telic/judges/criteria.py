@@ -61,7 +61,7 @@ class Criterion(Record):
 
 
 class EpisodePhase(Record):
-    """Phase of a sequence. The next phase begins when its end condition is met."""
+    """Phase of a sequence. The next phase begins when the end condition is met."""
 
     until: str = Field(
         default="", description="end condition, such as height > 1.5, or empty for the last phase"
@@ -199,7 +199,7 @@ class CriterionScore(Record):
 
     @property
     def waits(self) -> bool:
-        """True if its credit does not count because an earlier criterion is not met."""
+        """True if the credit does not count because an earlier criterion is not met."""
         return self.counted < self.credit
 
 
@@ -215,7 +215,7 @@ def score(
     after: CriterionScore | None = None,
     stated: bool = False,
 ) -> CriterionScore:
-    """Score a value with no credit at `zero` and full credit at `goal`, which may be lower."""
+    """Score a value: no credit at `zero`, full credit at `goal`, which may be below `zero`."""
     credit = _credit(value, zero, goal)
     is_open = after is None or after.counted > _GATE
     return CriterionScore(

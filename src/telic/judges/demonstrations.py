@@ -221,9 +221,9 @@ def _step_from(
 ) -> Transition:
     """Simulate one step from each of several poses, padded to the number of environments.
 
-    Foot contacts of a gait are prescribed, so that feet support the robot exactly when they
-    should. Commands and episode time are prescribed too. Where feet or commands are NaN, the
-    values of the environment apply.
+    Foot contacts of a gait are prescribed, so that feet support the robot exactly when they should.
+    Commands and episode time are also prescribed. Where feet or commands are NaN, the values of the
+    environment apply.
     """
     count, robot, spec = len(qpos), env.robot, env.spec
     rows = torch.arange(env.num_envs).clamp(max=count - 1)
@@ -366,7 +366,7 @@ def _perturb(poses: np.ndarray, robot: Robot, offset: np.ndarray, clock: np.ndar
 
 
 def _follow(poses: np.ndarray, robot: Robot, path: _Path, joints: Sequence[JointCourse]) -> None:
-    """Set joints to their periodic motions, or to the initial values of these without a stride."""
+    """Set joints to their periodic motions, or without a stride to the initial values."""
     columns = {limb.name: limb.qpos for limb in robot.limbs}
     for course in joints:
         poses[:, columns[course.joint]] = periodic(course.terms, np.nan_to_num(path.stride))
@@ -492,7 +492,7 @@ def _step(
     phase: np.ndarray,
     solved: _Solved,
 ) -> None:
-    """Replace the leg joints of resting poses (T, nq) by those of the gait at each phase."""
+    """Replace the leg joints of resting poses (T, nq) with those of the gait at each phase."""
     times, grid = foot_times(motion, phase), np.linspace(0.0, 1.0, _POSES)
     seconds = motion.duty / max(motion.stride_hz, 1e-3)
     # When stepping in place or turning, feet are only lifted.

@@ -30,7 +30,7 @@ _PUSH_EVERY_S = 1.0
 
 
 class Disturbance(Record):
-    """Differences from the training conditions. By default, nothing differs."""
+    """Differences from the training conditions. By default, all conditions are equal."""
 
     friction: float = 1.0
     """factor on the friction of every contact"""
@@ -97,7 +97,7 @@ class Disturbed:
         return obs + self._how.noise * spread * drawn
 
     def applied(self, action: Tensor) -> Tensor:
-        """Return the action to apply when the policy chooses this action."""
+        """Return the action that the robot executes, i.e. the policy's action or an earlier one."""
         if not self._how.delay:
             return action
         self._late.append(action)
@@ -123,7 +123,7 @@ class Disturbed:
         env.sim.field("qvel")[:, axes] += speed * direction
 
     def _at_rest(self, action: Tensor) -> Tensor:
-        """Return the action used before the first one is applied: the middle of the range."""
+        """Return the action for the steps before the first one arrives: the middle of the range."""
         env = self._env
         if env.num_actions is not None:
             return action

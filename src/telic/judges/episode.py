@@ -131,7 +131,7 @@ class RecordedEpisode:
     def pace(self, values: np.ndarray, seconds: float = 0.5) -> np.ndarray:
         """Return the rate of change per second over a window of `seconds` around each step.
 
-        Unlike a velocity, it averages out oscillations that are shorter than the window.
+        Unlike a velocity, the rate averages out oscillations shorter than the window.
         """
         half, steps = max(1, round(0.5 * seconds / self.dt)), np.arange(len(self))
         first, last = np.maximum(steps - half, 0), np.minimum(steps + half, len(self) - 1)
@@ -149,7 +149,7 @@ class RecordedEpisode:
         return counts
 
     def since(self, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        """Return the change in values since a mask was last true, or 0 if it never was."""
+        """Return the change in values since a mask was last true, or 0 if it was never true."""
         steps = np.where(np.asarray(mask, dtype=bool), np.arange(len(self)), -1)
         last = np.maximum.accumulate(steps)
         return np.where(last >= 0, values - values[np.maximum(last, 0)], 0.0)
@@ -161,7 +161,7 @@ class RecordedEpisode:
         return self.first(mask & (np.cumsum(mask) * self.dt >= seconds - 0.5 * self.dt))
 
     def before(self, step: int | None) -> RecordedEpisode:
-        """Return the episode up to and including a step, or all of it if the step is None."""
+        """Return the episode up to and including a step, or the whole episode without a step."""
         if step is None:
             return self
         return self._part(0, step + 1, (step + 1) * self.dt)

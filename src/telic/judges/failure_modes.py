@@ -143,7 +143,7 @@ _SMOOTH, _UNITS = 0.95, 32
 
 
 def untrained_modes(env: VecEnv) -> dict[str, str]:
-    """Return untrained policies, each with the failure mode that would make it acceptable."""
+    """Return untrained policies, each with the failure mode that it amounts to."""
     habits = [name for name in _acting(env) if name != "ends at once"]
     first, random = habits[0], "flails" if "flails" in habits else "chooses at random"
     others = dict.fromkeys((*_NETWORKS, "constant action", "smooth random actions"), random)

@@ -165,7 +165,7 @@ def resolve(
 
 
 def extend(code: Sequence[Verdict], fused: Mapping[int, Verdict]) -> list[Verdict]:
-    """Return a verdict for every episode of a policy of which only some were watched.
+    """Return a verdict for every episode of a policy, although only some were watched.
 
     The score of an unwatched episode is reduced by the loss that fusion caused in the watched
     episodes nearest in code score, and is never increased. A policy that only satisfies the code

@@ -176,7 +176,7 @@ def is_expression(text: str) -> bool:
 
 
 def measured_names(text: str) -> tuple[str, ...]:
-    """Return the quantities in an expression, with "" for each metric. Raises UsageError."""
+    """Return the quantities in an expression, with "" for each metric, or raise UsageError."""
     found: list[str] = []
     for node in ast.walk(_parsed(text)):
         match node:
@@ -286,7 +286,7 @@ def _evaluate(
     try:
         value = np.asarray(_Measuring(episode, left).visit(_parsed(text)))
         if value.dtype.kind not in "fib" or value.ndim > 1:
-            raise UsageError(f"{text} must evaluate to one number, or to one per step.")
+            raise UsageError(f"{text} must evaluate to one number, or to one number per step.")
     except TelicError:
         raise
     except Exception as error:  # wrong number or types of arguments
@@ -380,8 +380,8 @@ def joined(
 ) -> list[CriterionScore]:
     """Merge the scores measured by the host with those from the judge's code.
 
-    From code, only the measured values are used, with the agreed zero and goal. A score for which
-    no criterion was agreed is ignored, unless it is a constraint, which can only lower the total.
+    Only the measured values of code are used, with the agreed zero and goal. A score for which no
+    criterion was agreed is ignored, unless it is a constraint, which can only lower the total.
     """
     if not judge.criteria:
         return list(coded)

@@ -3,7 +3,7 @@
     score("averages 3 m/s forward", metrics.net_speed(episode, "forward"), zero=0.3, goal=3.0)
     score("comes far", metrics.highest(episode, "displacement"), zero=0.3, goal=3.0)
 
-Judge files import these and the metrics of `telic.judges.tracks` under one name, `metrics`.
+Judge files import these metrics and those of `telic.judges.tracks` as `metrics`.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def way_per_touch(
 ) -> float:
     """Distance covered per touchdown of the foot with the most touchdowns, in leg lengths.
 
-    `slow` is the minimum speed that counts as moving, and `axes` are those of possible motion.
+    `slow` is the minimum speed that counts as moving, and `axes` are the axes of possible motion.
     """
     way, treads = _treads(episode, slow, leg, axes)
     return way / max(float(treads.max()), 1.0) if way > 1.0 else 1.0
@@ -367,7 +367,7 @@ def turning_rate(turns: Measure) -> Measure:
 
 
 def raised(body: str, least_m: float) -> Measure:
-    """Return the mask of a body more than `least_m` m above the torso."""
+    """Return whether a body is more than `least_m` m above the torso."""
     return track("body_height", body) - track("height") > least_m
 
 
@@ -380,14 +380,14 @@ def rise(bodies: Sequence[str], *, highest: bool = False, from_torso: bool = Tru
 
 
 def touching(bodies: Sequence[str], least: float) -> Measure:
-    """Return the mask of a contact force above `least` N on one of the bodies."""
+    """Return whether a contact force above `least` N acts on one of the bodies."""
     force = combined("maximum", *(track("contact_force", body) for body in bodies))
     words = f"a force above {least:.3g} N acts on {' and '.join(bodies)}"
     return replace(force > least, words=words)
 
 
 def lifted(*feet: int) -> Measure:
-    """Return the mask of feet off the ground."""
+    """Return whether all given feet are off the ground."""
     return _contact(feet) <= 0.0
 
 
@@ -396,20 +396,20 @@ def _contact(feet: Feet) -> Measure:
 
 
 def on_feet(others: Feet, mine: Feet = ()) -> Measure:
-    """Return the mask of standing on `mine`, by default on any foot, without the others."""
+    """Return whether the robot stands on a foot in `mine` (default: any), but none in `others`."""
     held = (_contact(mine) if mine else track("feet_in_contact")) > 0.0
     held = held & lifted(*others) if others else held
     return replace(held, words="it stands on the right feet only")
 
 
 def on_few_feet(most: int) -> Measure:
-    """Return the mask of standing on at most `most` feet."""
+    """Return whether the robot stands on between one and `most` feet."""
     held = (track("feet_in_contact") > 0.0) & (track("feet_in_contact") <= most)
     return replace(held, words=f"it stands on at most {most} feet")
 
 
 def flying(least_s: float, least_m: float) -> Measure:
-    """Return the mask of a flight of over `least_s` s that rises `least_m` m."""
+    """Return whether the robot is in a flight of over `least_s` s that rises `least_m` m."""
     air = track("air_time")
     rises = since(track("height"), air <= 0.0) > least_m
     words = f"it is in a flight of over {least_s:.3g} s that rises {least_m:.3g} m"
@@ -417,12 +417,12 @@ def flying(least_s: float, least_m: float) -> Measure:
 
 
 def standing(upright: float, height: float | None = None) -> Measure:
-    """Return the mask of an upright torso that is high enough."""
+    """Return whether the torso is upright and high enough."""
     held = track("uprightness") > upright
     return held if height is None else held & (track("height") > height)
 
 
 def lying(height: float, flat: bool) -> Measure:
-    """Return the mask of a torso below a height, and flat if required."""
+    """Return whether the torso is below a height and, if required, flat."""
     held = track("height") < height
     return held & (abs(track("uprightness")) < 0.6) if flat else held

@@ -43,13 +43,13 @@ class MutantCount(Record):
 
 
 def mutants_of(trajectory: Trajectory, spec: EnvSpec) -> dict[str, Trajectory]:
-    """Return the mutants of an episode by the name of the modification."""
+    """Return the mutants of an episode by the name of their modification."""
     columns, count = trajectory.columns, len(trajectory)
     random = np.random.default_rng(derive("mutants", count))
     steps = np.arange(count)
 
     def made(rows: np.ndarray, velocity: float | np.ndarray = 1.0, **more: np.ndarray) -> Columns:
-        """Return other rows of the robot's state with unchanged commands at each time step."""
+        """Return the given rows of the robot's state, with the original commands at each step."""
         out = {
             name: np.ascontiguousarray(column[: len(rows)] if name in COMMANDS else column[rows])
             for name, column in columns.items()

@@ -53,7 +53,7 @@ _MOST_VALUES = 20_000_000
 
 
 class PlayOrder(Record):
-    """Request to record episodes. Never read from files of confined processes."""
+    """Request to record episodes. It is never read from files of confined processes."""
 
     policy: str
     """policy file, or `UNTRAINED` to assign untrained policies to the episodes in turn"""
@@ -90,10 +90,10 @@ def is_unchanged(file: RecordedFile) -> bool:
 
 
 def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
-    """Record several policies at the same time, without a failure affecting the others.
+    """Record several policies concurrently. The failure of one does not affect the others.
 
-    A policy's file and a reward's memory come from confined processes, so they may be damaged or
-    crash. A lack of disk space or memory is raised.
+    Policy files and reward memories come from confined processes, so they may be damaged or cause
+    crashes. Errors due to a lack of disk space or memory are raised.
     """
     files: dict[str, list[RecordedFile]] = {}
     why: dict[str, str] = {}

@@ -1,6 +1,6 @@
 """Measures, which are expressions that judge an episode, and the metrics they consist of.
 
-A *metric* is a registered function of a recorded episode. Called without an episode it returns a
+A *metric* is a registered function of a recorded episode. Called without an episode, it returns a
 `Measure`, which arithmetic, comparisons and further metrics extend. The code of a measure is the
 expression that people and models write for a criterion.
 
@@ -54,7 +54,7 @@ class Measure:
         return self.code
 
     def until(self, direction: str | float, metres: float) -> Measure:
-        """Return the same measure, limited to the time until a distance is covered."""
+        """Return a copy of the measure that is limited to the time until a distance is covered."""
         return replace(self, code=until(direction, metres, self.code))
 
     def __gt__(self, other: float) -> Measure:
@@ -114,12 +114,12 @@ def _operand(code: str) -> str:
 
 
 def until(direction: str | float, metres: float, code: str) -> str:
-    """Return an expression that is evaluated on the part of the episode until a distance."""
+    """Return an expression that is evaluated only until the robot has covered a distance."""
     return f"on_way({written(direction)}, {metres:.4g}, {code})"
 
 
 def track(name: str, *arguments: str, minus: float = 0.0, sign: int = 1) -> Measure:
-    """Return a quantity minus an offset as a measure. `sign` -1 negates the result."""
+    """Return a quantity minus an offset as a measure. A `sign` of -1 negates it."""
     code = f"{name}({', '.join(map(written, arguments))})" if arguments else name
     words = f"{name} of {' and '.join(arguments)}" if arguments else name
     value = Measure(code, words, _shown(QUANTITIES[name].unit)) - minus

@@ -102,7 +102,7 @@ class ExampleResult(Record):
 
 
 class Trial(Event):
-    """Validation of a reward and a judge on examples, which must find no problems."""
+    """Validation of a reward and a judge on examples. It fails if problems are found."""
 
     NAME = "session.tried"
 
@@ -207,7 +207,7 @@ def trust_problems(
     fine: Sequence[str],
     threshold: float,
 ) -> Iterator[str]:
-    """Yield reasons not to trust a judge, which may pass untrained policies or miss mutants."""
+    """Yield reasons not to trust a judge, such as passed untrained policies or missed mutants."""
     for mode, mean in passing_modes(judge.criteria, hidden, fine, threshold):
         yield (
             f'The judge gives the hidden negative example "{mode}" a score of '
@@ -239,7 +239,7 @@ def passing_modes(
     fine: Sequence[str],
     threshold: float,
 ) -> Iterator[tuple[str, float]]:
-    """Yield the untrained policies that pass, each with its mean score."""
+    """Yield the untrained policies that pass, with the mean score of each."""
     is_measured = bool(criteria) and all(each.measure for each in criteria)
     for mode in dict.fromkeys(each.name for each in hidden):
         own = [each for each in hidden if each.name == mode]
@@ -297,8 +297,8 @@ def try_out(
 ) -> Trial:
     """Validate reward and judge in a confined worker. Raises TelicError if one of them fails.
 
-    `second` is another reading of the intent. With `is_probed`, the validation includes untrained
-    policies and mutants.
+    `second` is another interpretation of the intent. With `is_probed`, the validation includes
+    untrained policies and mutants.
     """
     dumped = [None if each is None else each.model_dump(mode="json") for each in (written, second)]
     result = run_confined(
@@ -428,8 +428,8 @@ def try_here(
 def hidden_episodes(env_id: str, written: Composition) -> list[tuple[str, Trajectory]]:
     """Return negative examples that start in random initial states, by failure mode.
 
-    They are untrained and half-trained policies, and perturbed look-alikes of a demonstration. The
-    seed depends on the judge's text, so its author cannot predict it.
+    The examples are untrained and half-trained policies, and perturbed look-alikes of a
+    demonstration. The seed depends on the judge's text, so authors cannot predict it.
     """
     seed = derive("hidden", text_hash(written.judge))
     env = make(env_id, num_envs=_HIDDEN_ROWS, seed=seed, **written.env_args)

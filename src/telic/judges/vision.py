@@ -1,8 +1,8 @@
 """Forms for the vision judge, and verdicts based on completed forms.
 
-A model completes two forms. Before seeing anything, it describes how each criterion should look.
-Then it rates how clearly pictures of one episode show each. Every criterion is a separate field,
-so an incomplete answer is invalid. `telic.judges.fusion` combines both judges' verdicts.
+A model completes two forms. Before it sees pictures, it describes how each criterion should look.
+Then it rates how clearly pictures of one episode show each criterion. Every criterion is a separate
+field, so an incomplete answer is invalid. `telic.judges.fusion` combines both judges' verdicts.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def seen_verdict(forms: Sequence[Record], criteria: Sequence[str]) -> Verdict:
 def worth_watching(code: Sequence[Verdict]) -> list[int]:
     """Return the episodes to watch, at the 10th, 50th and 90th percentile of the code score.
 
-    They are sorted from worst to best. Without any scores, episodes are spaced evenly.
+    The episodes are sorted from worst to best. Without any scores, episodes are spaced evenly.
     """
     ranked = sorted(
         (verdict.score, index) for index, verdict in enumerate(code) if verdict.score is not None

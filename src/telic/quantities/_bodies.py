@@ -1,7 +1,7 @@
 """Instantaneous quantities of bodies, joints, feet, motors and targets.
 
-Positions and velocities of bodies are MuJoCo's values after a step. They describe the state one
-physics substep before that of the joints.
+Positions and velocities of bodies are MuJoCo's values after a step. They are one physics substep
+older than the joint state.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class Quantity:
         return self.need.test(spec)
 
     def require(self, info: Fields) -> EnvSpec:
-        """Return the environment of an info, or raise UsageError if it lacks this quantity."""
+        """Return the environment of an info. Raises UsageError if this quantity is unavailable."""
         spec = getattr(info, "spec", None)
         if spec is None:
             raise UsageError(

@@ -55,7 +55,7 @@ def describe_one(quantity: Quantity, spec: EnvSpec | None = None) -> QuantityDes
 
 
 def ordered_quantities() -> list[Quantity]:
-    """Return all quantities in order of torso, bodies, episode and gait."""
+    """Return all quantities by topic: torso, bodies, episode and gait."""
     return sorted(
         QUANTITIES.values(),
         key=lambda each: _ORDER.index(each.function.__module__.rpartition(".")[2]),
@@ -63,7 +63,7 @@ def ordered_quantities() -> list[Quantity]:
 
 
 def describe_quantities(spec: EnvSpec | None = None) -> list[QuantityDescription]:
-    """Describe all quantities, or those of one environment, in the order of the documentation."""
+    """Describe all quantities, or only the quantities that one environment provides."""
     return [
         describe_one(each, spec)
         for each in ordered_quantities()

@@ -115,7 +115,7 @@ class GlPainter:
 
 @functools.cache
 def _context_of_process() -> mujoco.GLContext:
-    """Return the shared OpenGL context. Creating it takes as long as rendering forty frames."""
+    """Return the shared OpenGL context. Creating a context takes as long as forty frames."""
     context = mujoco.GLContext(64, 48)  # its buffer is not used
     context.make_current()
     atexit.register(context.free)  # OSMesa's own cleanup is too late and prints errors
@@ -203,8 +203,8 @@ class RayPainter:
 def _checker(points: np.ndarray, width: np.ndarray) -> np.ndarray:
     """Return the mean of a 0/1 checkerboard of unit tiles over boxes of `width` at `points`.
 
-    The integral of the square wave is a triangle wave, so the mean is a difference of two of them
-    divided by the width (Quilez, "filtering the checkerboard pattern").
+    The integral of the square wave is a triangle wave, so the mean is the difference of two
+    triangle waves divided by the width (Quilez, "filtering the checkerboard pattern").
     """
 
     def triangle(x: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ class _Stopped(BaseException):
 
 
 def prepare(payload: dict[str, Any], channel: HostChannel) -> list[RenderJob] | str:
-    """Import all modules with the backend's variables, and return the reason if that fails.
+    """Import all modules with the backend's variables. Returns the reason for a failure.
 
     Imports read files, which a sandboxed process may not do.
     """
@@ -38,7 +38,7 @@ def prepare(payload: dict[str, Any], channel: HostChannel) -> list[RenderJob] | 
 def run(
     jobs: list[RenderJob] | str, payload: dict[str, Any], channel: HostChannel
 ) -> dict[str, Any]:
-    """Render the jobs, or only test the backend without jobs."""
+    """Render the jobs. Without jobs, only test the backend."""
     if isinstance(jobs, str):
         return {"broken": jobs}
     from telic.rendering._painters import RenderBackendError

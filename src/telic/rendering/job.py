@@ -13,7 +13,7 @@ View = Literal["side", "front", "top", "three-quarter", "rear-quarter"]
 
 
 class StillRow(Record):
-    """Row of still images in a contact sheet, with height marks on each."""
+    """Row of still images in a contact sheet, with height marks on each image."""
 
     words: str
     steps: tuple[int, ...] = Field(min_length=1, description="rows of the recording to draw")
@@ -25,7 +25,7 @@ class StillRow(Record):
 
 
 class FootTrace(Record):
-    """Height of a foot over an episode, sampled evenly."""
+    """Height of a foot at evenly spaced times of an episode."""
 
     name: str
     heights_m: tuple[float, ...] = Field(min_length=1)

@@ -263,12 +263,12 @@ def _graphics_variables(backend: str, processes: int) -> dict[str, str]:
 
 
 def candidates() -> tuple[Backend, ...]:
-    """Return the backends for this platform in order of preference, where "rays" always works."""
+    """Return the backends for this platform, best first. The last one, "rays", always works."""
     return ("cgl", "rays") if sys.platform == "darwin" else ("egl", "osmesa", "rays")
 
 
 def choose_backend() -> Backend:
-    """Return the first working backend, which is tested once per process.
+    """Return the first working backend. Each backend is tested once per process.
 
     The environment variable TELIC_RENDER_BACKEND overrides the choice without testing.
     """

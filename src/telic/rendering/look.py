@@ -168,10 +168,10 @@ def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
 
 
 def _show_what_is_hidden(spec: mujoco.MjSpec) -> None:
-    """Hide translucent collision geoms, and show the geoms below a skin.
+    """Hide translucent collision geoms, and show geoms that a skin covers.
 
-    Geoms of high groups are not drawn. If most bodies have only such geoms, for example below a
-    skin, their geoms of the lowest group are shown.
+    MuJoCo does not draw geoms of high groups. If most bodies have no other geoms, for example
+    because a skin covers them, the geoms of their lowest group are shown.
     """
     shaped = [list(body.geoms) for body in spec.bodies[1:] if list(body.geoms)]
     bare = [geoms for geoms in shaped if not any(geom.group < _HIDDEN for geom in geoms)]

@@ -160,8 +160,8 @@ def ffmpeg_path() -> str:
 def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> int:
     """Encode (H, W, 3) uint8 frames to `path` atomically, and return their number.
 
-    An odd width or height is padded with one black line, because the 4:2:0 colors of browsers
-    require even sizes. Raises TelicError with ffmpeg's last line if encoding fails, and
+    An odd width or height is padded with one black line, because browsers require 4:2:0 colors and
+    therefore even sizes. Raises TelicError with ffmpeg's last line if encoding fails, and
     ResourceError if the disk is full.
     """
     frames = iter(frames)
@@ -211,7 +211,7 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> int:
 
 
 def playback_rows(length: int, dt_s: float, most_fps: float) -> tuple[np.ndarray, float]:
-    """Return the rows for real-time playback of `length` rows `dt_s` apart, and the frame rate."""
+    """Return the rows to show in real time, and the frame rate, given rows `dt_s` apart."""
     fps = min(most_fps, 1 / dt_s)
     frames = max(1, round(length * dt_s * fps))
     rows = np.minimum((np.arange(frames) / (fps * dt_s)).round().astype(int), length - 1)

@@ -1,7 +1,7 @@
 """Render recorded episodes in the render process by setting the model to each recorded state.
 
 Nothing is simulated. Environments without a MuJoCo model render themselves (`rgb_array`) while the
-recorded actions are replayed from the recorded seed. Different observations are an error.
+recorded actions are replayed from the recorded seed. Unequal observations are an error.
 """
 
 from __future__ import annotations
@@ -239,8 +239,8 @@ def _own_frames(
 ) -> Iterator[np.ndarray]:
     """Render each of `rows` with the environment's own renderer and the job's caption.
 
-    Raises BadEnvironment if it has no renderer, or if replaying the recorded actions leads to
-    different observations.
+    Raises BadEnvironment if the environment has no renderer, or if replaying the recorded actions
+    leads to different observations.
     """
     # Imported lazily: rendering MuJoCo models does not need torch.
     import torch

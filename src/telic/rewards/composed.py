@@ -35,7 +35,7 @@ _STAGES = [
 
 
 class Phase(NamedTuple):
-    """Phase of a sequence, whose terms are paid while it is active."""
+    """Phase of a sequence. The terms of a phase are paid while the phase is active."""
 
     name: str
     terms: Mapping[str, Term]
@@ -125,7 +125,7 @@ class ComposedReward(RewardFunction):
         return paid
 
     def _begun(self, index: int, is_on: Tensor, step: StepView) -> StepView:
-        """Return the step for a phase, whose memory is zero until the phase begins."""
+        """Return the step for a phase. The phase's memory is zero until the phase begins."""
         suffix = f"_{index + 1}"
         for name, value in self.memory.items():
             if name.endswith(suffix):

@@ -69,7 +69,7 @@ class RewardFunction:
         return self.terms
 
     def reset(self, mask: Tensor) -> None:
-        """Reset the memory of ended episodes, which `mask` (N,) selects, to its initial values."""
+        """Reset the memory of ended episodes, selected by `mask` (N,), to the initial values."""
         reset_memory(self.memory, self._initial_memory, mask)
 
 

@@ -56,7 +56,7 @@ _BATCHED = re.compile(
 
 
 class Instance(NamedTuple):
-    """Instance of a reward, with the function to call and the object that holds its state."""
+    """Instance of a reward, with the function to call and the object that holds the state."""
 
     call: Call
     owner: Any
@@ -355,7 +355,7 @@ def _read(source: str | Path) -> tuple[str, str]:
 def without_own_imports(text: str) -> str:
     """Remove imports of RewardFunction, which is predefined, from a text.
 
-    The class has other import paths in other systems, so files written for them run unchanged.
+    Other systems use other import paths for the class. Reward files for them run unchanged.
     """
     if len(text) > _LONGEST:
         return text  # the allow-list rejects oversized texts before they are parsed

@@ -1,8 +1,8 @@
-"""Export the part of a reward's memory that a policy observes, so that it runs without telic.
+"""Export the part of a reward's memory that a policy observes, for use without telic.
 
 Rewards are untrusted code, so they are traced in a confined worker. A memory update becomes a list
-of array operations, which `run_policy.py` in a bundle runs with NumPy. Operations that the observed
-names do not depend on are removed. The program must reproduce the memory on recorded steps.
+of array operations, which `run_policy.py` in a bundle runs with NumPy. Operations that do not
+affect the observed names are removed. The program must reproduce the memory on recorded steps.
 """
 
 from __future__ import annotations

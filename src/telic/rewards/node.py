@@ -69,7 +69,7 @@ class StepView:
         return QUANTITIES[quantity](self.info, *arguments)
 
     def so_far(self, quantity: str, slot: str | None = None) -> Tensor:
-        """Return the value of an accumulated quantity, stored under its own name by default."""
+        """Return the value of an accumulated quantity. `slot` defaults to the quantity's name."""
         slot = slot or quantity
         memory, value = QUANTITIES[quantity].update(self.recall(slot), self.info)
         self.keep(slot, memory)
@@ -233,7 +233,7 @@ class Term(Expression):
     """Reward term without its weight."""
 
     def with_words(self, words: str) -> Term:
-        """Return the same term with another description."""
+        """Return a copy of the term with another description."""
         return Term(self.recipe, self.arguments, words)
 
 

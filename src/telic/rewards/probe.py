@@ -118,7 +118,7 @@ def _require_finite(reward: Reward, result: ReplayResult) -> None:
 
 
 def _info_findings(code: RewardCode, known: list[str]) -> list[RewardFinding]:
-    """Report missing names that are read with `info.get`, which silently returns its default."""
+    """Report missing names that are read with `info.get`, which silently returns the default."""
     findings: list[RewardFinding] = []
     for node in ast.walk(code.tree):
         match node:

@@ -56,7 +56,7 @@ class TransitionRecording:
 
 
 def keep(info: Info) -> Info:
-    """Return a copy of an info with all values computed, which remains valid after later steps."""
+    """Return a copy of an info with all values computed. Later steps do not affect the copy."""
     return Info.of({name: info.exact(name).clone() for name in info}, info.schema)
 
 

@@ -1,4 +1,4 @@
-"""Reward as called by the trainer, independent of its execution mode."""
+"""Rewards in the form that the trainer calls, independent of the execution mode."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Reward:
         return choice
 
     def adopt(self, decision: RunnerChoice) -> None:
-        """Use the execution mode chosen for this reward or one that differs only in weights."""
+        """Use the execution mode of a reward that is equal or differs only in weights."""
         self.decision = decision
         self.term_names = decision.term_names
         if decision.mode != "batched":
@@ -176,7 +176,7 @@ class Reward:
         return RewardStep(total.float(), {name: info[_PREFIX + name] for name in self.term_names})
 
     def reset(self, mask: Tensor) -> None:
-        """Reset the state of the episodes that ended, which `mask` (N,) selects."""
+        """Reset the state of ended episodes, selected by `mask` (N,)."""
         if self._runner is not None:
             self._runner.reset(mask)
 

@@ -119,7 +119,7 @@ def Along(step: StepView, direction: str | float, aside: str | None = None) -> T
     the initial heading.
 
     Robots without feet are measured at their center of mass, because their parts swing faster than
-    the whole robot moves. Others use the mean over the step where available, which removes shaking.
+    the whole robot moves. Other robots use the mean over the step, which removes shaking.
     """
     if direction == "ahead":
         return _ahead(step)
@@ -201,7 +201,7 @@ def Grounded(step: StepView) -> Tensor:
 
 @signal(r"[\text{feet}]")
 def OnlyFeet(step: StepView, others: tuple[int, ...], mine: tuple[int, ...] = ()) -> Tensor:
-    """Return 1 while a foot in `mine` (default: any) is in contact and none in `others` is."""
+    """Return 1 while a foot in `mine` (default: any) is in contact, but no foot in `others`."""
     contact = step.measured("foot_contact")
     others_up = 1.0 - contact[:, list(others)].amax(-1) if others else 1.0
     return (contact[:, list(mine)] if mine else contact).amax(-1) * others_up
@@ -388,7 +388,7 @@ def KickSpeed(
 ) -> Tensor:
     """Return the forward (or backward if `sign` is -1) speed of a free foot, relative to the torso.
 
-    A foot is free if it is off the ground and, if `others` are given, one of these is in contact.
+    A foot is free if it is off the ground and, if `others` are given, one of them is in contact.
     """
     contact = step.measured("foot_contact")
     swing = step.measured("body_velocity", body)[:, 0] - step.measured("forward_velocity")

@@ -103,7 +103,7 @@ def Off(x: Tensor, at: float, scale: float) -> Tensor:
 
 @term(r"\min(({x} - {x}^*) / s, 0)", digits=6)
 def Missing(x: Tensor, goal: float, span: float) -> Tensor:
-    """Return the shortfall of a signal from its goal as a cost, which is 1 at `span` below it."""
+    """Return the shortfall of a signal as a cost, which is 1 at `span` below the goal."""
     return ((x - goal) / span).clamp(-1.0, 0.0)
 
 
@@ -194,7 +194,7 @@ def TurnBy(heading: HeadingTurn, turns: float, at_least: bool = False) -> Tensor
 def TurnedThere(
     heading: HeadingTurn, turns: float, tolerance: float, at_least: bool = False
 ) -> Tensor:
-    """Reward having turned by the requested angle and standing at that heading."""
+    """Reward a robot that has turned by the requested angle and stands at that heading."""
     lacking = turns - heading.turned
     lacking = lacking.clamp(min=0.0) if at_least else lacking
     return torch.exp(-((lacking / tolerance) ** 2)) * torch.exp(-heading.rate.abs())
@@ -211,8 +211,8 @@ def Rhythm(
     """Reward ground contact and swing of the feet in the rhythm of a phase variable.
 
     `landings` holds the touchdown phases of each foot in a stride, from 0 to 1, and `duty` is the
-    duty factor. Swinging feet should be `swing_m` above the others: a gradient to follow where
-    contacts are binary.
+    duty factor. Swinging feet should be `swing_m` above the others. This provides a gradient,
+    unlike binary contacts.
     """
     edge = _short(math.cos(math.pi * duty))
     wants = torch.stack([_stance(each, duty, beat) for each in landings], -1)
@@ -254,7 +254,7 @@ def Stay(step: StepView, gone: Tensor, most: float) -> Tensor:
 
 @step_term("(e^{-({gone}/w)^2} - {gone})")
 def Home(step: StepView, gone: Tensor, phase: int) -> Tensor:
-    """Reward being near the initial position during a phase."""
+    """Reward a position near the initial position during a phase."""
     close = torch.exp(-((gone / 0.5) ** 2)) - (gone / 2.0).clamp(max=3.0)
     return close if step.phase is None else (step.phase == phase).float() * close
 
@@ -277,7 +277,7 @@ def Done(cycle: Cycle, most: int | None = None) -> Tensor:
 
 @term(r"5 [\text{done}] e^{-((t - T)/w)^2}")
 def InTime(wait: Wait, late: float) -> Tensor:
-    """Return 5 for each repetition that follows the previous one after a period, within `late`."""
+    """Return 5 for each repetition at one period after the last repetition, within `late`."""
     return 5.0 * wait.done * torch.exp(-(((wait.waited - wait.period) / late) ** 2))
 
 
@@ -314,14 +314,14 @@ def TurnLanding(turn: TurnOver) -> Tensor:
 
 @step_term(r"[\text{done}] \cos\theta (1 + e^{-v}) / 2")
 def TurnRest(step: StepView, turn: TurnOver) -> Tensor:
-    """Reward being upright and slow after a somersault."""
+    """Reward an upright and slow torso after a somersault."""
     calm = 0.5 + 0.5 * torch.exp(-step.measured("speed"))
     return turn.done.float() * step.measured("uprightness") * calm
 
 
 @term("e^{-8 d} h / h^*")
 def LiftBlock(block: BlockState, height: float) -> Tensor:
-    """Return the height of the block above the table relative to `height` while it is held."""
+    """Return the height of a held block above the table, as a fraction of `height`."""
     return torch.exp(-8.0 * block.near) * (block.rise / height).clamp(0.0, 1.0)
 
 

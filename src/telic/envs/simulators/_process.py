@@ -40,10 +40,10 @@ _DTYPES = {"<f4": torch.float32, "<i8": torch.int64, "|b1": torch.bool}
 
 
 class SimulatorProcess:
-    """Running simulator process, which `open` waits for."""
+    """Simulator process. `open` waits until the simulator is ready."""
 
     def __init__(self, task: SimulatedTask, python: str, answer_s: float, **order: Any) -> None:
-        """Start the process. `order` contains num_envs, device, seed and arguments."""
+        """Start the process. `order` contains `num_envs`, `device`, `seed` and arguments."""
         self.name = ":".join(task)
         require_permitted(f"{self.name} run by {absolute_python(python)}")
         self.arrays: dict[str, Tensor] = {}

@@ -178,7 +178,7 @@ class SimulatorEnv(VecEnv):
             process.close()
 
     def _restart(self, why: str) -> Tensor:
-        """Start new episodes, with the seeds at first and with derived seeds later."""
+        """Start new episodes, first with the given seeds and later with derived seeds."""
         seeds = integers(self._seed)
         if self._begun or why == "resume":
             seeds = [derive(seed, why, self._begun) for seed in seeds]

@@ -154,7 +154,7 @@ class LabSimulator:
         return names if len(names) == width else [f"obs_{column}" for column in range(width)]
 
     def reset(self, seeds: list[int]) -> None:
-        """Start new episodes, for which only the first seed is used."""
+        """Start new episodes. Only the first seed is used."""
         self._show(self._env.reset(seed=seeds[0]))
 
     def stagger(self) -> None:

@@ -78,10 +78,10 @@ def absolute_python(python: str) -> str:
 
 
 def named_code(env: str, env_args: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-    """Return the code that an environment would run, which is empty for data files and ids.
+    """Return the code that an environment would run. The code of data files and ids is empty.
 
     A class is identified by the file that would be imported, so a different file of the same name
-    is different code. A simulator is identified by its task and its Python.
+    is different code. A simulator is identified by the task and the interpreter.
     """
     if simulated(env):
         python = str((env_args or {}).get("python") or sys.executable)

@@ -10,8 +10,8 @@ a one-line response. Arrays are in shared memory:
     {"do": "step"}         one control step        -> {"done": true}; reads action, fills the rest
     {"do": "close"}        end
 
-On failure, the response is {"error": ...} and the process exits, as it does when its parent exits.
-An adapter is a file with a function `open_simulator(order)` that returns a `Simulator`.
+On failure, the response is {"error": ...} and the process exits. It also exits when its parent
+exits. An adapter is a file with a function `open_simulator(order)` that returns a `Simulator`.
 """
 
 from __future__ import annotations
