@@ -73,7 +73,7 @@ class Frame:
     is_change: bool = False
     """whether the amount is relative"""
     heading: float | None = 0.0
-    """heading in degrees left of the initial one, or None if unknown"""
+    """heading in degrees left of the initial heading, or None"""
     is_of_start: bool = False
     """whether directions refer to the start, not to the body"""
     at_once: bool = False

@@ -54,7 +54,7 @@ class ObservationBlock(Record):
     first: int = Field(ge=0, description="index of the first column in the field")
     count: int = Field(ge=1, description="columns")
     minus: int | None = Field(
-        default=None, description="index of the first column to subtract, in the field"
+        default=None, description="index in the field of the first column to subtract"
     )
     applied: Applied = Field(default="none", description="function applied to each value")
     low: float | None = Field(default=None, description="lower clipping limit")
