@@ -83,7 +83,7 @@ def test_a_judge_that_fails_does_not_score_zero(episodes, tmp_path):
 def test_foreign_judges_are_held_to_the_allow_list(episodes, tmp_path):
     with pytest.raises(RefusedCode):
         JudgeCode("import os\ndef judge(episode):\n    return []\n")
-    with pytest.raises(RewardError, match="no function judge"):
+    with pytest.raises(RewardError, match="does not define a function judge"):
         JudgeCode("x = 1\n")
     verdicts = judge_files("import os\n", episodes, tmp_path / "judge")
     assert all(each.score is None for each in verdicts)
