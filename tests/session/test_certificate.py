@@ -16,7 +16,7 @@ from telic.judges.validation import Trial, text_hash
 from telic.session import certificate
 from telic.session._judgement import doubts_of_pass
 from telic.session.branch import branch_session
-from telic.session.certificate import certify
+from telic.session.certificate import Certifier
 from telic.session.control import SessionControl, SessionWork
 from telic.session.evidence import SessionJournal
 from telic.session.loop import _brief, carry_on, run_session
@@ -68,7 +68,7 @@ class Copy:
         written = read_record(self.folder.author, Composition)
         iteration = read_record(self.files.judgment, SessionIteration)
         with at_home():
-            return certify(self.work, written, iteration).doubts
+            return Certifier(self.work, written, iteration).certificate().doubts
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ TAMPERED = {
     ("tamper", "why"), TAMPERED.items(), ids=lambda x: getattr(x, "__name__", "")
 )
 def test_whatever_was_changed_after_the_trial_proves_nothing(copy, monkeypatch, tamper, why):
-    monkeypatch.setattr(certificate._Certifier, "_mutants", lambda *_: ((), []))
+    monkeypatch.setattr(Certifier, "_mutants", lambda *_: ((), []))
     tamper(copy)
     doubts = copy.doubts()
     assert any(why in doubt for doubt in doubts), doubts
@@ -207,7 +207,7 @@ def test_a_frozen_robot_passes_only_where_the_composer_passes_the_same_one(
 ):
     written, reference = object(), object()
     scores = {id(written): ours, id(reference): theirs}
-    case = certificate._Certifier.__new__(certificate._Certifier)
+    case = Certifier.__new__(Certifier)
     case._written, case._threshold, case._trial = written, 0.8, SimpleNamespace(fine=())
     case._work = SimpleNamespace(brief=SimpleNamespace(spec=None))
     case._scores = lambda by, episodes: scores[id(by)]
@@ -233,14 +233,14 @@ ALONE = ("no second reading of the prompt",)
     ],
 )
 def test_the_composer_is_second_reader_of_a_models_prompt(copy, monkeypatch, intent, limits, doubt):
-    monkeypatch.setattr(certificate._Certifier, "_mutants", lambda *_: ((), []))
-    monkeypatch.setattr(certificate._Certifier, "_untrained", lambda *_: ())
+    monkeypatch.setattr(Certifier, "_mutants", lambda *_: ((), []))
+    monkeypatch.setattr(Certifier, "_untrained", lambda *_: ())
     asked = copy.work.brief.config.model_copy(update={"intent": intent, "model": "other"})
     work = replace(copy.work, brief=replace(copy.work.brief, config=asked))
     written = read_record(copy.folder.author, Composition)
     iteration = read_record(copy.files.judgment, SessionIteration)
     with at_home():
-        case = certificate._Certifier(work, written, iteration)
+        case = Certifier(work, written, iteration)
         case._trial = case._trial.model_copy(update={"good": certificate.INDEPENDENT})
         found = case.certificate()
     assert found.limits == limits

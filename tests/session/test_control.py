@@ -13,6 +13,7 @@ from telic.session._training import run_job
 from telic.session.budget import AllowanceUsedUp, SessionAccount, steps_taken
 from telic.session.control import (
     CriteriaApproval,
+    CriteriaProposal,
     Note,
     SessionControl,
     SessionStopped,
@@ -218,6 +219,23 @@ def test_notes_of_several_people_at_once_are_all_kept(tmp_path):
 # ---------------------------------------------------------------------------- approval
 
 
+def proposed(records, folder):
+    records.step(
+        folder.criteria, CriteriaProposal, lambda: CriteriaProposal(time="now", criteria=CRITERIA)
+    )
+
+
+def test_only_what_was_proposed_is_approved(tmp_path):
+    folder = make_session(tmp_path)
+    proposed(begun(folder), folder)
+    lax = read_json(folder.criteria)
+    lax["criteria"][0]["goal"] = 0.0
+    write_json(folder.criteria, lax)
+    with pytest.raises(UsageError, match="changed after the session proposed"):
+        approve_criteria(folder)
+    assert not folder.approval.exists()
+
+
 def test_a_file_that_nobody_approved_is_no_approval(sit, tmp_path):
     folder = make_session(tmp_path)
     records = begun(folder)
@@ -249,6 +267,9 @@ def test_what_was_agreed_is_not_asked_again(sit, tmp_path):
     with pytest.raises(UsageError, match="nothing to approve"):
         approve_criteria(folder)  # its journal was never begun: the file is somebody's
     records = begun(folder)
+    with pytest.raises(UsageError, match="nothing to approve"):
+        approve_criteria(folder)
+    proposed(records, folder)
     assert not approve_criteria(folder).edited
     sitting = sit(lambda control: control.approved(CRITERIA, records), folder)
     assert sitting.end() == CRITERIA and not sitting.events
@@ -258,8 +279,7 @@ def test_the_composer_takes_no_criteria_that_it_has_no_code_for(tmp_path):
     strange = (CRITERIA[0].model_copy(update={"title": "dances"}),)
     for model, folder in ((None, make_session(tmp_path / "a")), ("host", None)):
         folder = folder or make_session(tmp_path / "b", model=model)
-        write_json(folder.criteria, {"time": "now", "criteria": list(CRITERIA)})
-        begun(folder)
+        proposed(begun(folder), folder)
         if model is None:
             with pytest.raises(UsageError, match='No criterion named "dances"'):
                 approve_criteria(folder, strange)

@@ -219,12 +219,13 @@ def test_a_pass_is_drawn_once_and_meanwhile_certified(asking, home):
             job.output.write_bytes(b"picture")
         return [Rendering(output=job.output, backend="osmesa") for job in jobs]
 
-    def certify(*args):
-        assert begun.wait(10), "the pictures wait for the certificate"
-        return certificate.certify(*args)
+    class Waiting(certificate.Certifier):
+        def certificate(self):
+            assert begun.wait(10), "the pictures wait for the certificate"
+            return super().certificate()
 
     home.setattr(pictures, "render", render)
-    home.setattr(loop, "certify", certify)
+    home.setattr(loop, "Certifier", Waiting)
     session, _ = asking.run(PASSING)
     assert "<video" in (session.path / "report.html").read_text()
     assert sorted(drawn) == ["median.mp4", *(f"strip_{x}.png" for x in ("median", "p10", "p90"))]

@@ -111,12 +111,9 @@ def with_hashes(
     )
 
 
-def certify(work: SessionWork, written: Composition, iteration: SessionIteration) -> Certificate:
-    """Check a passed iteration for reasons to doubt its verdict."""
-    return _Certifier(work, written, iteration).certificate()
+class Certifier:
+    """Check of a passed iteration for reasons to doubt its verdict."""
 
-
-class _Certifier:
     def __init__(
         self, work: SessionWork, written: Composition, iteration: SessionIteration
     ) -> None:
@@ -130,6 +127,7 @@ class _Certifier:
         self._proving = [each for each in iteration.members if each.low >= self._threshold]
 
     def certificate(self) -> Certificate:
+        """Check the evidence, and return it with all reasons for doubt."""
         trial = self._trial
         doubts = [*self._work.records.doubts(), *self._changed_evidence(), *_validation(trial)]
         doubts += [*self._changed_judge(), *self._rewards()]

@@ -115,8 +115,8 @@ class SessionControl:
         The approval is recorded in the journal after the proposal. The file is a readable copy.
         """
         folder = self.folder
-        if not folder.criteria.exists():
-            write_json(folder.criteria, CriteriaProposal(time=time_stamp(), criteria=criteria))
+        proposal = CriteriaProposal(time=time_stamp(), criteria=criteria)
+        records.step(folder.criteria, CriteriaProposal, lambda: proposal)
         while (agreed := records.known(folder.approval, CriteriaApproval)) is None:
             message = f"waiting for: telic approve {folder.name}"
             self._emit(SessionWaiting(reason="approval", message=message))
@@ -297,12 +297,18 @@ def approve_criteria(
         )
     config = read_record(folder.config, SessionConfig)
     records = SessionJournal(folder, config.intent, config.env, config.terms)
-    if not folder.criteria.exists() or not records.is_begun:
+    proposal = records.known(folder.criteria, CriteriaProposal) if records.is_begun else None
+    if proposal is None:
         raise UsageError(
             f"{folder.name} has nothing to approve.",
             hint="Approval is only required with --approve, after the criteria are written.",
         )
-    proposed = read_record(folder.criteria, CriteriaProposal).criteria
+    if read_record(folder.criteria, CriteriaProposal) != proposal:
+        raise UsageError(
+            f"{folder.criteria} was changed after the session proposed these criteria.",
+            hint="Edit a copy, and approve it with --criteria.",
+        )
+    proposed = proposal.criteria
     is_edited = criteria is not None and criteria != proposed
     if criteria and is_edited and config.model is None:
         # Recompute the criteria implied by an edited goal; a contradiction is rejected here.

@@ -66,7 +66,7 @@ from telic.session.budget import (
     SessionAccount,
     session_forecast,
 )
-from telic.session.certificate import certify, with_hashes
+from telic.session.certificate import Certifier, with_hashes
 from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.evidence import SessionJournal, record_end
 from telic.session.labels import vetoed_before
@@ -384,7 +384,7 @@ def _finish_passed(work: SessionWork, tries: _SessionParts) -> SessionSummary:
             # A branch may deliver a policy of the session it started from.
             return drawing.exception() is None and not troubles and best is passed
 
-        certificate = certify(work, written, passed)
+        certificate = Certifier(work, written, passed).certificate()
         write_json(work.folder.certificate, certificate)
         doubts = (
             *vetoed_before(work.folder),
