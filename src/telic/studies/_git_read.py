@@ -1,4 +1,4 @@
-"""Query git with a fixed list of read-only subcommands.
+"""Query git repositories with a fixed list of read-only subcommands.
 
 Only this module and `launch` start processes in this package. These commands must not change the
 repository, use the network or run code that the repository configures (hooks, file-system monitors,
@@ -94,7 +94,7 @@ def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
     """Run one allowed git subcommand in `root`.
 
     `index` is a temporary index outside the repository, required by `read-tree`. Raises Refused for
-    any other subcommand.
+    forbidden subcommands.
     """
     argv = ["git", *_SAFE_SETTINGS, *words]
     if not is_allowed(argv) or (words[0] == "read-tree" and index is None):
@@ -129,8 +129,7 @@ def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
 def _without_programs(root: Path) -> dict[str, str]:
     """Return environment variables that disable all programs in the git configuration.
 
-    A repository can configure filters and text conversions, which git runs when it
-    compares files.
+    A repository can configure filters and text conversions that git runs when it compares files.
     """
     answer = ask(root, "config", "-z", "--name-only", "--get-regexp", _PROGRAMS)
     keys = dict.fromkeys(filter(None, answer.out.split("\0")))
@@ -161,9 +160,9 @@ def has_commit(root: Path, commit: str) -> bool:
 
 
 def changed_paths(root: Path) -> tuple[str, ...]:
-    """Return paths that differ from the checked-out commit, with untracked and ignored modules.
+    """Return paths that differ from the checked-out commit, plus untracked and ignored modules.
 
-    The index is not used, since it could hide changes.
+    The git index is not used, because it could hide changes.
     """
     words = ("status", "--porcelain", "-z", "--untracked-files=all", "--ignored=matching")
     with tempfile.TemporaryDirectory(prefix="telic-index-") as scratch:
@@ -184,7 +183,7 @@ def changed_paths(root: Path) -> tuple[str, ...]:
 
 
 def _modules(root: Path, ignored: str) -> Iterator[str]:
-    """Yield the modules that Python can import by the name of an ignored file or folder."""
+    """Yield the importable Python modules in an ignored file or folder."""
     path = root / ignored
     for found in path.glob("__init__.*") if path.is_dir() else [path]:
         if found.name.endswith(IMPORTABLE) and "__pycache__" not in found.parts:
@@ -207,8 +206,8 @@ def _entries(root: Path, *words: str, index: Path | None = None) -> list[str]:
 def why_patch_fails(root: Path, patch: Path, base_commit: str | None) -> str | None:
     """Return why `patch` does not apply cleanly to `base_commit`, or None if it does.
 
-    The check uses a temporary index, so the working tree and staged changes do not matter. If the
-    folder is not under git, the current files are the base.
+    The check uses a temporary index, so the working tree and staged changes have no influence.
+    Without git, the patch is applied to the current files.
     """
     if base_commit is None:
         answer = ask(root, "apply", "--check", "-p1", str(patch.resolve()))
@@ -226,7 +225,7 @@ def why_patch_fails(root: Path, patch: Path, base_commit: str | None) -> str | N
 
 
 class Patch(NamedTuple):
-    """Parsed diff with its affected files, removed and added lines, and problems."""
+    """Parsed diff with the affected files, the removed and added lines, and problems."""
 
     files: tuple[str, ...]
     removed: tuple[str, ...]

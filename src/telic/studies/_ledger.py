@@ -1,7 +1,7 @@
 """Ledger of a study: a signed journal and the state derived from it.
 
 Appending a line commits a change: files are written before it, and state is derived only from
-committed lines. A process killed before the append has no effect.
+committed lines. If a process is killed before the append, nothing changes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EARLIER_FORMAT = b'{"actor":'
 
 
 class Ledger:
-    """Ledger of one study. Hold `locked` to exclude other writers."""
+    """Ledger of one study. Use `locked` to exclude other writers."""
 
     def __init__(self, folder: StudyFolder) -> None:
         self.folder, self.path = folder, folder.ledger
@@ -52,7 +52,7 @@ class Ledger:
         return self.state().ledger_head
 
     def state(self) -> StudyState:
-        """Return the state after all entries. Raises the same errors as `entries`."""
+        """Return the study's state after all entries. Raises the same errors as `entries`."""
         entries, seq = self.entries(), self._state.ledger_head.seq
         if seq and (seq > len(entries) or entries[seq - 1].head != self._state.ledger_head):
             seq = 0  # the file was replaced
@@ -64,7 +64,7 @@ class Ledger:
         return self._snapshot
 
     def verify(self) -> JournalCheck:
-        """Verify the hash chain, the signatures, and the copy of the last line."""
+        """Verify the hash chain, the signatures, and the stored copy of the last line."""
         check = self._signed().verify()
         if not check.ok:
             self._refuse_earlier()
@@ -89,7 +89,8 @@ class Ledger:
     ) -> JournalEntry:
         """Commit one entry.
 
-        Raises LockTimeout, or BrokenIntegrity if the ledger is damaged or was extended elsewhere.
+        Raises LockTimeout, or BrokenIntegrity if the ledger is damaged or extended by another
+        process.
         """
         with self.locked(), self._translated():
             signing_key(self.folder.root)

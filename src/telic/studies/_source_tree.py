@@ -84,7 +84,7 @@ class SourceTree:
         return next((place for name, place in names if re.fullmatch(pattern, name)), None)
 
     def reachable(self, *paths: str, most: int = _MOST_REACHED) -> list[str]:
-        """Return the files and the repository files that they import, in breadth-first order."""
+        """Return the given files and all repository files that they import, breadth-first."""
         found = dict.fromkeys(path for path in paths if path in self._texts)
         waiting = list(found)
         for near in waiting:  # grows during iteration

@@ -1,8 +1,8 @@
-"""Check adapter.yaml, record human confirmations, and verify it with a smoke test.
+"""Check adapter.yaml, record human confirmations, and verify the file with a smoke test.
 
 The smoke test launches short baseline runs: one seed twice, the same seed with twice the steps, and
 another seed once. It verifies that the command starts, that steps and seeds have an effect, that
-the metric is logged where the adapter specifies, and that the evaluator works.
+the metric is logged at the location given in the adapter, and that the evaluator works.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def _baseline(study: Study, actor: StudyActor) -> str:
     if not is_waiting or held.phase not in (None, "smoke"):
         raise StudyError(
             "E_PROVEN_LATE",
-            f"{name} is {held.status} in phase {held.phase}; its smoke phase is over.",
+            f"{name} is {held.status} in phase {held.phase}, after the end of its smoke phase.",
             hint="Revise it (telic study propose --revise) to repeat its smoke phase.",
         )
     return name
@@ -290,7 +290,7 @@ def _checks(
 
 
 def _evaluator(study: Study, measured: dict[str, Any]) -> SmokeCheck:
-    """Check that the evaluator ran on a checkpoint and wrote or modified none."""
+    """Check that the evaluator ran on a checkpoint without writing or modifying one."""
     if study.protocol.command is None:
         why = "the protocol names no evaluator; the training log is measured"
         return SmokeCheck(name="evaluator", passed=None, why=why)

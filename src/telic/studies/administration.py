@@ -100,7 +100,7 @@ def create_study(
 ) -> Study:
     """Create a study under `root`/.telic and make it the active one.
 
-    A repeated call activates the study and completes an interrupted creation. Outside of `root`,
+    If the study exists, it is activated, and missing files are completed. Outside of `root`,
     only the user's key and a copy of the ledger's last line are written.
     """
     if not root.is_dir():
@@ -148,11 +148,11 @@ def write_templates(folder: StudyFolder) -> tuple[str, ...]:
 def set_study_status(
     study: Study, status: StudyStatus, actor: StudyActor, reason: str
 ) -> JournalEntry:
-    """Pause, resume or close a study. Anyone may pause it, but only people resume or close it.
+    """Pause, resume or close a study. Agents may pause a study, but not resume or close it.
 
     Resuming lifts fired stop rules and removes the STOP file. Closing is permanent. Raises
     StudyError E_CLOSED if the study is closed, GateRefused E_NO_HUMAN if the actor is not a person,
-    and E_RUN_LIVE when closing while runs are live.
+    and E_RUN_LIVE if the study is to be closed while runs are live.
     """
     with study.locked():
         if study.state.study_status == "closed":

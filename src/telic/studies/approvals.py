@@ -1,4 +1,4 @@
-"""Signed approvals by people, which are valid while the approved content is unchanged.
+"""Signed approvals by people. An approval is valid while the approved content is unchanged.
 
 An approval is bound to the hash of its subject and signed with the user's key. It becomes void
 when the subject changes.
@@ -62,7 +62,7 @@ class Consent:
 def ask_on_terminal(
     question: str, *, read: TextIO | None = None, write: TextIO | None = None
 ) -> Consent:
-    """Ask the person at the terminal to type a short code that is displayed.
+    """Ask the person at the terminal to type the short code that is displayed.
 
     Raises GateRefused E_NO_HUMAN unless input and output are terminals, and E_NOT_CONFIRMED if the
     code is wrong.
@@ -85,7 +85,7 @@ def ask_on_terminal(
 def current_actor() -> StudyActor:
     """Return the actor from TELIC_ACTOR (kind:name), or a person at a terminal, or an agent.
 
-    Without a terminal the caller is never a person, regardless of the variable.
+    Without a terminal, the caller never counts as a person.
     """
     session = os.environ.get("TELIC_SESSION") or None
     label = os.environ.get("TELIC_ACTOR")
@@ -118,7 +118,7 @@ def grant(
 ) -> JournalEntry:
     """Record a person's approval of the current subject.
 
-    `seen_hash` is the hash of the displayed subject. Raises E_CHANGED if it has changed.
+    `seen_hash` is the hash of the displayed subject. Raises E_CHANGED if the subject has changed.
     """
     user_key = signing_key(study.root)
     with study.locked():
@@ -133,12 +133,12 @@ def grant(
             if name in covered and covered[name] is None:
                 raise GateRefused(
                     "E_NOTHING_TO_APPROVE",
-                    f"{key} covers {name}, which does not exist yet.",
+                    f"{key} covers the file {name}, which does not exist yet.",
                     hint=f"Write {name}, then: telic study contract --amend TEXT",
                 )
         facts = _facts(study, key, candidate, consent)
         if seen_hash is not None and facts["subject_hash"] != seen_hash:
-            raise GateRefused("E_CHANGED", f"{key} changed since it was displayed.")
+            raise GateRefused("E_CHANGED", f"{key} changed after its text was displayed.")
         signed = {**facts, "note": note, "sig": user_key.sign(_signed_text(study, facts))}
         signed["text"] = _approved_text(study, key, candidate)
         return study.append("approval.granted", candidate or key, signed, consent.actor)
@@ -204,7 +204,7 @@ class ApprovalState(Record):
 
 
 def approval_state(study: Study, key: ApprovalKey, candidate: str | None = None) -> ApprovalState:
-    """Return the current status of an approval by comparing the ledger with the files."""
+    """Compare the ledger with the files, and return the current status of an approval."""
     if key in _PER_CANDIDATE:
         record = _candidate(study, key, candidate)
         subject: Any = {"candidate": record.id, "content_hash": record.compute_hash()}
@@ -228,7 +228,7 @@ def approval_state(study: Study, key: ApprovalKey, candidate: str | None = None)
 
 
 def experiment_approval(study: Study, name: str, phase: StudyPhase) -> ApprovalState:
-    """Return whether a candidate is approved for a phase, individually or through its class."""
+    """Return whether a candidate is approved for a phase, individually or as part of a class."""
     own, candidate = study.approval("experiment", name), study.candidate(name)
     contract, change = study.contract, candidate.change
     if own.status in ("approved", "rejected"):

@@ -48,8 +48,8 @@ def new_candidate(
 ) -> Candidate:
     """Create a candidate from an author's draft, or raise InvalidDocument.
 
-    `attached` maps names in the revision folder to contents: PATCH_NAME is the patch, and
-    FILES/path is the new content of a repository file.
+    `attached` maps names in the revision folder to contents: PATCH_NAME contains the patch, and
+    FILES/path contains the new version of a repository file.
     """
     folder, contents = study.folder, attached or {}
     _check_authored(draft)
@@ -84,8 +84,8 @@ def revise_candidate(
     In change, hypothesis, plan and isolation, only the given keys are replaced. `patch: null`
     removes the patch, and `files: []` removes the attached files.
 
-    A validated candidate becomes a draft, and one in debug uses up a repair attempt. Raises
-    StudyError E_REVISION if it was revised after `base_revision`.
+    A validated candidate becomes a draft again. A revision in debug uses up a repair attempt.
+    Raises StudyError E_REVISION if the candidate was revised after `base_revision`.
     """
     _check_authored(changes)
     with study.locked():
@@ -138,7 +138,7 @@ def revise_candidate(
 def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> None:
     """Withdraw a candidate that was never run. A launched candidate moves to debug instead.
 
-    Raises GateRefused E_RUN_LIVE while one of its runs is live.
+    Raises GateRefused E_RUN_LIVE if a run of the candidate is live.
     """
     with study.locked():
         held = study.candidate_state(candidate)
@@ -253,7 +253,7 @@ def _write(
     actor: StudyActor,
     contents: Mapping[str, bytes],
 ) -> Candidate:
-    """Write a revision's folder. An existing folder that is not in the ledger is replaced."""
+    """Write the folder of a revision, replacing an existing folder that is not in the ledger."""
     system = {
         "schema": "telic.candidate/1",
         "id": name,
@@ -339,9 +339,9 @@ def transition(
     reason: str = "",
     data: dict[str, Any] | None = None,
 ) -> JournalEntry:
-    """Change a candidate's status. `data` is the justification stored in the ledger entry.
+    """Change a candidate's status. The ledger entry stores `data` as the justification.
 
-    Raises the same errors as `require_step`, in which case nothing is changed.
+    If an error is raised (see `require_step`), nothing is changed.
     """
     to = CandidateStatus(to)
     with study.locked():
@@ -357,7 +357,7 @@ def require_step(study: Study, candidate_id: str, to: CandidateStatus, actor: St
     if held is None:
         raise StudyError("E_NO_CANDIDATE", f"{study.name} has no candidate {candidate_id}.")
     if (held.status, to) not in TRANSITIONS:
-        raise refused(candidate_id, held.status, to, "this transition does not exist")
+        raise refused(candidate_id, held.status, to, "the study's rules contain no such transition")
     actors, kind = TRANSITIONS[held.status, to]
     if actor.kind not in actors.split():
         why = f"{actor.kind} may not do this; allowed: {' or '.join(actors.split())}"

@@ -70,7 +70,7 @@ def moment(text: str) -> datetime:
 def canonical(data: Any) -> bytes:
     """Return `data` (plain values or a record) as RFC 8785 canonical JSON.
 
-    Integers that do not fit in a double are written as text, since RFC 8785 allows only doubles.
+    Integers that do not fit in a double are written as text, because RFC 8785 allows only doubles.
     """
     return rfc8785.dumps(_exact(plain(data)))
 
@@ -94,14 +94,14 @@ def _exact(value: Any) -> Any:
 
 
 def existing_key(root: Path) -> SigningKey | None:
-    """Return the user's key, or None if there is none."""
+    """Return the user's signing key, or None if no key exists."""
     return signing_key(root) if key_file().exists() else None
 
 
 def signing_key(root: Path) -> SigningKey:
     """Return the user's signing key for studies of a repository, creating it on first use.
 
-    Raises BrokenIntegrity E_KEY if the key lies in the repository or others can read it.
+    Raises BrokenIntegrity E_KEY if the key lies in the repository or other users can read it.
     """
     try:
         return user_key(root)

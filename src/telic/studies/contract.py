@@ -89,7 +89,7 @@ def protocol_hash(protocol: Protocol, metric_spec_hash: Sha | None) -> Sha:
 
 
 def draft_contract(study: Study, answers: dict[str, Any]) -> Contract:
-    """Write answers (dotted path to value) to contract.yaml, unless one is invalid."""
+    """Write answers (dotted path to value) to contract.yaml, unless an answer is invalid."""
     path = study.folder.contract
     changes: dict[str, Any] = {}
     for place, value in answers.items():
@@ -135,7 +135,7 @@ def check_contract(study: Study) -> ContractCheck:
 
 
 def _questions(study: Study) -> dict[str, bool]:
-    """Return the questions for a person, and whether each is open."""
+    """Return the questions for a person, and whether each question is open."""
     folder, contract = study.folder, study.contract
     is_unmeasured = not folder.protocol.is_file()
     protocol = None if is_unmeasured else study.protocol
@@ -171,7 +171,7 @@ def _faults(study: Study, contract: Contract) -> list[str]:
 
 
 def overlaps(contract: Contract) -> list[str]:
-    """Return the seed pools that overlap."""
+    """Return the names of seed pools that overlap."""
     pools = {role: contract.seeds.pool(role) for role in SEED_ROLES}
     return [
         f"{one} and {two} share {min(pools[one] & pools[two])}"
@@ -194,7 +194,7 @@ def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
         if state.contract_version is not None and state.approvals and actor.kind != "human":
             raise GateRefused(
                 "E_HUMAN_ONLY",
-                f"{actor.label} may not amend a contract with parts approved by a person.",
+                f"{actor.label} may not amend a contract of which a person approved parts.",
                 hint="Ask the person to run contract amend in a terminal.",
             )
         fill: dict[str, dict[str, Sha]] = {}
@@ -250,9 +250,9 @@ def required_approvals(contract: Contract) -> tuple[ApprovalKey, ...]:
 
 
 def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
-    """Return the content approved under a key. The approval is bound to its hash."""
+    """Return the content that an approval covers. The approval is bound to the content's hash."""
     if key not in _SECTIONS:
-        raise StudyError("E_APPROVAL", f"{key} is approved for a candidate, not for the contract.")
+        raise StudyError("E_APPROVAL", f"{key} is an approval of a candidate, not of the contract.")
     written, card, path = (
         study.contract.written_data(),
         study.folder.task_card,
@@ -285,8 +285,8 @@ def _content(path: Path) -> dict[str, Any]:
 def hash_evaluator(study: Study, files: Sequence[str] = ()) -> dict[str, Sha]:
     """Write evaluator file hashes to eval_protocol.yaml and return all hashes in it.
 
-    By default these are the files already listed in the protocol, or else the adapter's evaluator
-    files. The contract must be amended afterwards, because the protocol changes.
+    By default, the evaluator files are those already listed in the protocol, or else those in the
+    adapter. The contract must be amended afterwards, because the protocol changes.
     """
     names = list(files) or list(study.protocol.evaluator_files)
     if not names and study.folder.adapter.is_file():

@@ -29,7 +29,7 @@ _CAUSES = ("guardrail_breach", "falsifier_met", "rollback", "exploit", "phase_ru
 
 
 class DecisionOutcome(DocumentPart):
-    """Outcome of a decision: recorded, or proposed to a person."""
+    """Result of a decision, which is either recorded or proposed to a person."""
 
     candidate: str
     verdict: StudyVerdict | Literal["withdraw", "more-seeds"]
@@ -153,14 +153,14 @@ def _cite(
 ) -> tuple[list[str], Audit | None]:
     """Return the evidence and the audit that a decision cites, after verifying their integrity.
 
-    Defaults to the newest audit, or else the newest evidence. Audits before the
+    By default, the newest audit is cited, or else the newest evidence. Audits before the
     candidate's last run are ignored.
     """
     audits = current_audits(study, candidate)
     if audit is not None:
         audits = [name for name in audits if study.sheet(name).payload.get("id") == audit]
         if not audits:
-            raise StudyError("E_NO_AUDIT", f"Unknown audit {audit} of the current {candidate}.")
+            raise StudyError("E_NO_AUDIT", f"{candidate} has no current audit {audit}.")
     own = [name for name, each in study.state.evidence.items() if each.candidate == candidate]
     names = list(dict.fromkeys([*evidence, *audits[-1:]])) or own[-1:]
     names = names or list(study.candidate(candidate).evidence_refs)
@@ -178,10 +178,11 @@ def _cite(
 
 
 def _trusted(study: Study, candidate: str, audit: Audit) -> dict[str, Any]:
-    """Return the new incumbent after an accepted audit, including the noise floor of a baseline."""
+    """Return the incumbent after an accepted audit, including the noise floor of a baseline."""
     if audit.protocol_hash != study.state.protocol_hash:
         raise GateRefused(
-            "E_PROTOCOL", f"{audit.id} was made under a different protocol than the current one."
+            "E_PROTOCOL",
+            f"The audit {audit.id} was made under a protocol that is no longer current.",
         )
     arm = audit.arms["x"]
     incumbent = Incumbent(
@@ -203,9 +204,7 @@ def _successor(study: Study, candidate: str, to: str | None) -> dict[str, Any]:
     if follower is None or follower.candidate == candidate:
         follower = study.state.previous_incumbent(candidate, to)
         if follower is None and to is not None:
-            raise StudyError(
-                "E_NO_INCUMBENT", f"{to} is not an earlier incumbent under this protocol."
-            )
+            raise StudyError("E_NO_INCUMBENT", f"{to} was never an incumbent under this protocol.")
     if follower is None:
         why = "the next incumbent is not specified"
         raise refused(candidate, "accepted", CandidateStatus.REVERTED, why)

@@ -1,7 +1,7 @@
 """Draft adapter.yaml from a static analysis of a repository. Unclear fields stay unknown.
 
-Every value cites its source line. A draft is a starting point for a person or a coding agent:
-`telic study adapter` checks it and a smoke run verifies it. No code is imported or executed.
+Every value cites its source line. A draft is a starting point for people and agents. `telic study
+adapter` checks the draft, and a smoke run verifies it. No code is imported or executed.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class OpenQuestion(Record):
 
 
 class AdapterDraft(Record):
-    """Draft of adapter.yaml with the fields that remain to be filled in."""
+    """Draft of adapter.yaml with a list of fields that are still unknown."""
 
     adapter: Adapter
     questions: tuple[OpenQuestion, ...]
@@ -139,7 +139,7 @@ def stand_ins(words: Sequence[str]) -> list[str]:
 
 
 def _is_usable(words: Sequence[str]) -> bool:
-    """Return whether a documented command can run verbatim: no placeholders, uploads or shell."""
+    """Return whether a documented command can run unchanged: no placeholders, uploads or shell."""
     is_refused = any(_UPLOADS.search(word) or word in _OPERATORS or "{" in word for word in words)
     return not is_refused and not stand_ins(words)
 
@@ -248,7 +248,7 @@ class _Draft(SourceTree):
                         yield target, tuple(words), f"{page}:{number}"
 
     def _target(self, words: list[str]) -> str | None:
-        """Return the Python file that a command starts, or None if it is not in the repository."""
+        """Return the Python file that a command starts, or None if it is outside the repository."""
         if words and words[0] in self.installed:
             return self.installed[words[0]][0]
         if len(words) < 2 or not _PYTHONS.fullmatch(words[0]):
@@ -260,7 +260,7 @@ class _Draft(SourceTree):
         return script if script in self.paths else None
 
     def _choose(self, field: str, name: re.Pattern[str]) -> _Script | None:
-        """Return the script for a role, or add an open question if it is not unique."""
+        """Return the script for a role, or add an open question if several scripts qualify."""
         scripts = sorted(self._scripts(name), key=lambda script: -script.score)
         unsafe = [script.path for script in scripts if script.path in self.drives_hardware]
         scripts = [script for script in scripts if script.path not in unsafe]
@@ -276,7 +276,7 @@ class _Draft(SourceTree):
         return best[0] if best else None
 
     def _scripts(self, name: re.Pattern[str]) -> Iterator[_Script]:
-        """Yield the candidate scripts for a role, scored by docs, installation and names."""
+        """Yield the scripts that may have a role, scored by docs, installation and names."""
         other = _EVALUATES if name is _TRAINS else _TRAINS
         installed = {path: (word, place) for word, (path, place) in self.installed.items()}
 
@@ -302,7 +302,7 @@ class _Draft(SourceTree):
             yield _Script(words, path, place, path in self.commands, score)
 
     def _options(self, reach: Sequence[str]) -> tuple[dict[str, str], set[str]]:
-        """Return the options of a script with their locations, and which of them are required.
+        """Return the options of a script with their locations, and the required options.
 
         Positional arguments have no dashes; keys of a Hydra configuration end with "=".
         """
@@ -432,7 +432,7 @@ class _Draft(SourceTree):
 
 
 def _option_of(flags: dict[str, str], role: str) -> tuple[str, str] | None:
-    """Return the only option for a role with its location, or None if it is not unique."""
+    """Return the option for a role with its location, or None unless exactly one fits."""
     fits = [
         (flag, place)
         for flag, place in flags.items()
@@ -442,7 +442,7 @@ def _option_of(flags: dict[str, str], role: str) -> tuple[str, str] | None:
 
 
 def _place(words: list[str], flag: str, role: str) -> None:
-    """Replace the value of an option or argument with its placeholder, or append it."""
+    """Replace the value of an option or argument with a placeholder, or append the placeholder."""
     value = f"{{{role}}}"
     for index, word in enumerate(words):
         name, joint, _ = word.partition("=")

@@ -47,7 +47,7 @@ class LockTimeout(StudyError):
 
 
 class StudyBudgetExceeded(StudyError):
-    """Raised if the remaining budget is not sufficient."""
+    """Raised if the remaining budget of a study is not sufficient."""
 
     exit_code = 7
 

@@ -64,16 +64,16 @@ class CommandSpec(DocumentPart):
 
 
 class Commands(DocumentPart):
-    """Commands of a repository. Null means unknown or none."""
+    """Commands of a repository. Null means that a command is unknown or does not exist."""
 
     train: CommandSpec | None = Field(description="Command that trains one policy with one seed.")
     eval: CommandSpec | None = Field(description="Command that only evaluates a checkpoint.")
-    smoke: CommandSpec | None = Field(description="Short training, or null for `train`.")
+    smoke: CommandSpec | None = Field(description="Short training, or null to use `train`.")
     resume: CommandSpec | None = Field(description="Command that resumes from a checkpoint.")
 
 
 class ConfigSpec(DocumentPart):
-    """Method for changing a parameter. Null means unknown."""
+    """Method for changing a parameter. Null means that it is unknown."""
 
     system: ConfigSystem | None = Field(description="Library that parses the settings.")
     detail: str = Field(default="", description="Remarks for readers.")
@@ -87,9 +87,9 @@ class LogSource(DocumentPart):
     """Source of logged numbers."""
 
     kind: Literal["wandb", "tensorboard", "csv", "json", "stdout", "custom"]
-    default: bool = Field(default=True, description="Whether it is written by default.")
+    default: bool = Field(default=True, description="Whether the log is written by default.")
     path_template: str | None = Field(default=None, description="File in the run folder.")
-    switch: str | None = Field(default=None, description="Option that enables or disables it.")
+    switch: str | None = Field(default=None, description="Option that enables or disables the log.")
     offline_env: dict[str, str] = Field(default={}, description="Variables for offline use.")
     network: bool = Field(default=False, description="Whether this log uses the network.")
 
@@ -104,7 +104,7 @@ class MetricMap(DocumentPart):
     """Mapping from canonical metric names to log keys."""
 
     map: dict[str, str] = Field(
-        default={}, description="Log names of return, success, episode_length, …."
+        default={}, description="Names in the log for `return`, `success`, `episode_length`, …."
     )
 
 
@@ -129,7 +129,7 @@ class LauncherSpec(DocumentPart):
 
 
 class Seeds(DocumentPart):
-    """Option or variable that sets the seed, required for claims. Null means unknown."""
+    """Option or variable that sets the seed, which claims require. Null means unknown."""
 
     flag: str | None = Field(default=None, description="Option that sets the seed, e.g. --seed.")
     env_flag: str | None = Field(default=None, description="Variable that sets the seed.")
@@ -144,7 +144,7 @@ class Completion(DocumentPart):
 
     exit_code: int = Field(default=0, description="Exit code of a finished run.")
     marker_file: str | None = Field(default=None, description="File written at the end of a run.")
-    min_step_fraction: Any = Field(default=None, description="Used by earlier versions only.")
+    min_step_fraction: Any = Field(default=None, description="Only used by earlier versions.")
 
 
 class RepositoryOutputs(DocumentPart):
@@ -153,7 +153,7 @@ class RepositoryOutputs(DocumentPart):
     run_dir_template: str | None = Field(
         default=None,
         description="Pattern with {seed} or {nonce} of outputs in the working directory of the "
-        "command, e.g. runs/*__{seed}__*. They are moved to the run folder.",
+        "command, e.g. runs/*__{seed}__*. Matching outputs are moved to the run folder.",
     )
     checkpoint_glob: str | None = Field(default=None, description="Checkpoint files of a run.")
     completion: Completion = Completion()
@@ -183,7 +183,7 @@ class Provenance(DocumentPart):
     """Source of a field's value."""
 
     status: Literal["inferred", "confirmed", "unknown"] = Field(
-        description="unknown (no value), inferred (from sources), or confirmed (by a person)."
+        description="`unknown` (no value), `inferred` (from sources), or `confirmed` (by a person)."
     )
     confidence: float | None = Field(default=None, ge=0, le=1)
     evidence: tuple[Citation, ...] = Field(default=(), description="Sources as path:line.")
@@ -195,8 +195,8 @@ class Adapter(Document):
     schema_id: str = Field(default="telic.adapter/1", alias="schema")
     commands: Commands = Field(description="Commands as lists of words, or null if unknown.")
     config: ConfigSpec = Field(description="How to change a parameter, or null if unknown.")
-    logging: Logging = Field(description="Logs and their files in the run folder.")
-    metrics: MetricMap = Field(description="Log name of each canonical metric.")
+    logging: Logging = Field(description="Logs, with their files in the run folder.")
+    metrics: MetricMap = Field(description="Name in the log for each canonical metric.")
     files: Files = Field(description="Files by role. Roles limit what candidates may change.")
     launcher: LauncherSpec = Field(description="Launcher of the commands.")
     seeds: Seeds = Field(description="How to set seeds, or null if unknown.")

@@ -29,7 +29,7 @@ Sha = str
 
 
 class DocumentPart(Record):
-    """Part of a document with a closed schema. Only extra keys starting with x- are allowed."""
+    """Part of a document with a closed schema. Extra keys must start with `x-`."""
 
     model_config = ConfigDict(
         extra="allow", populate_by_name=True, serialize_by_alias=True, defer_build=True
@@ -53,7 +53,7 @@ class DocumentPart(Record):
 
 
 class StudyActor(DocumentPart):
-    """Person or program that performed an action. Engines are identified by name."""
+    """Person or program that performed an action. Engines are identified by their names."""
 
     kind: ActorKind
     name: str
@@ -61,7 +61,7 @@ class StudyActor(DocumentPart):
 
     @property
     def label(self) -> str:
-        """Kind and name as kind:name, e.g. human:ada."""
+        """Label of the form `kind:name`, e.g. `human:ada`."""
         return f"{self.kind}:{self.name}"
 
 
@@ -84,7 +84,7 @@ class Document(DocumentPart):
 
     @classmethod
     def parse(cls, data: Any, source: str = "document") -> Self:
-        """Parse plain values. Raises InvalidDocument E_SCHEMA, which lists the invalid fields."""
+        """Parse plain values. Raises InvalidDocument E_SCHEMA with a list of the invalid fields."""
         expected = str(cls.model_fields["schema_id"].default)
         given = data.get("schema") if is_dict(data) else None
         ours, theirs = _SCHEMA.fullmatch(expected), _SCHEMA.fullmatch(str(given))
@@ -138,7 +138,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_document(path: Path, kind: type[Doc]) -> Doc:
-    """Read a document from YAML, or raise InvalidDocument naming file and field."""
+    """Read a document from YAML, or raise InvalidDocument with the file and the field."""
     return kind.parse(read_yaml(path), str(path))
 
 
@@ -159,7 +159,7 @@ def yaml_text(data: Any) -> str:
 def update_yaml(path: Path, changes: Mapping[str, Any]) -> None:
     """Update keys of a YAML file (nested mappings are merged), preserving comments.
 
-    A value of None is written as null. Nothing is removed.
+    A value of None is written as null. No key is ever removed.
     """
     old = _parsed(path, _yaml("rt").load) or {}
     if not is_dict(old):
@@ -195,13 +195,13 @@ def _parsed(path: Path, parse: Callable[[str], Any]) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _values(text: str) -> Any:
-    """Parse plain values. Cached, because a launch reads the same files dozens of times.
+    """Parse YAML to plain values. Results are cached, because a launch rereads the same files.
 
-    Callers must copy the result before they modify it, as `plain` does.
+    Callers must not modify the result. `plain` returns a copy.
     """
     values = plain(_without_dates(_yaml("safe").load(text)))
     if not is_plain(values):
-        raise ValueError("numbers or texts that JSON cannot represent")
+        raise ValueError("the document contains numbers or texts that JSON cannot represent")
     return values
 
 
@@ -213,7 +213,7 @@ def _yaml(kind: Literal["rt", "safe"]) -> Any:
 
 
 def _without_dates(value: Any) -> Any:
-    """Convert dates parsed by YAML back to text, since JSON has no dates."""
+    """Convert dates that YAML has parsed back to text, because JSON has no dates."""
     if is_dict(value):
         return {str(key): _without_dates(item) for key, item in value.items()}
     if is_row(value):

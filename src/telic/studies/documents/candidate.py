@@ -85,7 +85,7 @@ class Plan(DocumentPart):
 
 
 class Isolation(DocumentPart):
-    """Working tree for the change."""
+    """Working tree in which the change is applied."""
 
     mode: Literal["in_place", "worktree"] = "in_place"
     worktree: str | None = None
@@ -113,7 +113,7 @@ class CheckResult(DocumentPart):
 
 
 class Candidate(Envelope):
-    """Candidate (candidate.json). Status and phase come from the ledger, not the file."""
+    """Candidate (candidate.json). The status and phase come from the ledger, not from the file."""
 
     unhashed: ClassVar[frozenset[str]] = Envelope.unhashed | {"created_at", "created_by", "phase"}
 

@@ -24,7 +24,7 @@ StopName = Literal[
 
 
 class StopRule(DocumentPart):
-    """Stop rule. Each kind of rule uses some of the numbers."""
+    """Rule that stops a study. Each kind of rule uses some of the numbers."""
 
     rule: StopName
     value: float | None = None
@@ -170,7 +170,7 @@ class Scope(DocumentPart):
 
 
 class Resources(DocumentPart):
-    """Amounts of resources. None means unlimited for budgets and unknown for actual costs."""
+    """Amounts of resources. None means unlimited in a budget and unknown in an actual cost."""
 
     wall_clock_h: float | None = Field(default=None, ge=0)
     gpu_h: float | None = Field(default=None, ge=0)
@@ -268,14 +268,14 @@ class Automation(DocumentPart):
 
 
 class Network(DocumentPart):
-    """Network destinations allowed for runs, with purposes. Empty means offline."""
+    """Network destinations allowed for runs, with purposes. If empty, runs are offline."""
 
     destinations: tuple[str, ...] = ()
     purposes: tuple[str, ...] = ()
 
 
 class GeneratedCode(DocumentPart):
-    """Permission to execute model-generated code, and its confinement."""
+    """Permission to execute model-generated code, with the required confinement."""
 
     allowed: bool = False
     sandbox: Literal["process", "confined"] = "confined"
@@ -303,7 +303,7 @@ class Contract(Document):
     """informational only, since the valid approvals are in the ledger"""
 
     def phase_share(self, phase: StudyPhase, steps: int | None) -> float:
-        """Return the length of a run in a phase as a fraction of a full training of `steps`."""
+        """Return the length of a phase's runs as a fraction of a full training run of `steps`."""
         if phase != "smoke" or not steps:
             return PHASE_SHARE[phase]
         # Small numbers count iterations or epochs, each of which is a whole batch.
@@ -357,7 +357,7 @@ class Component(DocumentPart):
 
 
 class Guardrail(DocumentPart):
-    """Metric that must not degrade, tested with an interval instead of a point estimate."""
+    """Metric that must not degrade. It is tested with an interval instead of a point estimate."""
 
     key: str
     direction: Direction

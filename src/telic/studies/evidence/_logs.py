@@ -43,7 +43,7 @@ class Series(NamedTuple):
         return self._where([math.isfinite(value) for value in self.values])
 
     def part(self, start: float, end: float) -> Series:
-        """Return the points between two fractions of the steps. 0.8 to 1 is the last fifth."""
+        """Return the points between two fractions of the steps (0.8 to 1: the last fifth)."""
         if not self.steps:
             return self
         first, width = self.steps[0], self.steps[-1] - self.steps[0]
@@ -59,7 +59,7 @@ class Series(NamedTuple):
         return self.values[place - 1] if place else None
 
     def ends(self, share: float) -> tuple[float | None, float | None]:
-        """Return the means over the first and the last part of the steps."""
+        """Return the mean over the first part and the mean over the last part of the steps."""
         return mean(self.part(0, share).values), mean(self.part(1 - share, 1).values)
 
     def oriented(self, direction: str) -> Series:
@@ -68,7 +68,7 @@ class Series(NamedTuple):
 
 
 def gain(series: Series, share: float) -> float | None:
-    """Return the increase from the first to the last part in pooled standard deviations.
+    """Return the increase from the first to the last part, in pooled standard deviations.
 
     Returns None if a part is empty. A spread of zero yields 0 for equal means, else infinity.
     """
@@ -94,8 +94,8 @@ def slope(series: Series) -> float | None:
 def aggregate(series: Series, how: Aggregate) -> float | None:
     """Aggregate a series to one number, or None if it has no finite value.
 
-    "auc" is the area under the curve divided by the range of steps: a mean that does not depend
-    on the logging interval.
+    "auc" is the area under the curve divided by the range of steps, i.e. a mean that does not
+    depend on the logging interval.
     """
     steps, values = series.finite()
     if not values:
@@ -127,7 +127,7 @@ def read_rows(kind: str, path: Path, pattern: str | None = None) -> list[Row]:
         path: the file or folder.
         pattern: for regex_stdout: groups `key` and `value`, or groups named like metrics.
 
-    Raises TelicError if there is nothing to read.
+    Raises TelicError if no log of this kind exists.
     """
     usual, read = _READERS[kind]
     files = files_below(path, usual) if path.is_dir() else [path] if path.is_file() else []
@@ -177,7 +177,7 @@ def _csv(path: Path, _: str | None) -> Iterator[Row]:
 
 
 def _text(path: Path, pattern: str | None) -> Iterator[Row]:
-    """Yield one row per block. A repeated name starts the next row."""
+    """Yield one row per block of text. A repeated name starts the next row."""
     try:
         search = re.compile(pattern or _LINE_PATTERN, re.IGNORECASE)
     except re.error as error:
@@ -259,8 +259,8 @@ _MEASURES = (
 def to_series(rows: Iterable[Row], declared: str | None = None) -> dict[str, Series]:
     """Return one series per name, ordered by step. The last value of a repeated step is kept.
 
-    Without a step column, rows are numbered. A row that lacks the column belongs to
-    the previous step. Raises TelicError if step columns disagree or the declared one is missing.
+    Without a step column, rows are numbered. A row that lacks the column belongs to the previous
+    step. Raises TelicError if step columns disagree or the declared column is missing.
     """
     rows = list(rows)
     axis = step_axis(rows, declared)
@@ -280,10 +280,10 @@ def to_series(rows: Iterable[Row], declared: str | None = None) -> dict[str, Ser
 
 
 def step_axis(rows: Sequence[Row], declared: str | None = None) -> str | None:
-    """Return the name of the step column, or None if there is none.
+    """Return the name of the step column, or None if the log has no such column.
 
-    A plain name (step, iteration) has priority over one in a group (time/total_timesteps). A group
-    of measurements (reward/step) is never used. Raises TelicError if two groups disagree.
+    A plain name (step, iteration) has priority over one in a group (time/total_timesteps). Groups
+    of measurements (reward/step) are ignored. Raises TelicError if two groups disagree.
     """
     columns: dict[str, list[float | str]] = {}
     for name, value in (item for row in rows for item in row.items()):
@@ -308,7 +308,7 @@ def step_axis(rows: Sequence[Row], declared: str | None = None) -> str | None:
         both = [row for row in rows if found[0] in row and other in row]
         if not both or any(row[str(found[0])] != row[str(other)] for row in both):
             raise TelicError(
-                f"Several columns could be the step, and disagree: {', '.join(map(str, found))}.",
+                f"Several columns could be the step but disagree: {', '.join(map(str, found))}.",
                 hint="Set it in metric_spec.yaml, e.g. extractor: {step: train/step, ...}.",
             )
     return found[0]

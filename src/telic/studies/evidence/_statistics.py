@@ -62,7 +62,7 @@ def oriented(value: float, direction: str) -> float:
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """Return the mean, or None if empty."""
+    """Return the mean, or None for no values."""
     return statistics.fmean(values) if values else None
 
 
@@ -79,7 +79,7 @@ def pooled(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def seed_of(name: str) -> int:
-    """Derive a random seed from a name. It is the same on all machines."""
+    """Derive a random seed from a name. The seed is the same on all machines."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
 
 
@@ -97,9 +97,9 @@ def iqm_interval(values: Sequence[float], seed: int) -> BootstrapInterval | None
 def difference_interval(
     ours: Sequence[float], theirs: Sequence[float], seed: int, *, is_paired: bool = False
 ) -> BootstrapInterval | None:
-    """Return an interval for IQM(ours) - IQM(theirs), or None if either cannot be resampled.
+    """Return an interval for IQM(ours) - IQM(theirs), or None if an arm cannot be resampled.
 
-    If paired, both arms have the same units in the same order and are resampled jointly.
+    If `paired` is true, both arms have the same units in the same order and are resampled jointly.
     """
     if min(len(ours), len(theirs)) < 2:
         return None
@@ -150,7 +150,7 @@ def spread_interval(values: Sequence[float], seed: int) -> BootstrapInterval | N
 
 
 def draw(generator: np.random.PCG64, size: int) -> np.ndarray:
-    """Return (resamples, size) indices from raw bits, which numpy keeps stable across versions."""
+    """Return (resamples, size) indices, computed from raw bits that are stable across versions."""
     raw = generator.random_raw(_RESAMPLES * size)
     return (raw % size).reshape(_RESAMPLES, size)
 

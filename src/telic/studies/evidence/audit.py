@@ -1,6 +1,6 @@
 """Audit a claim by collecting both arms, running twelve checks, and deriving a verdict.
 
-Identical facts give byte-identical audits.
+Audits of identical facts are byte-identical.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class ArmSummary(DocumentPart):
 
 
 class GuardrailResult(DocumentPart):
-    """Interval for a guardrail value (absolute) or for its change (non_inferior)."""
+    """Interval for a guardrail's value (absolute) or change (non_inferior)."""
 
     key: str
     ci: tuple[float, float] | None
@@ -131,7 +131,7 @@ class Arm(DocumentPart):
     """planned seeds whose run is missing or unfinished"""
 
     def scores(self, direction: str) -> list[float]:
-        """Return one score per run, larger is better."""
+        """Return one score per run, oriented so that larger is better."""
         return [oriented(run.value, direction) for run in self.runs]
 
 
@@ -166,7 +166,7 @@ class ClaimFacts(DocumentPart):
 
     @property
     def arms(self) -> list[Arm]:
-        """The candidate's arm, and the incumbent's arm if there is one."""
+        """Arm of the candidate, and arm of the incumbent if there is one."""
         return [arm for arm in (self.candidate, self.incumbent) if arm is not None]
 
     @property
@@ -178,7 +178,7 @@ class ClaimFacts(DocumentPart):
 def _gather(study: Study, candidate: str) -> ClaimFacts:
     """Collect the facts of a claim that a candidate beats the incumbent (or is a baseline).
 
-    Raises StudyError E_NO_INCUMBENT if there is nothing to compare with, E_IS_INCUMBENT if the
+    Raises StudyError E_NO_INCUMBENT if there is nothing to compare with, or E_IS_INCUMBENT if the
     candidate is the incumbent.
     """
     incumbent = study.incumbent.candidate if study.incumbent else None
@@ -249,7 +249,7 @@ def _gather(study: Study, candidate: str) -> ClaimFacts:
 def _arm(
     study: Study, candidate: str, phases: Iterable[StudyPhase], *, is_control: bool = False
 ) -> Arm:
-    """Return a candidate's arm. A control consists of its started runs and its original plan."""
+    """Return a candidate's arm. A control arm has the started runs and the original plan."""
     state = study.state.candidates[candidate]
     runs: dict[int, Measurement] = {}
     unmeasured: dict[int, str] = {}
@@ -285,7 +285,7 @@ def _arm(
 def audit_result(study: Study, candidate: str, actor: StudyActor) -> Evidence:
     """Audit a candidate's claim and record it as evidence.
 
-    Identical facts give the same audit, which is not recorded again.
+    If the facts have not changed, the audit is the same and is not recorded again.
     """
     facts = _gather(study, candidate)
     for name in study.evidence_names("audit", candidate=candidate):
@@ -426,7 +426,7 @@ def read_condition(text: str) -> Condition | None:
 
 
 def _refutation(facts: ClaimFacts, stats: AuditStats) -> str | None:
-    """Return why the falsifier is met, or None if it is not or cannot be evaluated."""
+    """Return why the falsifier is met, or None if it is not met or cannot be evaluated."""
     condition, value = read_condition(facts.falsifier), stats.delta
     if condition is None:
         return None
@@ -502,7 +502,7 @@ def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> lis
 
 
 def _same(facts: ClaimFacts, field: str) -> tuple[list[str], str]:
-    """Check that a recorded field has the same value in all runs of both arms."""
+    """Check that a recorded field has equal values in all runs of both arms."""
     values = [getattr(run, field) for run in facts.runs]
     recorded = sorted({value for value in values if value is not None})
     if None in values:
@@ -511,7 +511,7 @@ def _same(facts: ClaimFacts, field: str) -> tuple[list[str], str]:
 
 
 def _same_code(facts: ClaimFacts) -> tuple[list[str], str]:
-    """Check that the same code measured all runs, and list the parts that differ."""
+    """Check that all runs were measured by the same code, and list the parts that differ."""
     hashes, why = _same(facts, "code_hash")
     names = ("evaluator", "interpreter", "packages", "extractor")
     parts = [value.split("-") for value in hashes]
@@ -541,7 +541,7 @@ def _seeds(facts: ClaimFacts) -> tuple[list[str], str]:
 
 
 def _budget(facts: ClaimFacts) -> tuple[Any, str]:
-    """Compare the budgets of all runs, by the {steps} of their commands or the contract's unit."""
+    """Compare the budgets of all runs, in {steps} of the commands or in the contract's unit."""
     is_timed = facts.equal_budget == "wall_clock"
     amounts = [run.wall_s if is_timed else run.launched_steps for run in facts.runs]
     if not is_timed and not any(amounts):

@@ -41,7 +41,7 @@ _KINDS = {"tensorboard": "tensorboard", "csv": "csv", "json": "json", "stdout": 
 
 
 class Measurement(DocumentPart):
-    """Measured values of a run. Values that were not measured are None."""
+    """Measured values of a run. A value that was not measured is None."""
 
     run: str
     candidate: str
@@ -86,7 +86,7 @@ class Measurement(DocumentPart):
 
 
 class RunLog(NamedTuple):
-    """All logged series of a run, and unreadable logs."""
+    """All logged series of a run, and a list of unreadable logs."""
 
     series: dict[str, Series]
     problems: tuple[str, ...]
@@ -97,10 +97,10 @@ def analyze_run(
 ) -> Evidence:
     """Measure a finished run and record the result as evidence. Repeated calls have no effect.
 
-    If a log is unreadable, the run is not measured and `problem` gives the reason. A run whose
-    files changed after it ended is not measured, but recorded without a score if `is_unusable` is
-    true. Raises StudyError E_RUN_LIVE if the run is live, or BrokenIntegrity E_ARTEFACTS if files
-    changed.
+    If a log is unreadable, the run is not measured and `problem` gives the reason. If the run's
+    files changed after its end, the run is not measured, but recorded without a score if
+    `is_unusable` is true. Raises StudyError E_RUN_LIVE if the run is live, or BrokenIntegrity
+    E_ARTEFACTS if files changed.
     """
     state, folder, spec = study.run_state(run), study.folder.run(run), study.metric_spec
     if state.is_live:
@@ -180,7 +180,7 @@ def _means(tables: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _read_log(study: Study, path: Path) -> tuple[dict[str, float], dict[str, Series]]:
-    """Return the guardrails of a log by key, with the primary metric under "", and all series."""
+    """Return a log's guardrails by key (the primary metric has the key "") and all series."""
     spec = study.metric_spec
     series = _named(study, _series(study, spec.extractor.kind, path))
     wanted: dict[str, tuple[str, Aggregate]] = {x.key: (x.key, "mean") for x in spec.guardrails}
@@ -204,8 +204,8 @@ def _series(study: Study, kind: str, path: Path) -> dict[str, Series]:
 def read_run_log(study: Study, run: str) -> RunLog:
     """Return all series of a run under their logged and canonical names.
 
-    Sources are the metric spec's extractor, the run's metrics.jsonl, and the log sources of the
-    adapter. For duplicate names the first source wins.
+    The sources are the extractor of the metric spec, the run's metrics.jsonl, and the log sources
+    of the adapter. For duplicate names, the first source is used.
     """
     inside, artefacts = study.folder.run(run), study.folder.artefacts(run)
     own = _log_path(study, run)
@@ -233,14 +233,14 @@ def read_run_log(study: Study, run: str) -> RunLog:
 
 
 def _log_path(study: Study, run: str) -> Path:
-    """Return the extractor's input path, in the run's output folder or else in the run folder."""
+    """Return the path that the extractor reads, in the run's output folder or the run folder."""
     bases = (study.folder.artefacts(run), study.folder.run(run))
     paths = [base / study.metric_spec.extractor.path for base in bases]
     return next((path for path in paths if path.exists()), paths[0])
 
 
 def _named(study: Study, series: dict[str, Series]) -> dict[str, Series]:
-    """Return the series, also under the canonical names of the adapter and the metric spec."""
+    """Return the series, adding the canonical names of the adapter and the metric spec."""
     primary = study.metric_spec.primary
     own = {primary.key: primary.source} if primary.source else {}
     names = {**study.adapter.metrics.map, **own}
@@ -450,7 +450,7 @@ def _vitals(study: Study, run: str, series: Mapping[str, Series]) -> ProcessHeal
 def _sign(
     name: str, severity: str, evidence: str, value: float | None = None, *more: float
 ) -> Signature:
-    """Return a signature with its value, threshold and first step."""
+    """Return a signature with the value, the threshold and the first step."""
     numbers = zip(("value", "threshold", "since_step"), (value, *more), strict=False)
     fields = {"id": name, "severity": severity, "evidence": evidence, **dict(numbers)}
     return Signature.model_validate(fields)

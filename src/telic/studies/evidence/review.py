@@ -30,9 +30,9 @@ def review_candidate(
 ) -> Evidence:
     """Record a review of the current candidate.
 
-    A reviewer who may be the author under another name, such as a second agent of the same session,
-    is recorded as a self-review. Raises GateRefused E_OWN_REVIEW if the author reviews, or
-    StudyError E_REASON if the finding is empty.
+    If the reviewer may be the author under another name, such as a second agent of the same
+    session, the review is recorded as a self-review. Raises GateRefused E_OWN_REVIEW if the author
+    reviews, or StudyError E_REASON if the finding is empty.
     """
     author = study.candidate_state(candidate).author
     if not finding.strip():
@@ -71,9 +71,9 @@ def may_be_author(author: StudyActor, reviewer: StudyActor) -> bool:
 
 
 def reviews(study: Study, candidate: str) -> Iterator[Evidence]:
-    """Yield the valid reviews of a candidate, newest first, including reviews of older content.
+    """Yield the valid reviews of all versions of a candidate, newest first.
 
-    They resolve a high hacking risk, and gate G22 requires one before generated code runs.
+    A review resolves a high hacking risk. Gate G22 requires one before generated code runs.
     """
     for name in reversed(study.evidence_names("review", candidate=candidate)):
         review = study.sheet(name)
@@ -103,14 +103,14 @@ def is_approved_knowing(study: Study, review: Evidence) -> bool:
 
 
 def newest_level(study: Study, runs: Iterable[str]) -> str | None:
-    """Return the hacking level of the newest reflection on any of the runs, or None."""
+    """Return the hacking level of the newest reflection on any of these runs, or None."""
     wanted, entries = set(runs), study.state.evidence
     names = [name for name in study.evidence_names("reflection") if entries[name].run in wanted]
     return _level(study, names[-1]) if names else None
 
 
 def hacking_levels(study: Study) -> tuple[str, ...]:
-    """Return the hacking levels of reflections not resolved by a review, oldest first.
+    """Return the hacking levels of reflections that no review resolved, oldest first.
 
     Reflections from before the study was reopened are ignored.
     """
@@ -122,9 +122,9 @@ def hacking_levels(study: Study) -> tuple[str, ...]:
 
 
 def is_reviewed(study: Study, candidate: str) -> bool:
-    """Return whether the current content was reviewed after its risk first became high.
+    """Return whether a candidate was reviewed in its current version after its risk became high.
 
-    One review also covers later runs of the same content.
+    A review also covers later runs of the reviewed content.
     """
     entries, now = study.state.evidence, study.state.candidates[candidate].content_hash
     reflections = study.evidence_names("reflection", candidate=candidate)

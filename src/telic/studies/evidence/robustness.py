@@ -47,7 +47,7 @@ class ProbedPoint(Record):
 
 
 class ParameterSummary(Record):
-    """Feasible range of one parameter for the policy."""
+    """Range of one parameter in which the policy is feasible."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -94,7 +94,7 @@ def _measured(study: Study, candidate: str) -> list[Measurement]:
 
 
 def probe_candidate(study: Study, candidate: str, actor: StudyActor) -> Evidence:
-    """Find and record the range of each parameter in which 80 % of the score is retained.
+    """Find and record the range of each parameter in which the policy keeps 80 % of its score.
 
     Raises StudyError E_PROBE_RUNS if too few runs were evaluated under perturbations.
     """
@@ -164,9 +164,9 @@ def _parameter(
 def range_problems(
     study: Study, ranges: Mapping[str, tuple[float, float]], summary: ProbeSummary
 ) -> Iterator[str]:
-    """Yield problems of randomization ranges that exceed the measured ranges.
+    """Yield a problem for each randomization range that exceeds the measured range.
 
-    Each step may extend the feasible range by 10 % of its width on each side.
+    A change may extend the feasible range by 10 % of its width on each side.
     """
     if not summary.runs or not study.state.runs.keys() >= set(summary.runs):
         yield "its probe does not use runs of this study"
@@ -183,7 +183,7 @@ def range_problems(
 
 
 def curriculum_problems(study: Study, given: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield the problems of a curriculum. Its cases must be measured and learnable."""
+    """Yield the problems of a curriculum, whose cases must be measured and learnable."""
     try:
         plan = Curriculum.model_validate(given or {})
     except ValidationError as error:

@@ -39,7 +39,7 @@ def add_evidence(
     run: str | None = None,
     candidate: str | None = None,
 ) -> Evidence:
-    """Write an evidence record and commit it to the ledger. Equal facts yield the same record.
+    """Write an evidence record and commit it to the ledger. Equal facts result in the same record.
 
     The file is written before the ledger entry, so that a crash never leaves an entry without its
     file. A record about a run is also linked to its candidate.
@@ -89,7 +89,7 @@ def why_unsealed(record: dict[str, Any], folder: Path, key: str) -> str | None:
 def altered_artefacts(study: Study, run: str, below: Path | None = None) -> list[str]:
     """Return the files of an ended run, optionally below a path, that changed after it ended.
 
-    Runs of earlier versions are not checked, since they have no list of files.
+    Runs of earlier versions have no list of files and are not checked.
     """
     state, folder = study.state.runs[run], study.folder.run(run)
     if state.artefacts is None:
@@ -119,13 +119,13 @@ def require_unaltered(study: Study, run: str, below: Path) -> None:
     if altered := altered_artefacts(study, run, below):
         raise BrokenIntegrity(
             "E_ARTEFACTS",
-            f"{run} is not measured: {altered[0]}.",
+            f"{run} cannot be measured: {altered[0]}.",
             hint="Restore the file. If it is lost, record that: telic study audit RUN --unusable",
         )
 
 
 def changed_files(study: Study) -> tuple[str, ...]:
-    """Return one sentence per difference from the recorded hashes."""
+    """Return one sentence per file that differs from the recorded hashes."""
     found: list[str] = []
     for check in (_evidence, _revisions, _runs):
         try:
