@@ -1,4 +1,4 @@
-"""Hooks for coding agents. They read one JSON object and write at most one.
+"""Hooks for coding agents. Each hook reads one JSON object and writes at most one.
 
 `before-shell` denies shell commands that would bypass the launch gates or confirm on a person's
 behalf, and edits of a study's records. It only parses text to protect agents from mistakes. The
@@ -43,7 +43,7 @@ _DEEPEST = 3
 def answer(name: str, text: str) -> str:
     """Return a hook's response to an event, or "" if there is none.
 
-    Raises TelicError but not UsageError, since coding agents interpret exit code 2 as a denial.
+    Raises TelicError but not UsageError, because coding agents read exit code 2 as a denial.
     """
     try:
         event = parse_json(text, "The event")
@@ -56,7 +56,7 @@ def answer(name: str, text: str) -> str:
 
 
 def before_shell(event: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a denial of a shell command or an edit, or None to allow it.
+    """Return the response that denies a shell command or an edit, or None to allow it.
 
     The event contains cwd and either tool_input.command (text or words) or the edited file.
     """
@@ -145,7 +145,7 @@ class _Start(NamedTuple):
 def _read_adapter(adapter: Path) -> Iterator[_Start]:
     """Yield the commands of an adapter, parsing only that section for speed.
 
-    Raises TelicError if it is not valid YAML.
+    Raises TelicError if the adapter is not valid YAML.
     """
     # Avoids documents.base, which takes longer to import than all of this.
     from ruamel.yaml import YAML
@@ -154,7 +154,7 @@ def _read_adapter(adapter: Path) -> Iterator[_Start]:
     text = read_text(adapter, errors="replace")
     section = _SECTION.search(text)
     if len(text := section[0] if section else text) > _LARGEST_ADAPTER:
-        raise TelicError(f"{adapter} cannot be read: it has {len(text)} characters of commands.")
+        raise TelicError(f"{adapter} cannot be read: its commands have {len(text)} characters.")
     try:
         yaml: Any = YAML(typ="safe", pure=True)
         data: Any = yaml.load(text) or {}
@@ -180,7 +180,7 @@ def _read_adapter(adapter: Path) -> Iterator[_Start]:
 
 
 def _is_launch(words: list[str], start: _Start, starts: list[_Start]) -> bool:
-    """Return whether a command starts training, as opposed to other uses of its target."""
+    """Return whether a command starts training and does not use the training script otherwise."""
     if not start.trains or not _names(words, start.target):
         return False
     for other in starts:  # e.g. evaluation with a script that also trains
@@ -243,7 +243,7 @@ def _only_reads(words: list[str]) -> bool:
 def _all_commands(line: str, here: Path, left: list[int], depth: int = 0) -> Iterator[list[str]]:
     """Yield the commands of a line, including quoted lines and the shell scripts that it runs.
 
-    Raises OverflowError if these are longer than `left`, since a host ignores a slow hook.
+    Raises OverflowError if the commands exceed `left`, because hosts ignore slow hooks.
     """
     left[0] -= len(line)
     if left[0] < 0:
@@ -265,7 +265,7 @@ def _all_commands(line: str, here: Path, left: list[int], depth: int = 0) -> Ite
 
 
 def simple_commands(line: str) -> tuple[list[list[str]], list[str]]:
-    """Return the words of every command in a shell line, and the lines inside it: $(...)."""
+    """Return the words of every command in a shell line, and the lines inside $(...)."""
     text, fed = _without_documents(line.replace("\\\n", " "))
     lexer = shlex.shlex(text, posix=True, punctuation_chars=_BREAKS)
     lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
@@ -292,7 +292,7 @@ def simple_commands(line: str) -> tuple[list[list[str]], list[str]]:
 
 
 def _without_documents(text: str) -> tuple[str, list[str]]:
-    """Remove the here-documents of a text, and return those that a shell reads as well."""
+    """Remove the here-documents from a text, and also return those that a shell executes."""
     lines, kept, fed = text.split("\n"), list[str](), list[str]()
     last = {line.strip(): place for place, line in enumerate(lines)}
     start = 0
@@ -329,7 +329,7 @@ _HARMLESS_GIT = re.compile(r"\bgit\s+(?:-\S+\s+)*(?:add|commit|log|diff|show|sta
 
 
 def record_in_path(path: str) -> str | None:
-    """Return the path if it is a study record, or None for other files."""
+    """Return the path of a study record, or None for other files."""
     _, _, inside = path.partition(".telic/")
     return path if _LEDGER.search(path) or _FOLDERS.search(inside) else None
 

@@ -1,4 +1,4 @@
-"""Plugin files for every coding agent, i.e. the folder `files` with telic's version filled in."""
+"""Plugin files for all coding agents: the folder `files`, with the version of telic inserted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def package_files() -> dict[str, str]:
 
 
 def read_skills() -> Iterator[Skill]:
-    """Yield every skill without the note about its source."""
+    """Yield every skill without the note that names its source file."""
     for name, text in package_files().items():
         if name.endswith("/SKILL.md"):
             head, body = split_front_matter(text, name)
@@ -72,7 +72,7 @@ def write_package(root: Path) -> list[str]:
 
 
 def differences(root: Path) -> list[str]:
-    """Return the files that differ from the source, i.e. changed, missing or extra files."""
+    """Return the changed, missing or extra files of a plugin folder."""
     files = package_files()
     present = {
         path.relative_to(root).as_posix()

@@ -1,1 +1,1 @@
-"""Reports as documents of plain records, which are rendered as HTML or Markdown."""
+"""Reports, which are documents of plain records, rendered as HTML or Markdown."""

@@ -1,6 +1,6 @@
 """Chart records, rendered as SVG or as text.
 
-The stylesheet of a page defines the colours. A standalone picture contains them.
+The stylesheet of a page defines the colors. A standalone picture contains its own stylesheet.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COLOURS = 6
 
 
 class Point(NamedTuple):
-    """Point of a line, with its band."""
+    """Point of a line, with the bounds of the band."""
 
     x: float
     y: float
@@ -33,7 +33,7 @@ class Point(NamedTuple):
 
 
 class ChartLine(NamedTuple):
-    """Named line. `marks` are dots on the line, with whiskers if they have a range."""
+    """Line with a name. `marks` are dots on the line, with whiskers if they have a range."""
 
     name: str
     points: Sequence[Point]
@@ -42,7 +42,7 @@ class ChartLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineChart:
-    """Line chart with a band around each line."""
+    """Line chart that draws a band around each line."""
 
     label: str
     """description for screen readers"""
@@ -83,7 +83,7 @@ class RowChart:
 
 @dataclass(frozen=True, slots=True)
 class ColumnChart:
-    """Column chart of values in [0, 1], some of which are highlighted."""
+    """Column chart of values in [0, 1], with some columns highlighted."""
 
     label: str
     values: tuple[float, ...]
@@ -102,7 +102,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """Inline gauge for a value in [0, 1], with its interval and a label."""
+    """Inline gauge for a value in [0, 1], with a confidence interval and a label."""
 
     low: float
     middle: float
@@ -200,7 +200,7 @@ def draw(chart: Chart | Bar | Gauge) -> Markup:
 
 
 def picture(chart: LineChart, title: str) -> str:
-    """Render a chart as a standalone SVG file with title, legend, and light and dark colours."""
+    """Render a chart as a standalone SVG file with title, legend, and light and dark colors."""
     legend_rows = len(chart.lines)
     frame = _Frame(760, 340, 72, 24, 48 + 18 * legend_rows, 50)
     parts = [
@@ -219,7 +219,7 @@ def picture(chart: LineChart, title: str) -> str:
 
 
 def _picture_style() -> str:
-    """Return the standalone stylesheet. CSS variables are inlined for viewers without support."""
+    """Return the stylesheet, with CSS variables inlined for viewers that do not support them."""
     here = files("telic.report")
     rules = here.joinpath("picture.css").read_text()
     for line in re.findall(r"^.*cN.*$", rules, re.MULTILINE):

@@ -70,7 +70,7 @@ Words = Inline | tuple[Inline, ...]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Paragraph of plain text, a note, the subject of the report, or the reason for a failure."""
+    """Paragraph: plain text, a note, the subject of the report, or the reason for a failure."""
 
     words: Words
     kind: Literal["", "note", "where", "reason"] = ""
@@ -85,7 +85,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Callout:
-    """Main result at the top of a report, with its reason."""
+    """Main result at the top of a report, with the reason."""
 
     title: str
     words: Words
@@ -94,7 +94,7 @@ class Callout:
 
 @dataclass(frozen=True, slots=True)
 class Hero:
-    """Key figure with its description."""
+    """Key figure with a description."""
 
     figure: str
     words: Words
@@ -103,7 +103,7 @@ class Hero:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """List. "rated" aligns names and gauges in columns, and "checks" adds a tick to each line."""
+    """List of lines. "rated" aligns names and gauges, and "checks" adds a tick to each line."""
 
     lines: tuple[Words, ...]
     kind: Literal["", "rated", "checks", "lacks"] = ""
@@ -132,7 +132,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class FactSheet:
-    """Pairs of names and values. "glance" shows a few large values."""
+    """Pairs of names and values. The style "glance" shows a few values in large type."""
 
     rows: Sequence[tuple[Words, Words]]
     kind: Literal["facts", "glance"] = "facts"
@@ -173,7 +173,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Video:
-    """Video. `inline` is an optional version, small enough to embed."""
+    """Video. `inline` is an optional version that is small enough to embed."""
 
     path: Path
     alt: str
@@ -275,7 +275,7 @@ class Section:
 
     @property
     def anchor(self) -> str:
-        """Name of the section in links on a page."""
+        """Name by which links on the page refer to the section."""
         return self.title.lower().replace(" ", "-")
 
 

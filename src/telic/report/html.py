@@ -52,7 +52,7 @@ def _template() -> jinja2.Template:
 
 
 class _Page:
-    """Renderer of the parts of a page. It collects the styles and scripts that they require."""
+    """Renderer of the parts of a page, which also collects the required styles and scripts."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -109,7 +109,7 @@ class _Page:
 
     @staticmethod
     def is_amount(cell: object) -> bool:
-        """Return whether a cell is a number. Numbers are not wrapped."""
+        """Return whether a cell contains a number, which must not be wrapped."""
         return isinstance(cell, str) and _AMOUNT.fullmatch(cell) is not None
 
     @staticmethod

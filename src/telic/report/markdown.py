@@ -151,7 +151,7 @@ def _inline(part: doc.Inline) -> str:
 
 
 def _lines(items: doc.Items) -> list[str]:
-    """Return the lines of a list. In a rated list, a colon separates names from gauges."""
+    """Return the lines of a list. In "rated" lists, a colon separates names from gauges."""
     between = ": " if items.kind == "rated" else ""
     return [
         between.join(map(_inline, line)).strip() if isinstance(line, tuple) else _inline(line)

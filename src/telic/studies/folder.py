@@ -19,14 +19,14 @@ StudyStatus = Literal["open", "paused", "closed"]
 
 
 class _Active(DocumentPart):
-    """The default study of every command."""
+    """Study that commands use by default."""
 
     task_id: str = Field(pattern=SLUG)
     study_id: str = Field(pattern=SLUG)
 
 
 class Registry(DocumentPart):
-    """Studies of a repository, including which one is active."""
+    """List of a repository's studies, with the active study."""
 
     active: _Active
     tasks: dict[str, tuple[str, ...]]
@@ -58,7 +58,7 @@ def activate(folder: StudyFolder) -> None:
 
 
 class StudyFolder:
-    """Paths of one study in a repository. File contents are not read."""
+    """Paths of one study in a repository. The files themselves are not read."""
 
     def __init__(self, root: Path, task_id: str, study_id: str) -> None:
         self.root, self.task_id, self.study_id = root, task_id, study_id
@@ -94,10 +94,11 @@ class StudyFolder:
 
     @classmethod
     def find(cls, root: Path, task: str | None = None, study: str | None = None) -> StudyFolder:
-        """Return the named study of a repository, or the active one by default.
+        """Return the named study of a repository, or the active study by default.
 
-        If only a task is given, its only study or the active one is selected. Raises StudyError
-        E_NO_STUDY if the repository has no studies, or UnknownName if the name is unknown.
+        Without a study name, a task's only or active study is selected. Raises
+        StudyError E_NO_STUDY if the repository has no studies, or UnknownName if the name is
+        unknown.
         """
         registry = read_registry(root)
         active = registry.active
@@ -121,7 +122,7 @@ class StudyFolder:
         return self.runs / run_id
 
     def artefacts(self, run_id: str) -> Path:
-        """Return the output folder for the training of a run ({run_dir} in its command)."""
+        """Return the folder for the training outputs of a run, `{run_dir}` in the run's command."""
         return self.runs / run_id / "artefacts"
 
     def evidence_file(self, evidence_id: str) -> Path:

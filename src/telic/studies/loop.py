@@ -57,7 +57,7 @@ class LoopCandidate(Record):
 
 
 class LoopVerdict(Record):
-    """Outcome of a candidate, or the reason why it is not decided yet."""
+    """Outcome of a candidate, or the reason why the candidate is still undecided."""
 
     status: CandidateStatus
     why: str
@@ -72,7 +72,7 @@ def run_study(
     seconds: float | None = None,
     on_step: Callable[[NextAction], None] = lambda _: None,
 ) -> NextAction:
-    """Execute steps until one requires a person or an author, and return this step.
+    """Execute steps until a step requires a person or an author, and return this step.
 
     If `may_launch` is false, the loop stops at the first launch. If `processes` is false, no
     scheduler is queried. After `seconds`, the pending step is returned. `on_step` is called before
@@ -136,14 +136,14 @@ class _StudyParts:
         return LoopCandidate(id=names()[number - 1]) if len(names()) >= number else None
 
     def check(self, number: int, candidate: LoopCandidate) -> None:
-        """Do nothing, since `run` includes checks V01 to V16 and the launch gates."""
+        """Do nothing, because `run` includes the checks V01 to V16 and the launch gates."""
 
     def run(self, number: int, candidate: LoopCandidate) -> None:
         """Execute steps until the candidate is decided, or a person or an author is needed."""
         self._advance(lambda _: self._study.candidate_state(candidate.id).status in CLOSED_STATUSES)
 
     def judge(self, number: int, candidate: LoopCandidate, result: None) -> LoopVerdict:
-        """Return the candidate's verdict. Its audit is in the ledger."""
+        """Return the candidate's verdict. The ledger contains the audit."""
         held = self._study.candidate_state(candidate.id)
         return LoopVerdict(status=held.status, why=held.reason or self.step.why)
 
@@ -152,7 +152,7 @@ class _StudyParts:
         return None if verdict.status in CLOSED_STATUSES else str(verdict.status)
 
     def _advance(self, is_done: Callable[[NextAction], bool]) -> None:
-        """Execute steps until `is_done` is true for the next one or it cannot be executed here."""
+        """Execute steps until `is_done` holds for the next step or it cannot be executed here."""
         study, before = self._study, None
         while True:
             step = self.step = note_next(study)
@@ -230,7 +230,7 @@ _ROUNDS = 12
 
 
 def propose_change(study: Study, step: NextAction) -> dict[str, Any] | None:
-    """Return a titled draft, or None if an author is needed or the ideas are exhausted.
+    """Return a draft with a title, or None if an author is needed or the ideas are exhausted.
 
     Raises StudyError E_PROPOSER when the proposer's command fails.
     """
@@ -252,7 +252,7 @@ def _values(study: Study, candidate: str | None) -> dict[str, Any]:
 
 
 def _moves(study: Study) -> Iterator[dict[str, Any]]:
-    """Yield untried changes of single parameters in both directions, with ever smaller steps."""
+    """Yield untried changes of single parameters in both directions, with decreasing steps."""
     values = _values(study, study.incumbent.candidate if study.incumbent else None)
     params = {
         path: allowed
@@ -270,7 +270,7 @@ def _moves(study: Study) -> Iterator[dict[str, Any]]:
 
 
 def _moved(now: Any, allowed: ParamRange, share: float) -> float | int:
-    """Return a value moved by a fraction of its range, on a log scale for wide ranges."""
+    """Move a value by a fraction of its range, on a log scale for wide ranges."""
     low, high = float(allowed.min or 0.0), float(allowed.max or 0.0)
     is_log = low > 0 and high / low >= 10
     to, back = (math.log, math.exp) if is_log else (float, float)

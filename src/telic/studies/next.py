@@ -1,6 +1,6 @@
-"""Select the next safe action of a study, the first applicable one in a fixed order.
+"""Select the next safe action of a study, i.e. the first applicable action in a fixed order.
 
-This module only reads. Each action contains its command and the reason. If a launch would be
+This module only reads files. Each action contains its command and the reason. If a launch would be
 refused, the action that opens its gate is suggested instead. Failed checks are quoted with their
 codes and remedies.
 """
@@ -68,7 +68,7 @@ _LOOKED_AT = tuple(code for code in GATES if code not in ("G01", "G03"))
 
 
 class NextAction(DocumentPart):
-    """Next action with its arguments, command and reason."""
+    """Next action of a study, with its arguments, command and reason."""
 
     action: str
     """step of `loop`, or of a person or author (agree, ask, mend, repair, review)"""
@@ -89,7 +89,7 @@ def _do(
 def next_step(study: Study) -> NextAction:
     """Return the next safe action and its reason without executing it.
 
-    If a file is unreadable, the action is to repair that file.
+    If a file is unreadable, the next action is to repair that file.
     """
     try:
         return next(_due(study))
@@ -186,7 +186,7 @@ def _unasked(study: Study) -> list[str]:
 
 
 def _stopped(study: Study, effects: tuple[str, ...]) -> Iterator[NextAction]:
-    """Yield actions after a stop rule fired: end runs, wait for them, or ask a person."""
+    """Yield actions after a stop rule fired: end or await live runs, or ask a person."""
     stops = [each for each in active_stops(study) if each.effect in effects]
     if not stops:
         return
@@ -267,7 +267,7 @@ def _review_asks(candidate: str) -> tuple[str, ...]:
 
 
 def _steps(study: Study, *verdicts: str) -> list[PhaseStep]:
-    """Return the phase steps of completed candidates with one of the given verdicts."""
+    """Return the phase transitions of completed candidates that have one of these verdicts."""
     steps = (phase_step(study, name) for name in completed(study.state))
     return [each for each in steps if each.verdict in verdicts]
 
@@ -290,20 +290,20 @@ def _has_no_rival(study: Study, name: str) -> bool:
 
 
 def _decision(name: str, verdict: str, why: str, *asks: str, **cited: str) -> NextAction:
-    """Return an action to decide. `cited` contains an audit, a cause or a successor."""
+    """Return the action of recording a decision. `cited` has an audit, a cause or a successor."""
     words = [f"--{key} {value}" for key, value in cited.items()]
     command = _DECIDE.format(name, " ".join([verdict, *words]))
     return _do("decide", why, command, *asks, candidate=name, verdict=verdict, **cited)
 
 
 def _successor(study: Study, name: str) -> dict[str, str]:
-    """Return the option for a revert that would leave the study without an incumbent."""
+    """Return the extra option of a revert if the study would have no incumbent afterwards."""
     has_other = _trusted(study) not in (None, name) or study.state.previous_incumbent(name)
     return {} if has_other else {"to": NO_INCUMBENT}
 
 
 def _doubts(study: Study) -> Iterator[NextAction]:
-    """Yield actions for an incumbent whose gain is unconfirmed: more seeds, or ask a person."""
+    """Yield actions for an incumbent with an unconfirmed gain: add seeds, or ask a person."""
     found = check_incumbent(study)
     if found is None or found.outcome == "holds":
         return
@@ -331,7 +331,7 @@ def _exploits(study: Study) -> dict[str, str]:
 
 
 def _objections(study: Study) -> Iterator[NextAction]:
-    """Yield decisions that end candidates of which a review reports an exploit."""
+    """Yield decisions that end candidates with an exploit according to a review."""
     for name, why in _exploits(study).items():
         status = study.candidate_state(name).status
         step = _decision(name, "reject", f"{name}: {why}", cause="exploit")
@@ -442,7 +442,7 @@ def _mend(name: str, why: str, end: str, *asks: str) -> NextAction:
 
 
 def _ideas(study: Study) -> Iterator[NextAction]:
-    """Yield fallback actions: propose an idea, wait, or ask a person."""
+    """Yield fallback actions: propose a candidate, wait, or ask a person."""
     state = study.state
     names = [name for name, held in state.candidates.items() if held.status not in CLOSED_STATUSES]
     if study.incumbent is None and all(state.candidates[x].kind != "baseline" for x in names):
@@ -461,7 +461,7 @@ def _ideas(study: Study) -> Iterator[NextAction]:
 
 
 def _launch(study: Study, job: Job) -> Iterator[NextAction]:
-    """Yield the launch of a ready job, or the remedy of its first closed gate."""
+    """Yield the launch of a ready job, or the remedy for its first closed gate."""
     if found := remedy_for(study, job):
         live = [study.state.runs[run].candidate for run in study.state.active_runs]
         is_running = job.candidate in live
@@ -474,7 +474,7 @@ def _launch(study: Study, job: Job) -> Iterator[NextAction]:
 
 
 def remedy_for(study: Study, job: Job) -> NextAction | None:
-    """Return the remedy of the first closed gate of a ready job, or None if all are open."""
+    """Return the remedy for the first closed gate of a ready job, or None if all gates are open."""
     request = LaunchRequest(job.candidate, job.phase, job.seed, gpu=job.gpu)
     attempt = LaunchAttempt(study, request, processes=False)
     gate = next((x for x in evaluate(attempt, _LOOKED_AT) if not x.passed), None)
@@ -488,7 +488,7 @@ def remedy_for(study: Study, job: Job) -> NextAction | None:
 
 
 def _remedy(attempt: LaunchAttempt, gate: RuleResult) -> tuple[Any, ...]:
-    """Return the action that opens a gate, its command, and the questions for a person."""
+    """Return the action that opens a gate, with its command and the questions for a person."""
     study, name, status = attempt.study, attempt.request.candidate, attempt.held.status
     revert = _decision(name, "revert", "", **_successor(study, name)).command
     give_up = f"or abandon it: {_DECIDE.format(name, 'withdraw')}"

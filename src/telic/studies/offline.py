@@ -1,7 +1,7 @@
 """Forbid processes, sockets and training frameworks outside of a launch.
 
-Inside `offline`, the corresponding Python audit events raise an error. Only the read-only git
-commands of `git_read` may start.
+Inside the context manager `offline`, the corresponding Python audit events raise an error. Only the
+read-only git commands of `git_read` may be started.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Queue of the runs that open candidates need, their outcomes, and which may start now.
+"""Queue of the runs that open candidates need, with their outcomes and readiness.
 
 Jobs are derived from the ledger: the seeds of every open candidate in its current phase, the
 incumbent's runs on a challenger's seeds, and the check of an incumbent on fresh seeds. This module
@@ -32,7 +32,7 @@ _OPEN = (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED)
 
 
 class Job(DocumentPart):
-    """Required run: candidate, phase, seed and outcome."""
+    """Required run, given by candidate, phase and seed, with its outcome."""
 
     candidate: str
     phase: StudyPhase
@@ -46,12 +46,12 @@ class Job(DocumentPart):
 
     @property
     def name(self) -> str:
-        """Identifier of candidate, phase and seed."""
+        """Name that consists of the candidate, phase and seed."""
         return f"{self.candidate}/{self.phase}/{self.seed}"
 
 
 def jobs_of(study: Study) -> tuple[Job, ...]:
-    """Return all jobs in start order, marking those that may start now."""
+    """Return all jobs in start order, and mark the jobs that may start now."""
     state, contract = study.state, study.contract
     trusted = state.incumbent.candidate if state.incumbent else None
     arms: list[tuple[str, StudyPhase, tuple[int, ...]]] = []
@@ -91,7 +91,7 @@ def jobs_of(study: Study) -> tuple[Job, ...]:
 
 
 def _job(state: StudyState, pools: SeedPools, candidate: str, phase: StudyPhase, seed: int) -> Job:
-    """Return a job with the outcome of its previous runs."""
+    """Return a job with the outcome of the previous runs."""
     revision = state.candidates[candidate].revision
     tries = {
         name: run
@@ -175,7 +175,7 @@ def plan_incumbent_check(study: Study, actor: StudyActor) -> tuple[int, ...]:
 
 
 def checked_arms(study: Study, incumbent: str) -> list[str]:
-    """Return the arms of a check: the incumbent and its predecessor, if any."""
+    """Return the arms of a gain check: the incumbent and its predecessor, if any."""
     before = study.state.previous_incumbent(incumbent)
     return [incumbent, before.candidate] if before else [incumbent]
 
@@ -196,7 +196,7 @@ def fresh_seeds(
 
 
 def seeds_fit(study: Study, arms: list[str], phase: StudyPhase, n: int) -> bool:
-    """Return whether pool and budget allow another block of seeds for an arm of n runs."""
+    """Return whether seed pool and budget allow another block of seeds for arms of n runs."""
     if n >= _MOST_SEEDS:
         return False
     try:

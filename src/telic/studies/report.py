@@ -1,4 +1,4 @@
-"""Render a study report as Markdown and HTML. Its output is deterministic."""
+"""Render a study report as deterministic Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _badge(state: str) -> doc.Badge:
 
 
 class _Sections:
-    """Report sections. Data that does not exist yet is None or empty."""
+    """Sections of the report. Data that does not exist yet is None or empty."""
 
     def __init__(self, study: Study, action: NextAction | None) -> None:
         self.study, self.state, self.action = study, study.state, action
@@ -160,7 +160,7 @@ class _Sections:
         ]
 
     def _results(self) -> Blocks:
-        """Return all audited runs, incumbent first, with differences from the incumbent."""
+        """Return all audited runs, starting with the incumbent, and their differences from it."""
         trusted = self.state.incumbent and self.state.incumbent.candidate
         runs: list[ForestRow] = []
         effects: list[ForestRow] = []

@@ -110,7 +110,7 @@ class RunState(Record):
 
     @property
     def is_live(self) -> bool:
-        """True if starting or running."""
+        """True if the run is starting or running."""
         return self.status in LIVE_RUNS
 
     @property
@@ -120,7 +120,7 @@ class RunState(Record):
 
     @property
     def cost(self) -> Resources:
-        """Reserved amounts while the run is live, and afterwards the actual amounts, if known."""
+        """Reserved amounts while the run is live, then the actual amounts, if known."""
         if self.status == RunStatus.ABORTED:
             return Resources()
         actual = {} if self.actual is None else self.actual.model_dump(exclude_none=True)
@@ -257,7 +257,7 @@ class StudyState:
         return total_amounts(*(run.cost for run in runs.values() if phase in (None, run.phase)))
 
     def previous_incumbent(self, candidate: str, to: str | None = None) -> Incumbent | None:
-        """Return the latest other incumbent under this protocol that is still accepted, or `to`."""
+        """Return the latest earlier incumbent that this protocol still accepts, or `to`."""
         trusted = [
             each.incumbent
             for each in self.decisions.values()
@@ -276,7 +276,7 @@ class StudyState:
         return {name: plain(getattr(self, name)) for name in names}
 
     def snapshot(self) -> StudyState:
-        """Return a copy that later entries do not affect."""
+        """Return a copy of the state that later entries do not affect."""
         tables = {x.name: getattr(self, x.name) for x in fields(self)}
         return replace(self, **{k: copy(v) for k, v in tables.items() if isinstance(v, dict)})
 
@@ -293,7 +293,7 @@ def apply(state: StudyState, entry: JournalEntry) -> None:
 
 
 def _known(kind: type[BaseModel], data: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of an entry that are fields of `kind`."""
+    """Return those values of an entry that are fields of the record class `kind`."""
     return {key: data[key] for key in kind.model_fields if data.get(key) is not None}
 
 
@@ -445,7 +445,7 @@ _NOTHING = Resources()
 
 
 class BudgetState(DocumentPart):
-    """Budget spent, reserved for live runs, and remaining (None where unlimited)."""
+    """Amounts spent, reserved for live runs, and remaining (None if unlimited)."""
 
     spent: Resources = Resources()
     reserved: Resources = Resources()
@@ -453,7 +453,7 @@ class BudgetState(DocumentPart):
 
 
 def total_amounts(*amounts: Resources) -> Resources:
-    """Sum amounts. Resources that are None in all of them remain None."""
+    """Sum amounts. A resource that is None in all amounts remains None."""
     totals: dict[str, float] = {}
     for each in amounts:
         for name in RESOURCES:
@@ -463,7 +463,7 @@ def total_amounts(*amounts: Resources) -> Resources:
 
 
 def left_of(limits: Resources, used: Resources, own: Resources = _NOTHING) -> Resources:
-    """Return how much of each limited resource is left (at least 0), not counting `own` as used."""
+    """Return how much of each limited resource is left (at least 0), ignoring the cost `own`."""
     return Resources(
         **{
             name: max(0.0, limit - max(0.0, (getattr(used, name) or 0) - (getattr(own, name) or 0)))
@@ -474,7 +474,7 @@ def left_of(limits: Resources, used: Resources, own: Resources = _NOTHING) -> Re
 
 
 def exceeding(wanted: Resources, left: Resources) -> list[tuple[str, float, float]]:
-    """Return (name, required, left) for each resource of which not enough is left."""
+    """Return (name, required, left) for each resource with an insufficient remaining amount."""
     amounts = [(name, getattr(wanted, name), getattr(left, name)) for name in RESOURCES]
     return [x for x in amounts if x[1] is not None and x[2] is not None and x[1] > x[2] + _SLACK]
 

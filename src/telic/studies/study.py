@@ -67,7 +67,7 @@ def _is_intact(path: Path, recorded: Sha) -> bool:
 
 
 class Study:
-    """Study with its files, its ledger and cached facts derived from them."""
+    """Study with its files, its ledger and cached facts that are derived from both."""
 
     def __init__(self, folder: StudyFolder, ledger: Ledger | None = None) -> None:
         self.folder = folder
@@ -77,7 +77,7 @@ class Study:
 
     @classmethod
     def find(cls, root: Path, task: str | None = None, study: str | None = None) -> Study:
-        """Return the named or the active study of a repository. See `StudyFolder.find`."""
+        """Return the named study of a repository or the active study. See `StudyFolder.find`."""
         return cls(StudyFolder.find(root, task, study))
 
     @property
@@ -93,19 +93,19 @@ class Study:
     # ------------------------------------------------------------------ the snapshot
 
     def refresh(self) -> Study:
-        """Drop the snapshot, so that the next access reads from disk."""
+        """Drop the cached snapshot, so that the next access reads from disk."""
         for name in vars(self).keys() - {"folder", "ledger"}:
             del self.__dict__[name]
         self.facts = {}
         return self
 
     def pinned(self) -> Study:
-        """Return a view with a fixed snapshot, so that checked values are the values used."""
+        """Return a view with a fixed snapshot, so that checked values cannot change afterwards."""
         return Study(self.folder, self.ledger)
 
     @contextlib.contextmanager
     def locked(self) -> Generator[None]:
-        """Hold the study's reentrant lock. Entering it drops the snapshot."""
+        """Hold the study's reentrant lock. Entering the lock drops the cached snapshot."""
         with self.ledger.locked():
             self.refresh()
             yield
@@ -113,7 +113,7 @@ class Study:
     def append(
         self, kind: str, subject: str | None, data: dict[str, Any], actor: StudyActor
     ) -> JournalEntry:
-        """Commit one entry. See `Ledger.append`."""
+        """Append one entry to the ledger. See `Ledger.append`."""
         entry = self.ledger.append(kind, subject, data, actor)
         self.refresh()
         return entry
@@ -134,7 +134,7 @@ class Study:
     def events_of(
         self, *kinds: str, about: tuple[str, ...] | None = None
     ) -> tuple[JournalEntry, ...]:
-        """Return the entries of the given kinds, optionally only about the given subjects."""
+        """Return the ledger entries of the given kinds, optionally about given subjects only."""
         return tuple(
             entry
             for entry in self.events
@@ -175,26 +175,26 @@ class Study:
 
     @cached_property
     def metric_spec_hash(self) -> Sha | None:
-        """Hash of the metric file on disk, or None if missing."""
+        """Hash of the metric file on disk, or None if the file is missing."""
         path = self.folder.metric_spec
         return content_hash(read_yaml(path)) if path.is_file() else None
 
     @cached_property
     def adapter_hash(self) -> Sha | None:
-        """Hash of the adapter on disk, or None if missing."""
+        """Hash of the adapter on disk, or None if the file is missing."""
         path = self.folder.adapter
         return content_hash(read_yaml(path)) if path.is_file() else None
 
     @cached_property
     def protocol_hash(self) -> Sha | None:
-        """Hash of the protocol on disk, or None if missing."""
+        """Hash of the protocol on disk, or None if the file is missing."""
         if not self.folder.protocol.is_file():
             return None
         return protocol_hash(self.protocol, self.metric_spec_hash)
 
     @property
     def is_contract_agreed(self) -> bool:
-        """True if the contract on disk is the version in the ledger."""
+        """True if the contract on disk matches the version in the ledger."""
         return self.contract_hash == self.state.contract_hash
 
     @property
@@ -216,7 +216,7 @@ class Study:
         ]
 
     def evaluator_closure(self, tree: Path) -> list[str]:
-        """Return the evaluator files in a tree with everything that they import from it."""
+        """Return the evaluator files in a tree with all files of the tree that they import."""
         spec = self.protocol.command
         words = spec.argv if spec is not None else ()
         source = SourceTree(tree)
@@ -265,7 +265,7 @@ class Study:
 
     @cached_property
     def jobs(self) -> tuple[Job, ...]:
-        """Runs that open candidates and the check of the incumbent need."""
+        """Runs that are needed for open candidates and for the check of the incumbent."""
         return jobs_of(self)
 
     def planned_seeds(self, candidate: str, phase: StudyPhase) -> frozenset[int]:
@@ -291,7 +291,7 @@ class Study:
 
     @cached_property
     def all_approvals(self) -> tuple[ApprovalState, ...]:
-        """Status of every approval in the contract, required ones first."""
+        """Status of every approval in the contract, required approvals first."""
         required = required_approvals(self.contract)
         others = [held.key for held in self.state.approvals.values() if not held.candidate]
         keys = cast("tuple[ApprovalKey, ...]", (*required, *others))
@@ -305,7 +305,7 @@ class Study:
 
     @fact
     def experiment_approval(self, candidate: str, phase: StudyPhase) -> ApprovalState:
-        """Return whether a candidate is approved for a phase, individually or through its class."""
+        """Return whether a candidate is approved for a phase, individually or in a class."""
         return approvals.experiment_approval(self, candidate, phase)
 
     # ------------------------------------------------------------------ evidence
@@ -321,7 +321,7 @@ class Study:
     def evidence_names(
         self, kind: EvidenceKind, *, run: str | None = None, candidate: str | None = None
     ) -> list[str]:
-        """Return evidence names of a kind for a run or candidate, oldest first."""
+        """Return the names of a kind of evidence about a run or candidate, oldest first."""
         return [
             name
             for name, entry in self.state.evidence.items()
@@ -333,13 +333,13 @@ class Study:
     def latest(
         self, kind: EvidenceKind, *, run: str | None = None, candidate: str | None = None
     ) -> Evidence | None:
-        """Return the newest evidence of a kind for a run or candidate, or None."""
+        """Return the newest evidence of this kind about a run or candidate, or None."""
         names = self.evidence_names(kind, run=run, candidate=candidate)
         return self.sheet(names[-1]) if names else None
 
     @fact
     def measurement(self, run: str) -> Measurement | None:
-        """Return the measurement of a run, or None if not yet measured."""
+        """Return the measurement of a run, or None if the run was not measured yet."""
         sheet = self.latest("metrics", run=run)
         return None if sheet is None else as_record(sheet.payload, Measurement, sheet.id)
 

@@ -1,4 +1,4 @@
-"""Contract tests of environments, judges and search proposers."""
+"""Contract tests for environments, judges and search proposers."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class ProposerContract:
 
 
 class _ProposerTrial:
-    """Proposer under test, with its task and the policies that were evaluated."""
+    """Proposer under test, with a task and the policies evaluated so far."""
 
     def __init__(self, contract: ProposerContract, seed: int) -> None:
         request = {"env": contract.env, "method": "random", "switches": {"rollouts": 2}}
@@ -228,7 +228,7 @@ class _ProposerTrial:
         return proposal
 
     def take_up(self, iteration: SearchIteration, recording: BatchRecording | None) -> None:
-        """Restore the state after a saved iteration."""
+        """Restore the proposer's state after a saved iteration."""
         self.proposer.replay(self._view(), iteration.candidates, recording)
         self._note(list(iteration.candidates), recording)
 
@@ -271,7 +271,7 @@ class _ProposerTrial:
 
 
 def recorded_episode(env_id: str, steps: int) -> tuple[EnvSpec, Trajectory]:
-    """Return an environment's spec and an episode recorded with random actions."""
+    """Return the spec of an environment, and an episode recorded with random actions."""
     env = make(env_id, num_envs=1)
     fields = [name for name in RECORDED if name in env.spec.info_keys]
     rows: dict[str, list[np.ndarray]] = {}

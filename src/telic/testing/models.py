@@ -19,8 +19,8 @@ Script = Sequence[Any] | Mapping[str, Any] | Callable[[Request[Any]], Any]
 class Scripted:
     """Provider with scripted answers: a list, a dictionary by role, or a function of requests.
 
-    Answers are records, plain data, text, RawReplies, or exceptions to raise. The function may be
-    asynchronous, and the dictionary's values may be lists. `requests` contains all requests.
+    An answer is a record, plain data, text, a RawReply, or an exception to raise. The function may
+    be asynchronous, and the dictionary's values may be lists. `requests` contains all requests.
     """
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
@@ -30,7 +30,7 @@ class Scripted:
         self.requests: list[Request[Any]] = []
 
     async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
-        """Return the next scripted answer, or raise it if it is an exception."""
+        """Return the next scripted answer. If the answer is an exception, raise it."""
         self.requests.append(request)
         script, which = self._script, ""
         answer: Any = script(request) if callable(script) else script

@@ -1,4 +1,4 @@
-"""Contract tests of authors, model providers and launchers."""
+"""Contract tests for authors, model providers and launchers."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class AuthorContract:
 
 
 class ContractAnswer(Record):
-    """Record that the provider must return."""
+    """Record that the provider under test must return."""
 
     title: str
 
@@ -119,7 +119,7 @@ class ProviderContract:
     """secret that the provider uses in these tests, and must not store in the object"""
 
     def make(self, folder: Path) -> Provider:
-        """Return the provider under test, which must answer `QUESTION` validly."""
+        """Return the provider under test, which must return a valid answer to `QUESTION`."""
         raise NotImplementedError
 
     def test_name_is_stable(self, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Contract tests of simulator adapters, using their process and shared memory."""
+"""Contract tests for simulator adapters, run through their process and shared memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from telic.testing.contracts import EnvironmentContract
 
 
 class SimulatorContract(EnvironmentContract):
-    """Contract of simulator environments. See `telic.envs.simulators.server`."""
+    """Contract tests for simulator environments. See `telic.envs.simulators.server`."""
 
     env: ClassVar[str]
     """id of the environment under test, e.g. mjlab:TASK"""
@@ -25,14 +25,14 @@ class SimulatorContract(EnvironmentContract):
     arguments: ClassVar[dict[str, Any]] = {}
 
     def make(self, num_envs: int, seed: int | Sequence[int] = 0) -> SimulatorEnv:
-        """Return environments of the kind under test."""
+        """Return a batch of the environments under test."""
         permit_env(self.env, {"python": self.python})  # explicitly named by the test's author
         return make_simulated(
             self.env, num_envs=num_envs, seed=seed, python=self.python, **self.arguments
         )
 
     def test_environments_of_a_batch_are_independent(self) -> None:
-        """Episodes must depend only on their member, even if the simulator samples per batch."""
+        """An episode must depend only on its environment, even if simulators sample per batch."""
         alone, beside = self.make(2, seed=3), self.make(4, seed=[3, 4])
         assert torch.equal(alone.reset(), beside.reset()[:2])
         assert not torch.equal(beside.exact_obs[:2], beside.exact_obs[2:]), (
@@ -79,7 +79,7 @@ class SimulatorContract(EnvironmentContract):
 
 
 def _nothing(env: SimulatorEnv) -> torch.Tensor:
-    """Return actions at the midpoint of their bounds."""
+    """Return actions at the midpoint of the action bounds."""
     if env.num_actions:
         return torch.zeros(env.num_envs, dtype=torch.int64)
     middle = (env.action_low + env.action_high) / 2

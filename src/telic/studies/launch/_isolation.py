@@ -1,8 +1,8 @@
 """Working tree of a candidate: the repository itself or a separate git worktree.
 
 A worktree is created once per candidate revision. Its manifest is written last, so a worktree
-without one is incomplete and is recreated. A candidate that runs in the repository moves to a
-worktree of its commit once the repository has newer commits.
+without a manifest is incomplete and is recreated. A candidate that runs in the repository moves to
+a worktree of its commit once the repository has newer commits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TreeManifest(Record):
 
 
 def mode_of(folder: StudyFolder, candidate: Candidate) -> TreeMode:
-    """Return the isolation mode, which is in_place only if the code matches the base commit."""
+    """Return the isolation mode, which is `in_place` only if the code matches the base commit."""
     mode, base, root = candidate.isolation.mode, candidate.base_commit, folder.root
     if mode != "in_place" or base is None or not git_read.is_repository(root):
         return mode
@@ -50,7 +50,7 @@ def mode_of(folder: StudyFolder, candidate: Candidate) -> TreeMode:
 
 
 def tree_of(folder: StudyFolder, candidate: Candidate) -> Path:
-    """Return the path of the candidate's tree, which may not exist yet."""
+    """Return the path of the candidate's working tree, which may not exist yet."""
     in_place = mode_of(folder, candidate) == "in_place"
     return folder.root if in_place else _own_tree(folder, candidate)
 
@@ -99,9 +99,9 @@ def prepare_tree(folder: StudyFolder, candidate: Candidate) -> Path:
 
 
 def evaluator_tree(folder: StudyFolder, candidate: Candidate, protocol: Protocol, run: str) -> Path:
-    """Return the tree for evaluation: a checkout of the base commit, made for this run alone.
+    """Return the tree for evaluation: a separate checkout of the base commit for this run.
 
-    It is the training tree if the training log is measured, or the repository if not under git.
+    If the training log is measured, this is the training tree. Without git, it is the repository.
     """
     if protocol.command is None:
         return tree_of(folder, candidate)
@@ -124,9 +124,9 @@ def check_out(folder: StudyFolder, commit: str, tree: Path) -> None:
 
 
 def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) -> list[str]:
-    """Return the differences between the candidate's tree and the tree that its change produces.
+    """Return the differences between a candidate's tree and the tree that its change produces.
 
-    If `excepted`, the contract does not require a separate tree.
+    If `excepted` is true, the contract does not require a separate tree.
     """
     change, root, base = candidate.change, folder.root, candidate.base_commit
     if mode_of(folder, candidate) == "in_place":
@@ -158,7 +158,7 @@ def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) 
 
 
 def remove_tree(folder: StudyFolder, candidate: Candidate) -> None:
-    """Remove a worktree, unless it contains files other than its change."""
+    """Remove a candidate's worktree, unless it contains other changes than the candidate's."""
     is_own = mode_of(folder, candidate) == "worktree" and is_made(folder, candidate)
     if is_own and not tree_problems(folder, candidate, excepted=False):
         _git(folder.root, "worktree", "remove", "--force", str(_own_tree(folder, candidate)))

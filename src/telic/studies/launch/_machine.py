@@ -29,7 +29,7 @@ _PRECISION = (
 
 
 class Gpu(Record):
-    """GPU with memory in GB. None where the driver does not report a value."""
+    """GPU with memory in GB. Values that the driver does not report are None."""
 
     index: int
     name: str
@@ -55,7 +55,7 @@ class Machine(Record):
 def look(folder: Path, *, at_gpus: bool) -> Machine:
     """Return a description of this machine, including the free disk space of a folder.
 
-    If `at_gpus` is true, nvidia-smi is run.
+    If `at_gpus` is true, nvidia-smi is called to query the GPUs.
     """
     import psutil  # slow to load, and rarely needed
 
@@ -93,7 +93,7 @@ def read_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def preflight(machine: Machine, hardware: Hardware, gpus: tuple[int, ...]) -> list[str]:
-    """Return a sentence for each requirement of a run on `gpus` that this machine does not meet."""
+    """Return a sentence for each requirement of a run that this machine does not meet."""
     problems: list[str] = []
     disk, least = machine.free_disk_gb, hardware.min_free_disk_gb
     if least is not None and disk < least:

@@ -1,4 +1,4 @@
-"""Launch requests, and launch attempts with a study snapshot and the exact command.
+"""Launch requests, and launch attempts with a snapshot of the study and the exact command.
 
 Unreadable data raises a TelicError, whose message is reported by every gate that depends on the
 data. All other gates are still evaluated.
@@ -118,8 +118,8 @@ def reservation_of(contract: Contract, plan: Plan, phase: StudyPhase) -> Resourc
 class LaunchAttempt:
     """Snapshot of a study for one launch request, with cached values.
 
-    Later ledger entries do not affect it. If `processes` is true, the GPU driver may be queried.
-    `is_final` marks the last check of the attempt `first` before it starts, when the tree must
+    Later ledger entries do not affect the snapshot. If `processes` is true, the GPU driver may be
+    queried. `is_final` marks the last check before the attempt `first` starts, when its tree must
     exist.
     """
 
@@ -153,7 +153,7 @@ class LaunchAttempt:
 
     @property
     def retry_of(self) -> str | None:
-        """The last run with this seed if it was lost or preempted."""
+        """Last run with this seed, if that run was lost or preempted."""
         request = self.request
         same = [
             (name, run)
@@ -164,7 +164,7 @@ class LaunchAttempt:
 
     @cached_property
     def checks(self) -> tuple[CheckResult, ...]:
-        """Results of rerunning V01 to V16."""
+        """Results of running the checks V01 to V16 again."""
         return check_candidate(self.study, self.request.candidate, LAUNCHING)
 
     @cached_property
@@ -180,7 +180,7 @@ class LaunchAttempt:
 
     @cached_property
     def spec(self) -> CommandSpec:
-        """The adapter's command for this phase. Raises InvalidDocument E_COMMAND if missing."""
+        """Adapter's command for this phase. Raises InvalidDocument E_COMMAND if it is missing."""
         commands = self.study.adapter.commands
         spec = (commands.smoke if self.request.phase == "smoke" else None) or commands.train
         if spec is None:
@@ -198,7 +198,7 @@ class LaunchAttempt:
 
     @cached_property
     def gpus(self) -> tuple[int, ...]:
-        """GPUs of this run: the requested one, or the first without a live run."""
+        """GPUs of this run: the requested GPU, or the first without a live run."""
         wanted = self.request.gpu if self.request.gpu is not None else self.candidate.isolation.gpu
         if wanted is not None:
             return (wanted,)
@@ -262,7 +262,7 @@ class LaunchAttempt:
 
     @property
     def _limits_s(self) -> tuple[float | None, float]:
-        """Seconds until the training is stopped, and grace seconds until it is killed."""
+        """Time limit of the training, and grace period before it is killed, in seconds."""
         limit = self.command.timeout_s
         if self.request.phase == "smoke":
             limit = min(limit or SMOKE_TIMEOUT_S, SMOKE_TIMEOUT_S)
@@ -270,7 +270,7 @@ class LaunchAttempt:
 
     @cached_property
     def job(self) -> PlacedJob | None:
-        """The placed job without secrets, or None for a run on this machine."""
+        """Job of the run without secrets, or None for a run on this machine."""
         kind, options = self.study.adapter.launcher.kind, self.study.adapter.launcher.options
         if kind == "local":
             return None
@@ -292,7 +292,7 @@ class LaunchAttempt:
 
     @cached_property
     def steps(self) -> tuple[RunStep, ...]:
-        """The training and the subsequent evaluations with their folders."""
+        """Commands of the training and of the subsequent evaluations, with their folders."""
         evaluations = plan_evaluations(
             self.study.adapter,
             self.study.protocol,
@@ -321,9 +321,9 @@ class LaunchAttempt:
 
     @property
     def order(self) -> dict[str, Any]:
-        """Instructions for the supervisor (cmd.json), sufficient to restart the run manually.
+        """Instructions for the supervisor (cmd.json), which suffice to restart the run manually.
 
-        Lists all files of the evaluator's checkout, verified before it runs.
+        They list all files of the evaluator's checkout, which are verified before it runs.
         """
         study, tree, is_remote = self.study, self.evaluator_tree, self.job is not None
         outputs, spec, (limit_s, grace_s) = (
@@ -362,7 +362,7 @@ class LaunchAttempt:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The supervisor's full environment including secrets. Never written to a file."""
+        """Full environment of the supervisor, with secrets. It is never written to a file."""
         variables, changed = self.environment.variables, self.environment.changed
         if self.job is not None:  # only the job gets the changes; its driver needs the network
             variables = {name: x for name, x in variables.items() if name not in changed}

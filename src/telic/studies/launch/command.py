@@ -52,12 +52,12 @@ def is_secret_name(name: str) -> bool:
 
 
 def redact_keys(text: str) -> str:
-    """Redact keys in known formats. Digests and code remain unchanged."""
+    """Redact secret keys in known formats. Digests and code remain unchanged."""
     return _SHAPES.sub(REDACTED, text)
 
 
 def redact_text(text: str) -> str:
-    """Redact keys in known formats and text that looks random. Digests remain unchanged."""
+    """Redact secret keys in known formats and random-looking text. Digests remain unchanged."""
     return _PIECE.sub(
         lambda found: REDACTED if _is_random(found[0]) else found[0], redact_keys(text)
     )
@@ -179,7 +179,7 @@ class Command(NamedTuple):
 
 
 class Values(NamedTuple):
-    """Placeholder values of a command for one run. None means unknown."""
+    """Placeholder values of a command for one run. A value of None is unknown."""
 
     seed: int
     run_dir: Path
@@ -194,7 +194,7 @@ class Values(NamedTuple):
 
 
 def import_path(tree: Path) -> dict[str, str]:
-    """Return the environment variable with which Python imports from a tree first."""
+    """Return the environment variable that makes Python import from a tree first."""
     places = [tree / "src", tree] if (tree / "src").is_dir() else [tree]
     inherited = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": os.pathsep.join([*map(str, places), *([inherited] if inherited else [])])}
@@ -203,9 +203,9 @@ def import_path(tree: Path) -> dict[str, str]:
 def build_command(
     adapter: Adapter, spec: CommandSpec, values: Values, root: Path, home: Path | None = None
 ) -> Command:
-    """Return the command with every placeholder filled in. `root` is the tree that it runs in.
+    """Return the command with every placeholder filled in. `root` is the tree in which it runs.
 
-    Environments and programs that a worktree lacks are taken from `home`, the repository. Seed and
+    Environments and programs that a worktree lacks are taken from the repository (`home`). Seed and
     overrides are appended if the command has no placeholders for them. Raises InvalidDocument
     E_COMMAND.
     """
@@ -248,7 +248,7 @@ def _filled(word: str, known: Mapping[str, Any]) -> str:
             why = f"{{{name}}} in {word!r} is unknown or not a separate word."
             raise InvalidDocument("E_COMMAND", why)
         if known[name] is None:
-            raise InvalidDocument("E_COMMAND", f"{{{name}}} in the command has no value.")
+            raise InvalidDocument("E_COMMAND", f"The placeholder {{{name}}} has no value.")
         word = word.replace(f"{{{name}}}", str(known[name]))
     return word
 
@@ -282,7 +282,7 @@ def _override_words(adapter: Adapter, values: Values) -> list[str]:
 
 
 def shell_problems(argv: tuple[str, ...]) -> list[str]:
-    """Return the problems of arguments that need a shell or expose a secret."""
+    """Return the problems of arguments that require a shell or expose a secret."""
     problems: list[str] = []
     if Path(argv[0]).name in _SHELLS and any(w.startswith("-") and "c" in w for w in argv[1:2]):
         problems.append(f"{argv[0]} {argv[1]} would hide the command in a shell string")
@@ -341,16 +341,16 @@ def perturbations_of(protocol: Protocol) -> list[Perturbation]:
 
 
 def _worlds(protocol: Protocol) -> dict[str, Perturbation]:
-    """Return the nominal environment and the perturbations by name."""
+    """Return the nominal environment and the perturbed environments by name."""
     found = perturbations_of(protocol)
     worlds = {each.name: each for each in (Perturbation(name=NOMINAL), *found)}
     if len(worlds) <= len(found):
-        raise TelicError("each perturbation needs a unique name other than nominal.")
+        raise TelicError("each perturbation needs a unique name other than 'nominal'.")
     return worlds
 
 
 def expected_names(protocol: Protocol, phase: StudyPhase) -> tuple[str, ...]:
-    """Return the names of the evaluations in a phase. The smoke phase runs one of each kind."""
+    """Return the names of a phase's evaluations. The smoke phase runs one evaluation per kind."""
     if protocol.command is None:
         return ()
     seeds = protocol.eval_seeds[:1] if phase == "smoke" else protocol.eval_seeds
@@ -360,7 +360,7 @@ def expected_names(protocol: Protocol, phase: StudyPhase) -> tuple[str, ...]:
 def compiled_in(folder: Path) -> dict[str, str]:
     """Return the environment variables that make Python ignore compiled files in the tree.
 
-    Other candidates could have written compiled files that differ from their sources.
+    Another candidate could have written compiled files that differ from their sources.
     """
     return {"PYTHONPYCACHEPREFIX": str(folder), "NUMBA_CACHE_DIR": str(folder / "numba")}
 

@@ -1,4 +1,4 @@
-"""Launch a run: check the gates, prepare, check again under the lock, start, and record it.
+"""Launch a run: check the gates, prepare, check again under the lock, start and record the run.
 
 This is the only way to start a run, so every training process passes all gates.
 """
@@ -35,7 +35,7 @@ _POLL_S = 0.005
 
 
 class DryRun(Record):
-    """Gate results of a run and the command that it would start."""
+    """Gate results of a run, and the command that a launch would start."""
 
     candidate: str
     phase: str
@@ -85,7 +85,7 @@ def look(study: Study, request: LaunchRequest, *, processes: bool = True) -> Dry
 
 
 def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchResult:
-    """Start one run. If a gate is closed, record the refusal and raise its error.
+    """Start one run. If a gate is closed, record the refusal and raise the gate's error.
 
     Raises StudyError E_CONFIRM, the error of the closed gates, or EnvironmentBlocked E_LAUNCHER.
     """
@@ -137,7 +137,7 @@ def _refuse_closed(
 def _intent(
     attempt: LaunchAttempt, results: Sequence[CheckResult], actor: StudyActor
 ) -> dict[str, Any]:
-    """Return the ledger entry that announces a run. Details are in its folder."""
+    """Return the ledger entry that announces a run. The details are in the run folder."""
     request, takes_steps = attempt.request, any("{steps}" in x for x in attempt.spec.argv)
     return {
         "run": attempt.run_id,
@@ -192,7 +192,7 @@ def _write_run_folder(attempt: LaunchAttempt) -> None:
 
 
 def _start(attempt: LaunchAttempt) -> dict[str, Any]:
-    """Start the supervisor, which outlives this process, and return its claim.
+    """Start the supervisor, which outlives this process, and return its claim to the run.
 
     Raises EnvironmentBlocked E_LAUNCHER.
     """

@@ -1,4 +1,4 @@
-"""Process of a run, as described by the supervisor's files in the run folder."""
+"""Process of a run, according to the supervisor's files in the run folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ProcessState = Literal["unclaimed", "given_up", "elsewhere", "alive", "ended", "
 
 
 class RunProcess:
-    """Supervisor process of one run. Files are read at every access.
+    """Supervisor process of one run. Its files are read at every access.
 
     A process is identified by pid, start time and boot id.
     """
@@ -32,12 +32,12 @@ class RunProcess:
 
     @property
     def claim(self) -> dict[str, Any] | None:
-        """Content of pid.json, or None. The supervisor writes it, or a recovery that gave up."""
+        """Content of pid.json, or None. The file is written by the supervisor or by a recovery."""
         return self._read(supervisor.PID_FILE)
 
     @property
     def exit_record(self) -> dict[str, Any] | None:
-        """Exit record of the run, or None if it is still running or left no record."""
+        """Exit record of the run, or None if the run has not ended or left no record."""
         return self._read(supervisor.EXIT_FILE)
 
     @property
@@ -47,12 +47,12 @@ class RunProcess:
 
     @property
     def stop_request(self) -> dict[str, Any] | None:
-        """Stop request with its author and reason."""
+        """Stop request, with the author and the reason."""
         return self._read(supervisor.STOP_FILE)
 
     @property
     def state(self) -> ProcessState:
-        """State of the launch. `gone` means that the supervisor ended without an exit record."""
+        """State of the launch. If the supervisor ended without an exit record, it is `gone`."""
         claim = self.claim
         if claim is not None and "given_up" in claim:
             return "given_up"
@@ -71,7 +71,7 @@ class RunProcess:
     def give_up(self, why: str) -> bool:
         """Prevent this launch from starting. Return False if it has already started.
 
-        A supervisor that starts later finds an existing claim and exits.
+        A supervisor that starts later finds the existing claim and exits.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         claim = {"given_up": why, "at": utc_now()}
@@ -90,7 +90,7 @@ class RunProcess:
         return True
 
     def end_leftovers(self) -> int:
-        """Kill the remaining processes of a dead supervisor's session and return their number."""
+        """Kill the remaining processes of a dead supervisor, and return their number."""
         for job in self.folder.glob("jobs/*/job.json"):
             (job.parent / "stop").touch()  # a worker on another machine watches this file
         claim, child = self.claim or {}, (self.heartbeat or {}).get("child")

@@ -66,9 +66,9 @@ def is_over(study: Study, run: str) -> bool:
 
 
 def stop_run(study: Study, run: str, by: KilledBy, why: str) -> None:
-    """Ask a live run to stop. Its supervisor kills it after a grace period for saving.
+    """Ask a live run to save and stop. After a grace period, its supervisor kills it.
 
-    The next `reconcile` settles its cost. Raises StudyError E_NOT_LIVE.
+    The next `reconcile` records the cost. Raises StudyError E_NOT_LIVE if the run has ended.
     """
     state = study.run_state(run)
     if not state.is_live:
@@ -109,7 +109,7 @@ def _reconcile_run(study: Study, name: str) -> str:
 
 
 def record_start(study: Study, run: str, nonce: str, identity: dict[str, Any]) -> None:
-    """Record a started run. With its first run, a validated candidate becomes launched."""
+    """Record a started run. The first run changes a validated candidate's status to launched."""
     candidate = study.state.runs[run].candidate
     facts = {"run": run, "nonce": nonce, "candidate": candidate, "identity": identity}
     if study.state.candidates[candidate].status == CandidateStatus.VALIDATED:
@@ -143,7 +143,7 @@ def _settle(study: Study, name: str, ended: dict[str, Any]) -> None:
 def _ending(
     study: Study, name: str, ended: dict[str, Any], *, is_remote: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Return how the run ended. Exit code 0 alone does not mean success."""
+    """Return how a run ended. An exit code of 0 alone does not mean success."""
     asked, code = RunProcess(study.folder.run(name)).stop_request or {}, ended.get("code")
     evaluations = ended.get("evaluations") or ()
     codes = {code, *(each["code"] for each in evaluations)}
@@ -170,7 +170,7 @@ def _ending(
 
 
 def _amounts(run: RunState, wall_s: float | None, cpu_s: float | None) -> dict[str, float]:
-    """Return the cost of a run. Allocated GPUs count even when they are idle."""
+    """Return the cost of a run. Allocated GPUs count even if they were idle."""
     amounts = {"launches": 1.0}
     if wall_s is not None:
         hours = wall_s / _HOUR_S

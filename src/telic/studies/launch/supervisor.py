@@ -1,10 +1,10 @@
-"""Supervisor of a run: execute its commands in sequence, monitor them, and record the end.
+"""Supervisor of a run, which executes the commands in sequence, monitors them, and records the end.
 
     python -I -m telic.studies.launch.supervisor FOLDER
 
-It is started in isolated mode, so that neither the training's environment nor the repository's
-state can change what it imports. It reads cmd.json from the run folder and writes only to that
-folder.
+The supervisor is started in isolated mode, so that neither the training's environment nor the
+repository's state can change its imports. It reads cmd.json from the run folder and writes only to
+that folder.
 
     pid.json        this process; created exclusively, so that a launch starts or is given up
     heartbeat       when the run was last alive
@@ -82,9 +82,9 @@ def session_members(session: int) -> list[int]:
 
 
 def claim(path: Path, content: dict[str, Any]) -> bool:
-    """Atomically create `path` unless it exists, and return whether this call created it.
+    """Atomically create `path` unless it exists, and return whether this call created the file.
 
-    A hard link is exclusive and atomic: readers never see a partial file, and two writers cannot
+    Hard links are exclusive and atomic: readers never see a partial file, and two writers cannot
     both succeed.
     """
     own = path.with_name(f".{path.name}-{os.getpid()}-{time.monotonic_ns()}")
@@ -99,14 +99,14 @@ def claim(path: Path, content: dict[str, Any]) -> bool:
 
 
 def seal_of(record: dict[str, Any], key: str) -> str:
-    """Return the signature of a record, which depends only on its fields and the key."""
+    """Return the signature of a record, computed from the record's fields and the key."""
     fields = {name: value for name, value in record.items() if name != "seal"}
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def files_in(tree: Path) -> dict[str, str]:
-    """Return the hashes by path of all files in a tree, except compiled ones."""
+    """Return the hashes of all files in a tree by path, except compiled files."""
     found: dict[str, str] = {}
     for folder, folders, files in os.walk(tree):
         folders[:] = [name for name in folders if name not in (".git", "__pycache__")]
@@ -148,8 +148,8 @@ def _packages(program: Path) -> str:
 def choose_checkpoint(artefacts: Path, rule: dict[str, Any]) -> Path | None:
     """Return the checkpoint selected by the protocol's rule, or None.
 
-    The rules are last (the newest), best_on_validation (the newest with "best" in its name) and
-    fixed_step (the one with the highest number in its name).
+    The rules are `last` (newest checkpoint), `best_on_validation` (newest checkpoint with "best" in
+    its name) and `fixed_step` (checkpoint with the highest number in its name).
     """
     glob, selection = rule["checkpoint_glob"], rule["selection"]
     found = [path for path in artefacts.glob(glob) if path.exists()] if glob else []
@@ -209,7 +209,7 @@ class _Supervisor:
                 shutil.move(path, self.folder / "artefacts" / path.name)
 
     def _check_code(self, step: dict[str, Any]) -> str | None:
-        """Record the evaluator's code, interpreter and packages. Return a problem, or None."""
+        """Record the evaluator's code, interpreter and packages, and return a problem or None."""
         wanted = self.order["evaluator"]
         tree, files = Path(wanted["tree"]), wanted["files"]
         present = {name: file_hash(tree / name) for name in files if (tree / name).is_file()}
@@ -268,7 +268,7 @@ class _Supervisor:
         return {**result, "code": process.code}
 
     def _must_stop(self, child: dict[str, Any]) -> bool:
-        """Write a heartbeat if one is due, and return whether a signal or the time ends the run."""
+        """Write a heartbeat if due, and return whether a signal or the time limit ends the run."""
         wall_s, limit_s = time.monotonic() - self.began, self.order["timeout_s"]
         if wall_s - self.beaten >= self.order.get("heartbeat_s", _HEARTBEAT_S):
             self.beaten = wall_s

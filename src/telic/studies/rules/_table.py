@@ -10,7 +10,7 @@ from telic.studies.documents.candidate import CheckResult
 
 
 class Problem(NamedTuple):
-    """Problem and the name of its remedy."""
+    """Problem of a subject, with the name of the remedy."""
 
     why: str
     remedy: str = ""
@@ -21,13 +21,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Problems])
 
 
 class RuleResult(CheckResult):
-    """Result of a rule. `remedy` names the remedy of the first problem, if any."""
+    """Result of a rule. `remedy` is the name of the remedy for the first problem, if any."""
 
     remedy: str = ""
 
 
 class Rule(NamedTuple):
-    """Rule with a title, a remedy, and a function that yields problems."""
+    """Rule with a title, a remedy, and a function that yields the problems of a subject."""
 
     title: str
     mend: str
@@ -35,7 +35,7 @@ class Rule(NamedTuple):
 
 
 def rule(table: dict[str, Rule], code: str, title: str, mend: str) -> Callable[..., Any]:
-    """Decorator that adds a function to a rule table. It yields the problems of a subject."""
+    """Add a function, which yields the problems of a subject, to a rule table (decorator)."""
 
     def enter(function: _Function) -> _Function:
         table[code] = Rule(title, mend, function)

@@ -1,4 +1,4 @@
-"""Validate candidates by checks V01 to V16, and record the validated hashes."""
+"""Validate candidates with the checks V01 to V16, and record the validated hashes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ValidationOutcome(DocumentPart):
 def outcome_of(
     study: Study, name: str, checks: tuple[CheckResult, ...], problem: str = ""
 ) -> ValidationOutcome:
-    """Return the outcome of a validation, with the candidate as it is now."""
+    """Return the outcome of a validation, with the current state of the candidate."""
     held = study.candidate_state(name)
     return ValidationOutcome(
         id=name,
@@ -90,7 +90,7 @@ def outcome_of(
 def check_candidate(
     study: Study, name: str, may_be: tuple[CandidateStatus, ...] = _AUTHORING
 ) -> tuple[CheckResult, ...]:
-    """Run V01 to V16 without side effects. `may_be` lists the allowed statuses."""
+    """Run the checks V01 to V16 without side effects. `may_be` lists the allowed statuses."""
     study.candidate_state(name)
     try:
         study.candidate(name)
@@ -101,9 +101,9 @@ def check_candidate(
 
 
 def validate_candidate(study: Study, name: str) -> ValidationOutcome:
-    """Check a draft, and record it as validated if every check passes.
+    """Check a draft, and record the candidate as validated if every check passes.
 
-    A validated candidate that has changed, or that fails a check now, first becomes a draft.
+    A validated candidate that has changed, or that now fails a check, first becomes a draft again.
     """
     with study.locked():
         if not study.is_contract_agreed:
@@ -170,7 +170,7 @@ class _Case:
 
     @cached_property
     def patch(self) -> Patch | None:
-        """The parsed patch, or None if there is none or it is not text (V09)."""
+        """Parsed patch, or None if the candidate has none or the patch is not text (V09)."""
         path = self.folder / (self.candidate.change.patch or "")
         try:
             return git_read.read_patch(self.study.root, path) if path.is_file() else None
@@ -465,7 +465,7 @@ def _citation_problems(case: _Case, kind: str, ref: str | None) -> Problems:
 
 @_check("V13", "new seeds from their pool", "use unused seeds of the pool")
 def _seeds_fresh(case: _Case) -> Problems:
-    """Reject seeds that were used in another role, or for a claim of an earlier revision."""
+    """Reject seeds that were used in another role or for a claim about an earlier revision."""
     study, runs = case.study, case.study.state.runs_of(case.name).values()
     if not study.adapter.seeds.controllable:
         yield "according to the adapter, seeds cannot be set, so claims are impossible"
@@ -494,7 +494,7 @@ def _seeds_fresh(case: _Case) -> Problems:
 
 @_check("V14", "estimate fits the budget", "lower plan.est, or amend the budget")
 def _affordable(case: _Case) -> Problems:
-    """Compare the estimate (including past runs) with the budget left by other candidates."""
+    """Compare the estimated cost (including past runs) with the budget left by other candidates."""
     plan, budget, state = case.candidate.plan, case.study.contract.budget, case.study.state
     launches = plan.est.launches or sum(map(len, plan.seeds.values()))
     wanted = plan.est.model_copy(update={"launches": launches})
@@ -510,9 +510,9 @@ def _affordable(case: _Case) -> Problems:
 
 
 def _effect(study: Study, candidate: Candidate) -> dict[str, Any]:
-    """Return the values that a change sets, in a canonical form.
+    """Return the parameter values that a change sets, in a canonical form.
 
-    Unchanged values are included only if the parent set them. Otherwise they would be defaults.
+    Unchanged values are included only if the parent set them, because they are otherwise defaults.
     """
     change = candidate.change
     kept = {

@@ -1,4 +1,4 @@
-"""Launch gates G01 to G24. Each is evaluated and recorded, and all must be open.
+"""Launch gates G01 to G24. Each gate is evaluated and recorded, and all gates must be open.
 
 G01 to G12 require a confirmed launch, intact records, valid approvals, and the validated candidate
 with its phase, seeds and scope. G13 to G24 require a suitable machine and time, and a command that
@@ -70,7 +70,7 @@ def evaluate(attempt: LaunchAttempt, only: Sequence[str] | None = None) -> tuple
 
 
 def refusal(closed: Sequence[CheckResult]) -> StudyError:
-    """Return the error for closed gates. Its class and exit code depend on which are closed."""
+    """Return the error for closed gates. Its class and exit code depend on the closed gates."""
     codes = [each.id for each in closed]
     first = "G03" if "G03" in codes else codes[0]
     kind = _ERRORS.get(first, GateRefused) if first == "G03" or len(codes) == 1 else GateRefused
@@ -128,7 +128,7 @@ def _approved(attempt: LaunchAttempt) -> Problems:
 
 @_gate("G06", "experiment approved", "a person approves it: telic study approve experiment")
 def _experiment_approved(attempt: LaunchAttempt) -> Problems:
-    """Require approval of the candidate or its class, again if a review found an exploit."""
+    """Require approval of the candidate or its class, and renewed approval after an exploit."""
     name = attempt.request.candidate
     approval = attempt.study.experiment_approval(name, attempt.request.phase)
     if exploit := unresolved_exploit(attempt.study, name):
@@ -145,7 +145,7 @@ def _unchanged(attempt: LaunchAttempt) -> Problems:
     """Compare the candidate with its validated state.
 
     A launched candidate continues under an amended contract if its checks (G08) still pass and the
-    protocol is unchanged. Of a control arm, only the content must be unchanged.
+    protocol is unchanged. For a control arm, only the content must be unchanged.
     """
     study, held, phase = attempt.study, attempt.held, attempt.request.phase
     runs_again = _is_control(attempt)
@@ -271,9 +271,9 @@ def _machine_ready(attempt: LaunchAttempt) -> Problems:
     "commit, stash or remove uncommitted changes, or fetch the missing commit",
 )
 def _isolated(attempt: LaunchAttempt) -> Problems:
-    """Require that the run's tree contains exactly its base and its change.
+    """Require that the run's tree contains exactly the base commit and the candidate's change.
 
-    If the tree does not exist yet, it must be possible to create it. The launch then checks again.
+    If the tree does not exist yet, it must be possible to create the tree. The launch checks again.
     """
     study, candidate = attempt.study, attempt.candidate
     mode, base = mode_of(study.folder, candidate), candidate.base_commit
@@ -373,7 +373,7 @@ def _harmless(attempt: LaunchAttempt) -> Problems:
 
 
 def word_problems(argv: tuple[str, ...]) -> Iterator[str]:
-    """Yield the arguments of a command that delete files or install packages, as problems."""
+    """Yield a problem for each argument of a command that deletes files or installs packages."""
     names = [word.rsplit("/", 1)[-1] for word in argv]
     for word in filter(_DESTRUCTIVE.match, argv):
         yield f"{word} deletes existing files"

@@ -32,7 +32,7 @@ from telic.studies.study import Study, fact
 
 
 class PhaseStep(NamedTuple):
-    """Phase transition of a completed candidate, if any."""
+    """Transition of a completed candidate to the next phase, if any."""
 
     candidate: str
     phase: StudyPhase | None
@@ -43,13 +43,13 @@ class PhaseStep(NamedTuple):
 
 
 def completed(state: StudyState) -> list[str]:
-    """Return the candidates that completed their phase."""
+    """Return the candidates that have completed their phase."""
     return [n for n, each in state.candidates.items() if each.status == CandidateStatus.COMPLETED]
 
 
 @fact
 def phase_step(study: Study, candidate: str) -> PhaseStep:
-    """Return whether a completed candidate enters its next phase, without side effects.
+    """Return whether a completed candidate enters the next phase, without side effects.
 
     Smoke runs and screening runs must finish without a fatal alert and be measured. Their scores
     are ignored, since only the audit after promotion decides on scores.
@@ -118,7 +118,7 @@ def _scores(study: Study, candidate: str, phase: StudyPhase) -> dict[int, float]
 def unresolved_exploit(study: Study, candidate: str) -> str | None:
     """Return the finding of the current candidate's last review if it reports an exploit.
 
-    Such a candidate is not launched until a person approves it after the review.
+    A candidate with an exploit is not launched until a person approves it after the review.
     """
     review = last_review(study, candidate)
     now = study.candidate_state(candidate).content_hash
@@ -135,7 +135,7 @@ def unresolved_exploit(study: Study, candidate: str) -> str | None:
 class IncumbentCheck(NamedTuple):
     """Check of the incumbent's claimed gain on fresh seeds.
 
-    Absolute scores regress to the mean, since accepted candidates were partly lucky and seeds
+    Absolute scores regress to the mean, because accepted candidates were partly lucky and seeds
     differ. The gain is measured against a control on the same seeds, so only the gain is checked.
     """
 
@@ -210,14 +210,14 @@ def check_incumbent(study: Study) -> IncumbentCheck | None:
 
 @fact
 def ledger_problems(study: Study) -> tuple[str, ...]:
-    """Return the integrity problems of the ledger's hash chain. They invalidate all other facts."""
+    """Return the problems of the ledger's hash chain, which invalidate all other facts."""
     check = study.ledger.verify()
     return () if check.ok else (f"ledger line {check.bad_seq}: {check.why}",)
 
 
 @fact
 def agreement_problems(study: Study) -> tuple[str, ...]:
-    """Return how files and approvals differ from the agreed versions."""
+    """Return the differences of files and approvals from the agreed versions."""
     try:
         agreed = {
             "contract.yaml differs from the agreed version": study.is_contract_agreed,
@@ -271,7 +271,7 @@ def _budget_exhausted(study: Study, rule: StopRule) -> str | None:
 
 
 def _counted(study: Study, rule: StopRule) -> str | None:
-    """Return which limit on created or decided candidates was reached, or None."""
+    """Return the limit on created or decided candidates that was reached, or None."""
     tried = [each for each in study.state.candidates.values() if each.kind != "baseline"]
     count = len(tried) if rule.rule == "max_candidates" else len(_final(study.state))
     what = "candidates" if rule.rule == "max_candidates" else "decisions"
@@ -303,7 +303,7 @@ def _failure_streak(study: Study, rule: StopRule) -> str | None:
 
 
 def _guardrail_breach(study: Study, rule: StopRule) -> str | None:
-    """Return why the rule fires, if each of the last audits failed a blocking guardrail."""
+    """Return why this stop rule fires, if each of the last audits failed a blocking guardrail."""
     entries, since = study.state.evidence, study.state.opened_seq
     names = [name for name in study.evidence_names("audit") if entries[name].seq > since]
     broken: list[str] = []
@@ -327,7 +327,7 @@ def _human_stop(study: Study, rule: StopRule) -> str | None:
 
 
 def _final(state: StudyState) -> list[DecisionState]:
-    """Return the decisions that ended a candidate."""
+    """Return the decisions by which candidates were ended."""
     return [each for each in state.decisions.values() if each.to in _ENDED]
 
 
@@ -402,7 +402,7 @@ def ingest(study: Study, run: str, actor: StudyActor, *, is_unusable: bool = Fal
 
 
 def record_findings(study: Study) -> bool:
-    """Record newly met conditions and stop rules, and return True if there are any."""
+    """Record newly met conditions and stop rules, and return whether there are any."""
     before, state = study.ledger.head, study.state
     is_agreed = state.contract_version is not None and study.folder.metric_spec.is_file()
     if not is_agreed or state.study_status != "open":
