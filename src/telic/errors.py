@@ -1,7 +1,8 @@
 """Base classes of all user-facing errors.
 
 The exit code is 1 if the work failed, 2 (UsageError) if the request is invalid, and 3 (Refused) if
-a gate, limit or safety rule rejected it. Messages state what happened, and hints what to do.
+a gate, limit or safety rule rejected it. The message states the problem, and the hint suggests a
+remedy.
 """
 
 from __future__ import annotations
@@ -150,8 +151,7 @@ _SHOWN = 60
 def telling_places() -> Generator[None]:
     """Convert errors about invalid file or folder paths in a request to a readable message.
 
-    Every interface runs its operations in this context manager, because a request's paths are used
-    in many places.
+    All interfaces run operations in this context, because paths are used in many places.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Wrappers to use telic environments and rewards in Gymnasium, Stable-Baselines3 and rsl_rl.
+"""Wrappers for telic environments and rewards in Gymnasium, Stable-Baselines3 and rsl_rl.
 
     import gymnasium as gym
     import telic.gym                                         # registers telic/...
@@ -109,7 +109,7 @@ class RewardedEnvs:
         return self.obs
 
     def step(self, action: Tensor) -> tuple[Any, Tensor, dict[str, Tensor]]:
-        """Step every environment, and return the step, the rewards (N,) and logged values (N,)."""
+        """Step all environments, and return the step, the rewards (N,) and logged values (N,)."""
         step = self.env.step(action)
         shown = {name: step.info[name] for name in _SHOWN if name in step.info}
         total = step.reward
@@ -147,7 +147,7 @@ class Env(gymnasium.Env[np.ndarray, Any]):
         return step.final_obs[0].cpu().numpy(), float(reward[0]), *ends, info
 
     def close(self) -> None:
-        """Free threads and memory. Calling it again has no effect."""
+        """Free threads and memory. Repeated calls have no effect."""
         if not self._is_closed:
             self._envs.env.close()
         self._is_closed = True
@@ -178,7 +178,7 @@ class Envs(VectorEnv[np.ndarray, Any, np.ndarray]):
     def step(
         self, actions: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Advance by one control step. `final_obs` has the last observations of ended episodes."""
+        """Advance by one control step. `final_obs` has the final observations of ended episodes."""
         step, reward, shown = self._envs.step(from_numpy(actions).to(self._envs.env.device))
         info: dict[str, Any] = {name: value.cpu().numpy() for name, value in shown.items()}
         ended = (step.terminated | step.truncated).cpu().numpy()
@@ -229,10 +229,10 @@ def sb3_envs(name: str, num_envs: int, **arguments: Any) -> Any:
             return [found for _ in self._get_indices(indices)]
 
         def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-            raise AttributeError(f"{attr_name} is not available for a batch")
+            raise AttributeError(f"{attr_name} is not available in a batch of environments")
 
         def env_method(self, method_name: str, *args: Any, **kwargs: Any) -> list[Any]:
-            raise AttributeError(f"{method_name} is not available for a batch")
+            raise AttributeError(f"{method_name} is not available in a batch of environments")
 
         def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
             return [False for _ in self._get_indices(indices)]
@@ -272,7 +272,7 @@ def rsl_rl_envs(name: str, num_envs: int, **arguments: Any) -> Any:
 
 
 def _of_session(path: Path, trust: bool) -> tuple[str, dict[str, Any], Reward]:
-    """Return the environment, arguments and reward of a run or a session's best iteration."""
+    """Return the environment, its arguments and the reward of a run or session (best iteration)."""
     run, member = RunFolder(path), None
     if SessionFolder(path).summary.exists() and not run.config.exists():
         best = {"best_iteration": int | None, "best_member": str | None}
@@ -296,7 +296,7 @@ def _of_session(path: Path, trust: bool) -> tuple[str, dict[str, Any], Reward]:
 
 
 def register() -> None:
-    """Register `telic/session`, every built-in task and every public robot with Gymnasium."""
+    """Register `telic/session`, all built-in tasks and all public robots with Gymnasium."""
     for name in ("session", *TASKS, *robot_names()):
         if PREFIX + name not in gymnasium.registry:
             gymnasium.register(

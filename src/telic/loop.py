@@ -39,7 +39,7 @@ EXHAUSTED = "exhausted"
 
 
 class LoopParts(Protocol[C, R, V]):
-    """Steps of one kind of loop. Iterations are numbered from 1."""
+    """Steps of one kind of loop. The first iteration has the number 1."""
 
     candidate_type: type[C]
     verdict_type: type[V]
@@ -55,7 +55,7 @@ class LoopParts(Protocol[C, R, V]):
     def run(self, number: int, candidate: C) -> Answer[R]:
         """Run a candidate.
 
-        After a crash this is called again with the same candidate, and must resume partial work.
+        After a crash, `run` is called again with this candidate and must resume partial work.
         """
         ...
 
@@ -64,12 +64,12 @@ class LoopParts(Protocol[C, R, V]):
         ...
 
     def decide(self, number: int, candidate: C, verdict: V) -> Answer[str | None]:
-        """Process a new or recorded verdict, and return the outcome if the loop must end."""
+        """Process a new or a recorded verdict, and return the outcome if the loop must end."""
         ...
 
 
 class StepRecorder(Protocol):
-    """Storage for loop records: a `Journal`, or one that also writes readable files."""
+    """Storage for loop records: a `Journal`, or a journal that also writes readable files."""
 
     def recorded(self, kind: str, record: type[_Step], subject: str | None = None) -> _Step | None:
         """Return the record of a finished step, or None if it is not finished."""
@@ -105,16 +105,16 @@ class Loop(Generic[C, R, V]):
         self._iterations, self._safe_point = iterations, safe_point
 
     def run(self) -> str:
-        """Run until there is an outcome. No part may yield requests to a driver."""
+        """Run until there is an outcome. No step may yield requests to a driver."""
         steps = self.steps()
         try:
             request = next(steps)
         except StopIteration as end:
             return cast("str", end.value)
-        raise TypeError(f"no driver for the request {request!r}: use the generator `steps` instead")
+        raise TypeError(f"{request!r} needs a driver: use the generator `steps` instead")
 
     def steps(self) -> Generator[Any, Any, str]:
-        """Yield the parts' requests, receive the answers, and return the outcome."""
+        """Yield the requests of the steps, receive the answers, and return the outcome."""
         parts, number = self._parts, 0
         while self._iterations is None or number < self._iterations:
             number += 1
@@ -143,7 +143,7 @@ class Loop(Generic[C, R, V]):
 
 
 def _answer(given: Answer[_Result]) -> Generator[Any, Any, _Result]:
-    """Return the result of a part, forwarding its requests to the driver."""
+    """Return the result of a step, forwarding the step's requests to the driver."""
     if isinstance(given, GeneratorType):
         return (yield from cast("Generator[Any, Any, _Result]", given))
     return cast("_Result", given)

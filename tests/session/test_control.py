@@ -257,7 +257,7 @@ def test_a_session_waits_for_agreement_and_takes_the_edit(sit, tmp_path):
     approve_criteria(folder, parse_criteria(shown), author="ada")
     assert sitting.end() == CRITERIA[:1]
     assert read_json(folder.approval)["edited"] and sitting.saw("session.waiting")
-    with pytest.raises(UsageError, match="approved already, by ada"):
+    with pytest.raises(UsageError, match="already approved by ada"):
         approve_criteria(folder)
 
 

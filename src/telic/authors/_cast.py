@@ -5,7 +5,7 @@
     judge_author    writes the judge               analyst   writes the analysis
     reviewer        looks for bugs and exploits
 
-Roles without a model of their own use the default model. All models share one budget.
+Roles without a separate model use the default model. All models share one budget.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SYSTEM = (
 
 
 class Cast:
-    """Models of a session by role. `usual` is the default for roles that are not in `others`."""
+    """Models of a session by role. Roles that are not in `others` use the model `usual`."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Context for prompts: the common prefix of a session's prompts, and configuration details.
+"""Context for prompts: the prefix that all prompts of a session share, and details.
 
 All prompts of a session start with the same bytes, so that prompt caches hit: the intent, the rules
 of the session, the robot, and its quantities with measured ranges. The prefix is generated once and
-stored in the session folder. Details that depend on an answer, e.g. the episode length, follow it.
+stored in the session folder. Details that depend on an answer, e.g. the episode length, come later.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def session_context(brief: Brief) -> str:
 
 
 def _observations(spec: EnvSpec) -> str:
-    """Describe the observation columns, summarizing per-body blocks ("cinert/torso/…")."""
+    """Describe the observation columns, with one line per block of columns for a body."""
     parts: list[str] = []
     for _, group in groupby(enumerate(spec.obs_names), lambda pair: pair[1].partition("/")[0]):
         (first, start), *rest = group
@@ -142,7 +142,7 @@ def _quantities(
 
 
 def _recorded(brief: Brief) -> dict[str, list[Trajectory]]:
-    """Return episodes at rest, with random actions, and of a native-reward policy if available."""
+    """Return episodes at rest, with random actions, and of a policy for the native reward."""
     env_id = brief.config.env
     env = open_env(env_id, {}, 2 * _ROWS)
     names = tuple(f"{kind}{row}" for kind in ("rest", "random") for row in range(_ROWS))
@@ -185,7 +185,7 @@ def _native(brief: Brief) -> list[Trajectory]:
 def _ranges(
     episodes: Sequence[Trajectory], spec: EnvSpec, *, is_still: bool = False
 ) -> dict[str, str]:
-    """Return the 5th to 95th percentile of each quantity, at the end if it is accumulated."""
+    """Return the 5th to 95th percentile of each quantity (final values if it is accumulated)."""
     views, ranges = recorded_together(episodes, spec), dict[str, str]()
     for row in describe_quantities(spec):
         if QUANTITIES[row.name].arguments:
@@ -206,7 +206,7 @@ def _ranges(
 
 
 def _plain(value: float) -> str:
-    """Format a number with two significant digits and no exponent, and round tiny values to 0."""
+    """Format a number with two significant digits and no exponent. Round tiny values to 0."""
     return f"{value:.0f}" if abs(value) >= 10 else f"{round(value, 2) + 0.0:.2g}"
 
 
@@ -229,7 +229,7 @@ def _recording(spec: EnvSpec) -> Iterator[str]:
 
 
 def _unseen(spec: EnvSpec) -> Iterator[str]:
-    """Yield a note on the robot's coordinates that the policy does not observe."""
+    """Yield a note on coordinates of the robot that the policy does not observe."""
     if spec.robot is None or not any(name in spec.obs_names for name in spec.joint_names):
         return  # the observation columns have no known names
     places: list[str] = []
@@ -345,7 +345,7 @@ def criterion_words(criterion: Criterion) -> str:
 def example_rows(
     examples: Sequence[ExampleResult], threshold: float | None = None
 ) -> list[tuple[str, ...]]:
-    """Return table rows for examples: judge score, reward, terms and reason for a low score."""
+    """Return a table row per example: judge score, reward, terms and reason for a low score."""
     rows: list[tuple[str, ...]] = []
     for each in examples:
         terms = ", ".join(f"{name} {few_digits(value)}" for name, value in each.terms.items())

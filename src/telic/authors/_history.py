@@ -1,6 +1,6 @@
 """Render the history of a session for prompts.
 
-Everything is read from the records of finished iterations, so that each change is paired with its
+The history is read from the records of finished iterations, so that each change is paired with its
 actual outcome.
 """
 
@@ -60,7 +60,7 @@ class SessionHistory(NamedTuple):
 
     @property
     def best(self) -> SessionIteration:
-        """Iteration with the highest score, or the earliest one in case of a tie."""
+        """Iteration with the highest score. In case of a tie, this is the earliest iteration."""
         return max(self.history, key=worth)
 
     def find(self, number: int) -> SessionIteration:
@@ -185,7 +185,7 @@ class SessionHistory(NamedTuple):
     def _over_time(
         self, iteration: SessionIteration, best: MemberScore, criteria: Sequence[Criterion]
     ) -> list[str]:
-        """Return a section with the criteria's quantities over a policy's median episode."""
+        """Return a section on the criteria's quantities over time in a policy's median episode."""
         path = self.folder.iteration(iteration.number).episode(best.member, best.median_episode)
         where = (
             read_record(self.folder.config, SessionConfig).env,

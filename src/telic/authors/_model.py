@@ -1,8 +1,8 @@
 """Session author based on language and vision models.
 
 Each role's prompt is a template in prompts/. The authors of reward and judge see the criteria and
-the robot, but never each other's code. Only the reviewer sees both files, and each author receives
-only the findings on its own file. An objection stays open until a reviewer withdraws it.
+the robot, but never each other's code. Only the reviewer sees both files, and authors only receive
+findings on the file that they wrote. An objection stays open until a reviewer withdraws it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ModelAuthor:
         """replies of the authors to objections to their latest files"""
 
     def read(self) -> MeasurableIntent:
-        """Elicit measurable criteria, and let a second reader find words that are not covered."""
+        """Elicit measurable criteria, and let a second reader find words without a criterion."""
         elicited = self._elicited
         criteria = with_measures(self._config.criteria or elicited.criteria)
         left = not_judged(self._config.intent, self._spec, criteria, elicited.covered)
@@ -105,7 +105,7 @@ class ModelAuthor:
 
     @cached_property
     def _elicited(self) -> Elicited:
-        """Elicited intent, which is requested again while its criteria have problems."""
+        """Elicit the intent, and repeat the request while the criteria have problems."""
 
         def flaw(elicited: Elicited, _: bool) -> str | None:
             problems = self._criteria_problems(elicited)
@@ -121,10 +121,10 @@ class ModelAuthor:
         flaw: Callable[[Answer, bool], str | None],
         **values: Any,
     ) -> Answer:
-        """Request answers until one has no flaw, including the flaws of earlier answers.
+        """Request answers until one has no flaw. Each request lists the flaws of earlier answers.
 
-        `flaw` is called with an answer and whether it is the last one. Raises RewardError if the
-        last answer is flawed.
+        The arguments of `flaw` are an answer and whether it is the last attempt. Raises RewardError
+        if the last answer is flawed.
         """
         refusals: list[str] = []
         for left in reversed(range(_TRIES)):
@@ -161,7 +161,7 @@ class ModelAuthor:
     # ---- reward and judge
 
     def write(self, wanted: MeasurableIntent) -> Composition:
-        """Request a reward and, independently, judge code for criteria without a measure."""
+        """Request a reward and, independently, judge code for criteria that lack a measure."""
         elicited = self._elicited
         env_args, in_code = self._env_args(elicited), _in_code(wanted.criteria)
         with ThreadPoolExecutor(2) as pool:
@@ -196,10 +196,10 @@ class ModelAuthor:
         source: str = "",
         refused: Collection[str] = (),
     ) -> File:
-        """Request a file until it passes the static checks.
+        """Request a source file until it passes the static checks.
 
-        Rewrite requests include all problems and the file to which they refer. `refused` holds the
-        hashes of programs that were rejected and are not accepted again.
+        A request for a rewrite includes the file and all its problems. `refused` holds the hashes
+        of rejected programs, which are not accepted again.
         """
         is_reward = answer is WrittenReward
 
@@ -225,7 +225,7 @@ class ModelAuthor:
     def review(
         self, written: Composition, trial: Trial, may_rewrite: bool = True
     ) -> Composition | None:
-        """Let the files be reviewed for bugs and exploits, and rewritten to fix open problems."""
+        """Request a review of both files for bugs and exploits, and rewrites to fix problems."""
         found = self._cast.ask(
             "reviewer",
             Review,
@@ -276,7 +276,7 @@ class ModelAuthor:
     # ---- revisions
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
-        """Request the next candidate until it can run. On the last attempt, doubts are accepted."""
+        """Request the next candidate until it can be trained. The last attempt may leave doubts."""
         past = SessionHistory.of(self._folder, history)
         picture = self._median_picture(past)
         criteria = read_record(self._folder.author, Composition).criteria
@@ -294,7 +294,7 @@ class ModelAuthor:
         return self._candidate(revision, past)
 
     def _median_picture(self, past: SessionHistory) -> list[Image]:
-        """Return a contact sheet of the latest best policy's median episode, if available."""
+        """Return a contact sheet of the median episode of the latest best policy, if available."""
         latest, best = past.history[-1], past.history[-1].best_member
         if best is None or not self._config.vision:
             return []
@@ -311,7 +311,7 @@ class ModelAuthor:
     def _flaw(self, past: SessionHistory, revision: Revision, is_last: bool) -> str | None:
         """Return the first problem with a revision's references, code or validation, or None.
 
-        In the last revision, problems found by validation are accepted if the reward runs.
+        On the last attempt, problems found by validation are accepted if the reward runs.
         """
         if revision.based_on not in past.candidates:
             there = ", ".join(map(str, sorted(past.candidates)))
@@ -358,7 +358,7 @@ class ModelAuthor:
         )
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
-        """Let the vision model watch some of the episodes, and return the fused verdicts."""
+        """Let the vision model watch some of the episodes, and return the fused verdicts on all."""
         if not self._config.vision or not episodes:
             return verdicts
         written = read_record(self._folder.author, Composition)
@@ -374,7 +374,7 @@ class ModelAuthor:
     def analyse(
         self, history: list[SessionIteration], outcome: str = "", reasons: Sequence[str] = ()
     ) -> None:
-        """Request an analysis of the session. A failure is only logged."""
+        """Request an analysis of the session. If the request fails, the error is only logged."""
         if not history:
             return
         past = SessionHistory.of(self._folder, history)
@@ -392,7 +392,7 @@ class ModelAuthor:
             self._brief.emit(LogMessage(message=f"no analysis was written: {error}"))
 
     def _episode_args(self, wanted: Elicited | Revision) -> dict[str, object]:
-        """Return the requested length of an episode, and whether a fall ends it."""
+        """Return environment arguments for the requested episode length and end at a fall."""
         found: dict[str, object] = {}
         if wanted.seconds is not None:
             steps = round(wanted.seconds / (self._spec.dt_s or 1.0))
@@ -413,7 +413,7 @@ def _in_code(criteria: Sequence[Criterion]) -> list[Criterion]:
 
 
 def reviewed(written: Composition, found: Review) -> tuple[Objection, ...]:
-    """Return all known and new objections after a review, with withdrawals applied."""
+    """Return all objections after a review: known and new objections except withdrawn ones."""
     reasons = {each.objection: each.why for each in found.withdrawn}
     objections = [
         each if each.withdrawn else each.model_copy(update={"withdrawn": reasons.get(each.number)})
@@ -454,7 +454,7 @@ def _bounds_text(preset: PpoSettings) -> str:
 
 
 def within(asked: Mapping[str, Any], preset: PpoSettings) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the settings clamped to their bounds, and messages about all changes."""
+    """Clamp settings to their bounds, and return the result with a message about each change."""
     allowed = bounds(preset)
     taken: dict[str, Any] = {}
     moved: list[str] = []

@@ -1,6 +1,6 @@
 """Find words of an intent that no criterion covers, using the composer as a second reader.
 
-The composer maps words to its own criteria and the quantities they measure. A word counts as
+The composer maps words to criteria of its own and to the quantities they measure. A word counts as
 judged by other criteria if one of them measures a quantity of the same kind. A word unknown to the
 composer counts as judged if the author names criteria that cover it, and a number if a criterion
 has it in a common unit.
@@ -46,7 +46,7 @@ def not_judged(
 ) -> tuple[str, ...]:
     """Return the words of an intent that no criterion covers, according to the composer.
 
-    `claims` maps words to criteria according to the author.
+    `claims` is the author's mapping of words to criteria.
     """
     titles = {each.title for each in criteria}
     said = " ".join(
@@ -91,7 +91,7 @@ def _content(text: str) -> list[str]:
 
 
 def _numbers(text: str) -> dict[str, list[float]]:
-    """Return the numbers of a text with their units, and the values that a criterion may have."""
+    """Return the numbers of a text with units, and the values that they may have in a criterion."""
     return {
         f"{number} {unit}".rstrip(): [float(number)]
         + [
@@ -105,7 +105,7 @@ def _numbers(text: str) -> dict[str, list[float]]:
 
 
 def _kinds(criteria: Sequence[Criterion]) -> set[str]:
-    """Return the kinds of quantities that criteria measure or, if in code, mention."""
+    """Return the kinds of quantities that criteria measure or that their judge code mentions."""
     names = {
         name
         for each in criteria

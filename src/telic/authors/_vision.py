@@ -6,7 +6,7 @@ a single request, next to a correct and an incorrect episode, because contrast i
 detection of faults. Where it disagrees with the code judge, it is queried again with close-ups and
 measurements. Sheets do not reveal how an episode was rewarded or judged.
 
-Outages, refusals, an exhausted budget and rendering failures result in unknown scores.
+After outages, refusals, an exhausted budget or rendering failures, scores are unknown.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class VisionJudge:
         """Watch a few episodes of a policy, and return fused verdicts on all of them.
 
         The episodes at the 10th, 50th and 90th percentile of the code score are watched. Their loss
-        of score is extrapolated to the others (see `extend`).
+        of score is extrapolated to all other episodes (see `extend`).
         """
         chosen = worth_watching(code)
         seen = self.watch([episodes[index] for index in chosen])
@@ -85,10 +85,10 @@ class VisionJudge:
         return self._verdicts(episodes, [{} for _ in episodes], 1)
 
     def _settled(self, given: Sequence[tuple[Path, Verdict, Verdict, Verdict]]) -> list[Verdict]:
-        """Fuse verdicts after a second look at the disputed criteria.
+        """Fuse verdicts after the model has looked at the disputed criteria a second time.
 
-        The model receives close-ups of the disputed interval with measurements, but not the code
-        judge's score.
+        For the second look, the model receives close-ups of the disputed interval with
+        measurements, but not the code judge's score.
         """
         doubts = [
             {dispute.criterion: dispute for dispute in fused.disagreements} for *_, fused in given
@@ -136,7 +136,7 @@ class VisionJudge:
     def _look(
         self, episodes: Sequence[Path], doubts: Sequence[dict[str, Disagreement]], sample: int
     ) -> tuple[dict[int, Record], dict[int, str]]:
-        """Query once, and return the completed forms and the failure reasons by episode index."""
+        """Query the model once, and return completed forms and failure reasons by episode index."""
         sheets: list[Path] = []
         words: list[str] = []
         shown: dict[int, dict[str, Any]] = {}
@@ -208,7 +208,7 @@ class VisionJudge:
         return filled(answer, self._titles)
 
     def _measured(self, episode: Path, dispute: Disagreement) -> Disagreement:
-        """Return the dispute with the decisive quantity measured over the disputed interval."""
+        """Return a dispute with measurements of the decisive quantity in the disputed interval."""
         footage = Footage(episode, self._folder, self._environment)
         look = self._what_to_see(footage.spec).get(dispute.criterion)
         if look is None or look.measure is None:

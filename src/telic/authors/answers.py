@@ -1,4 +1,4 @@
-"""Records for the answers of the model roles.
+"""Records that define the answers of the model roles.
 
 Names, docstrings and descriptions are part of the answer's JSON schema, which is hashed into the
 cache key of a reply. Changing them invalidates the cached replies of interrupted sessions.

@@ -1,7 +1,7 @@
 """Interface of authors, which write criteria, rewards and judges.
 
 `author_for` selects the composer, a plugin, or a model (including a host that answers work orders).
-This module must not import slow packages.
+This module must not import packages that load slowly.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Brief:
 
 
 class Author(Protocol):
-    """Author of criteria, rewards and judges. Methods are called in the order of definition.
+    """Author of criteria, rewards and judges. The methods are called in the order shown here.
 
     By default, findings are not used, verdicts are kept, and no analysis is written.
     """
@@ -89,7 +89,7 @@ class Author(Protocol):
     def review(
         self, written: Composition, trial: Trial, may_rewrite: bool = True
     ) -> Composition | None:
-        """Fix problems found by review or validation, or return None if nothing needs a change."""
+        """Fix problems found by review or validation, or return None if no change is needed."""
         return None
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
@@ -110,7 +110,7 @@ class Author(Protocol):
 def try_written(brief: Brief, written: Composition, *, is_probed: bool = False) -> Trial:
     """Validate a reward and a judge on reference episodes, and record errors in the result.
 
-    If `is_probed` is set and the author is a model, also judge untrained policies and mutants.
+    If `is_probed` is true and the author is a model, untrained policies and mutants are judged too.
     """
     is_own = brief.config.model is None
     second = None if is_own else second_reading(brief.config.intent, brief.spec)

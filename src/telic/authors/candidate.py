@@ -1,6 +1,6 @@
-"""Reward candidates and their evaluation results, which authors and sessions exchange.
+"""Reward candidates and evaluation results that authors and sessions exchange.
 
-Reward weights are read and changed without executing the file, which may be untrusted.
+Reward weights are read and changed without executing the reward file, which may be untrusted.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Variant(Record):
     weights: dict[str, float] = Field(default={}, description="reward weights that differ")
     warm: bool = Field(default=False, description="whether to start from the parent's policies")
     reward: str | None = Field(
-        default=None, description="reward that replaces the candidate's, or None for the same"
+        default=None, description="reward that replaces the candidate's reward, or None"
     )
     structure: tuple[str, ...] = Field(
-        default=(), description="differences from the originally written reward"
+        default=(), description="differences from the reward as originally written"
     )
 
 
@@ -168,7 +168,7 @@ def worth(iteration: SessionIteration) -> float:
 def handed_out(history: Iterable[SessionIteration]) -> SessionIteration | None:
     """Return the iteration with the policy to deliver, preferring passes, then lower bounds.
 
-    Revisions start from the reward with the best mean, but users need the single best policy.
+    Revisions start from the reward with the best mean score, but users need the best policy.
     """
 
     def rank(iteration: SessionIteration) -> tuple[bool, float, float]:
@@ -201,7 +201,7 @@ def reward_text(candidate: RewardCandidate, variant: int) -> str:
 
 
 def latest_lessons(candidates: Iterable[RewardCandidate]) -> tuple[Lesson, ...]:
-    """Return the lessons of candidates in order, with the latest tier for equal texts."""
+    """Return the lessons of candidates in order. A repeated lesson gets its latest tier."""
     latest = {lesson.text: lesson for candidate in candidates for lesson in candidate.lessons}
     return tuple(latest.values())
 
@@ -241,7 +241,7 @@ def program_text(source: str) -> str:
 
 
 def _declaration(source: str, name: str = "weights") -> ast.Assign | None:
-    """Return the assignment to a class attribute in the first class that defines it."""
+    """Return the assignment to a class attribute in the first class that has the attribute."""
     for node in ast.parse(source).body:
         if not isinstance(node, ast.ClassDef):
             continue
@@ -262,4 +262,4 @@ def check_judge(source: str) -> None:
     """Raise RefusedCode if a judge file is invalid, uses forbidden code or defines no judge."""
     compile_source(source, "judge_fn.py", extra_modules=OFFERED)
     if "def judge(" not in source:
-        raise RefusedCode("judge_fn.py defines no function judge(episode).")
+        raise RefusedCode("judge_fn.py does not define a function judge(episode).")

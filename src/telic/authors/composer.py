@@ -1,12 +1,11 @@
 """Deterministic session author based on the composer, without models or vision.
 
 Before training, rewards are compared with the judge on examples of known quality. If the composed
-reward ranks them differently from the judge, variants with better-ranking weights are screened
-together with it.
+reward and the judge rank the examples differently, variants with better weights are screened too.
 
-A revision starts from the best iteration. Its variants are the same reward trained for longer (even
-longer if the score was still rising) and weights changed to counter the worst failures. Screening
-runs select among them. Weights that were tried before are skipped.
+A revision starts from the best iteration. Its variants are the unchanged reward with longer
+training (even longer if the score was still rising) and weights changed to counter the worst
+failures. Screening runs select the best variant. Weights that were tried before are skipped.
 """
 
 from __future__ import annotations
@@ -54,9 +53,9 @@ def rank_agreement(
 ) -> float | None:
     """Return the rank agreement in [-1, 1] between returns under some weights and judge scores.
 
-    It is the concordant minus the discordant pairs, weighted by their score difference. Ties in pay
-    count as 0. If there are good examples, only pairs with one are used, because the order of
-    failure modes does not matter. Returns None if unknown or if all scores are equal.
+    The agreement is the concordant minus the discordant pairs, weighted by score difference. Ties
+    in return count as 0. If there are good examples, only pairs that contain one are used, because
+    the order of failure modes does not matter. Returns None if unknown or if all scores are equal.
 
     Args:
         own: weights used to compute the pay of the examples.
@@ -91,7 +90,7 @@ def rank_agreement(
 def _ranked(
     own: _Weights, examples: Sequence[ExampleResult], proposals: Iterable[_Weights]
 ) -> list[tuple[float, _Weights]]:
-    """Return (agreement, weights) pairs with the best first, without unknown agreements."""
+    """Return (agreement, weights) pairs sorted by agreement, omitting unknown agreements."""
     rated = [(rank_agreement(own, examples, weights), weights) for weights in proposals]
     known = [(found, weights) for found, weights in rated if found is not None]
     return sorted(known, key=lambda row: -row[0])
@@ -102,7 +101,7 @@ def first_rewards(
 ) -> tuple[Variant, ...]:
     """Return at most `most` initial variants.
 
-    If the original reward ranks the examples like the judge, it is the only variant.
+    If the original reward and the judge rank the examples equally, it is the only variant.
     """
     own = weights_in(written.reward)
     mine = rank_agreement(own, examples)
@@ -172,9 +171,10 @@ def next_candidate(
     examples: Sequence[ExampleResult] = (),
     rises: bool = False,
 ) -> RewardCandidate:
-    """Return the next candidate, with longer training of the best iteration and new weights.
+    """Return the next candidate: longer training of the best iteration, and new weights.
 
-    `examples` contains the pay under its reward. `rises` is True if its score was still rising.
+    `examples` contains the returns under the best reward. `rises` is True if its score was still
+    rising.
     """
     parent = max(history, key=worth)
     base = candidates[parent.number]
@@ -282,7 +282,7 @@ def apply_wishes(
 
 
 def _term(name: str) -> str:
-    """Return a term's name without the phase number of a sequence."""
+    """Return the name of a reward term without the phase number of a sequence."""
     return re.sub(r"_\d+$", "", name)
 
 
@@ -327,7 +327,7 @@ class ComposerAuthor(Author):
         return apply_wishes(revision, wishes, changes) if notes else revision
 
     def _revision(self, history: list[SessionIteration]) -> RewardCandidate:
-        """Return the next candidate, using the trial's examples if they match the reward."""
+        """Return the next candidate, based on the validation examples if they match the reward."""
         folder, parent = self._brief.folder, max(history, key=worth)
         candidates = read_candidates(folder, history)
         examples: Sequence[ExampleResult] = ()

@@ -1,8 +1,8 @@
 """Contact sheets of recorded episodes for vision models.
 
-A sheet shows frames from the whole episode, one stride or the fastest motion in detail, the frames
-that decide the criteria, and foot heights over time. Frames of the whole episode are spread over
-the gait phases, because uniform sampling would alias with the stride.
+A contact sheet shows frames from the whole episode, details of one stride or of the fastest motion,
+the frames that decide the criteria, and foot heights over time. Frames of the whole episode are
+spread over the gait phases, because uniform sampling would alias with the stride.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _Part = tuple[float, float]
 class Footage:
     """Recorded episode that can be rendered as contact sheets.
 
-    Raises TelicError if the file is missing, damaged or empty.
+    Raises TelicError if the recording is missing, damaged or empty.
     """
 
     def __init__(self, episode: Path, folder: Path, environment: Environment | None = None) -> None:
@@ -127,7 +127,7 @@ class Footage:
 
     @cached_property
     def period(self) -> int | None:
-        """Stride period in steps, or None if the foot motion is not periodic."""
+        """Stride period in environment steps, or None if the foot motion is not periodic."""
         feet = [self.spec.body_names.index(foot) for foot in self.spec.feet]
         places = self.trajectory.columns.get("xpos")
         if not feet or places is None or self._dt_s is None:
@@ -157,7 +157,7 @@ class Footage:
         return peaks[0] if peaks else None
 
     def _spread(self, count: int) -> tuple[int, ...]:
-        """Return steps over the whole episode, evenly distributed over the gait phases."""
+        """Return steps from the whole episode that are evenly distributed over the gait phases."""
         last = len(self.trajectory) - 1
         evenly = np.linspace(0, last, count)
         if self.period is not None and self.period < last / 2:
@@ -168,7 +168,7 @@ class Footage:
 
     @cached_property
     def fastest(self) -> int:
-        """Middle step of the window with the fastest body motion, excluding overall travel."""
+        """Middle step of the window with the fastest body motion, ignoring the overall travel."""
         places = self.trajectory.columns.get("xpos")
         if places is None or len(places) < 2:
             return len(self.trajectory) // 2
@@ -179,7 +179,7 @@ class Footage:
 
     @cached_property
     def _known(self) -> set[str]:
-        """Names of the quantities without arguments (body, joint or point)."""
+        """Names of the known quantities, without arguments such as a body, joint or point."""
         known = describe_quantities(self.spec)
         return {each.name for each in known if not QUANTITIES[each.name].arguments}
 
@@ -233,7 +233,7 @@ class Footage:
         )
 
     def _drawn(self, rows: Sequence[StillRow], name: str) -> Path:
-        """Render a sheet unless its file exists. Raises TelicError if rendering fails."""
+        """Render a contact sheet unless its file exists. Raises TelicError if rendering fails."""
         path = self._folder / f"{self._name}_{name}.png"
         env, env_args = self.trajectory.facts.environment
         if not path.exists():

@@ -34,7 +34,7 @@ LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
 
 
 def parse_criteria(data: Any) -> tuple[Criterion, ...]:
-    """Parse edited criteria from a list or from data in the format of criteria.json."""
+    """Parse edited criteria, given as a list or as data in the format of criteria.json."""
     rows: Any = cast("dict[str, Any]", data).get("criteria") if isinstance(data, dict) else data
     if not isinstance(rows, list) or not rows:
         raise UsageError(
@@ -83,7 +83,7 @@ class SessionConfig(Config):
     episodes: int = Field(
         default=EPISODES,
         ge=4,
-        description="New evaluation episodes per policy. Increased if too few for a pass.",
+        description="New evaluation episodes per policy, increased if a pass requires more.",
     )
     start_seed: int | None = Field(
         default=None,
@@ -176,7 +176,7 @@ class SessionConfig(Config):
                 "one with --model"
             )
         if self.model is not None and self.motion not in (None, "none"):
-            raise ValueError("reference motions require rewards of the composer: omit --model")
+            raise ValueError("a reference motion requires the composer's reward, so omit --model")
         return self
 
     @field_validator("intent")
@@ -195,11 +195,11 @@ class SessionConfig(Config):
 
     @property
     def terms(self) -> str:
-        """Configuration without cost limits as JSON."""
+        """Configuration as JSON, without the cost limits."""
         # Exclude defaults so that fields added by later versions do not change the result.
         return self.model_dump_json(exclude=set(LIMITS), exclude_defaults=True)
 
     @property
     def needed(self) -> int:
-        """Number of training seeds that must pass, which is two thirds rounded up."""
+        """Number of training seeds that must pass: two thirds of all seeds, rounded up."""
         return -(-2 * len(self.seeds) // 3)

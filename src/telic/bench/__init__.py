@@ -1,4 +1,4 @@
-"""Benchmarks for the success rate of intents and the accuracy of judges."""
+"""Benchmarks that measure the success rate of intents and the accuracy of judges."""
 
 from typing import TYPE_CHECKING
 

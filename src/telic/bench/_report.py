@@ -27,7 +27,7 @@ _TONES: dict[str, Tone] = {
 
 
 def build_report(tally: Tally, folder: Path) -> doc.Report:
-    """Build the report with the overall pass rate, rates by group, and a card for each case."""
+    """Build the report with overall pass rate, pass rates by group, and a card for each case."""
     rate, brand = tally.overall, doc.Text("telic benchmark", "where")
     head: list[doc.AnyBlock] = [
         brand,

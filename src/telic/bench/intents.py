@@ -1,11 +1,11 @@
 """Intent benchmark: run one session per case, then compute the pass rates.
 
 Every attempt at a case is one line of an append-only log, so an interrupted benchmark is resumed by
-running it again. Cases that crashed or were refused count, with a reason and without a score.
+running it again. Crashed and refused cases count as not passed and have a reason but no score.
 
-Sessions are evaluated by a judge from the same author. An author that misreads an intent also
-misjudges it, so a suite has a few independent checks ("the torso points up"), which the episodes
-of a passed case must satisfy.
+The author of a session also writes the judge, so an author that misreads an intent also misjudges
+it. A suite therefore has independent checks ("the torso points up"), which the episodes of a passed
+case must satisfy.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _attempt(
     should_stop: Callable[[], bool],
     case: Case,
 ) -> CaseResult | None:
-    """Run or resume a case, or return None if nothing was started."""
+    """Run or resume a case, and return its result, or None if nothing was started."""
     if should_stop():
         return None
     on_event(BenchCase(case=case.id, env=case.env, intent=case.intent))
@@ -203,7 +203,7 @@ def _case_result(case: Case, session: Session, folder: BenchFolder, seconds: flo
                 outcome = "unconfirmed"
 
     def relative(*paths: Path) -> str | None:
-        """Return the first existing path, relative to the benchmark."""
+        """Return the first path that exists, relative to the benchmark folder."""
         there = (path.relative_to(folder.path).as_posix() for path in paths if path.exists())
         return next(there, None)
 
@@ -265,9 +265,9 @@ def hold(
 ) -> dict[str, float]:
     """Return the fraction of episodes in which each check held, by title.
 
-    A check is an expression of `episode` (`telic.judges.episode.RecordedEpisode`) and `np`. It runs
-    confined, like judge code. TelicError is raised if a check cannot be evaluated, which is a fault
-    of the suite and not a failure of the policy.
+    A check is an expression of `episode` (`telic.judges.episode.RecordedEpisode`) and `np`. Checks
+    run confined, like judge code. TelicError is raised if a check cannot be evaluated, which is a
+    fault of the suite and not a failure of the policy.
     """
     lines = "".join(
         f"        score({title!r}, 1.0 if ({code}) else 0.0, zero=0.0, goal=1.0),\n"

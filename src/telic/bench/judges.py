@@ -1,10 +1,10 @@
 """Measure the accuracy of the composer's judges on episodes with known labels.
 
 A score of at least 0.8 predicts that an episode satisfies the intent. A judge agrees with the label
-if its prediction is correct. An unknown score agrees with no label.
+of an episode if its prediction is correct. An unknown score agrees with no label.
 
-Labels are known by construction, because pairs.toml holds intents with look-alikes and scripted
-demonstrations that satisfy them.
+Labels are known by construction, because pairs.toml contains a set of intents with look-alikes and
+scripted demonstrations that satisfy the intents.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PASS = 0.8
 
 
 class JudgePair(Config):
-    """Intent for a robot, with scripted demonstrations of it."""
+    """Intent for a robot, with scripted demonstrations of the intended behavior."""
 
     id: str = Field(description="short name")
     env: str = Field(description="environment id")
@@ -46,9 +46,7 @@ class JudgePair(Config):
     good: tuple[Motion, ...] = Field(default=(), description="demonstrations that satisfy it")
     wrong: dict[str, tuple[Motion, ...]] = Field(default={}, description="look-alikes")
     right: tuple[str, ...] = Field(default=(), description="failure modes that satisfy the intent")
-    undecided: tuple[str, ...] = Field(
-        default=(), description="failure modes and intents to exclude"
-    )
+    undecided: tuple[str, ...] = Field(default=(), description="unclear cases to exclude")
 
 
 class JudgeSet(Config):
@@ -69,7 +67,7 @@ class Example(NamedTuple):
 
 
 class ScoredExample(Record):
-    """Score of one example by the judge."""
+    """Score that the judge gave to one example."""
 
     pair: str
     env: str
@@ -84,12 +82,12 @@ class ScoredExample(Record):
 
     @property
     def is_false_pass(self) -> bool:
-        """Return whether it is a negative example that scores as a pass."""
+        """Return whether a negative example has a score that counts as a pass."""
         return not self.is_right and self.score is not None and self.score >= PASS
 
 
 class JudgeReport(Record):
-    """Agreement of judges with the labels."""
+    """Report on the agreement between judges and labels."""
 
     schema_version: Literal[1] = 1
     threshold: float = PASS
@@ -190,7 +188,7 @@ def examples(
 ) -> Iterator[Example]:
     """Yield the examples for a pair: positives, look-alikes, other positives and failure modes.
 
-    Positive examples of `others` on the same robot serve as negative examples.
+    Positive examples of `others` for the same robot serve as negative examples.
     """
     motions: dict[str, tuple[Kind, tuple[Motion, ...]]] = {}
     if pair.good:

@@ -5,7 +5,7 @@ runs/bench_<suite>_<time>_<hex>/
     results.jsonl                one line per attempt at a case (append-only)
     results.json index.html      summary
     cases/<id>/session_.../      sessions of a case
-    cases/<id>/error.txt         traceback of its last crash
+    cases/<id>/error.txt         traceback of the last crash
     lock
 """
 
@@ -43,7 +43,7 @@ FINAL: tuple[CaseOutcome, ...] = (*ENDED, "unconfirmed", "refused")
 class Case(Config):
     """Intent for one robot."""
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="short name, also the folder name")
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="short name and folder name")
     env: str = Field(description="environment id or path of an MJCF file")
     intent: str = Field(min_length=1, description="the intent")
     category: str = Field(min_length=1, description="kind of behavior, such as locomotion or pose")
@@ -194,7 +194,7 @@ class CaseResult(Event):
 
 
 class Rate(Record):
-    """Number of passes, with the 95 % Wilson interval of the pass rate."""
+    """Number of passes, and pass rate with a 95 % Wilson interval."""
 
     passed: int
     total: int
@@ -204,7 +204,7 @@ class Rate(Record):
 
     @classmethod
     def of(cls, passed: int, total: int) -> Rate:
-        """Compute the pass rate and its interval. The rate is None without cases."""
+        """Compute the pass rate and its interval. Without cases, the rate is None."""
         found = wilson(passed, total)
         low, high = (None, None) if found is None else (found.low, found.high)
         share = passed / total if total else None
@@ -221,7 +221,7 @@ class CaseGroup(Record):
 
 
 class Tally(Record):
-    """Result of a benchmark. Cases that were refused or crashed count as not passed."""
+    """Result of a benchmark. Cases that crashed or were refused count as not passed."""
 
     schema_version: Literal[1] = 1
     suite: str
@@ -266,7 +266,7 @@ class BenchFolder:
 
 
 def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder:
-    """Return the newest folder with the same request, or create one."""
+    """Return the newest folder of an equal request, or create a new folder."""
     paths = [] if fresh else sorted(runs_dir.glob(f"bench_{config.suite}_*/bench.json"))
     for path in reversed(paths):
         earlier = read_record(path, BenchConfig)

@@ -49,7 +49,7 @@ LONGEST = 4
 
 
 class Proof(Record):
-    """Policies that were proven to pass before training ended."""
+    """Policies that were proven to pass before the end of training."""
 
     schema_version: int = 1
     step: int
@@ -58,7 +58,7 @@ class Proof(Record):
 
 
 class TrainedCandidate(NamedTuple):
-    """Candidate with its trained policies."""
+    """Reward candidate with its trained policies."""
 
     candidate: RewardCandidate
     variant: int
@@ -68,7 +68,7 @@ class TrainedCandidate(NamedTuple):
 
 
 class TrainedPolicy(NamedTuple):
-    """Policy at one of its checkpoints, with the candidate that it was trained for."""
+    """Policy at one of its checkpoints, with the candidate for which it was trained."""
 
     candidate: RewardCandidate
     member: MemberFolder
@@ -102,7 +102,7 @@ def best_policy(folder: SessionFolder, summary: SessionSummary) -> TrainedPolicy
 
 
 def newest(candidate: RewardCandidate, run: RunFolder) -> list[TrainedPolicy]:
-    """Return every policy of a training run at its last checkpoint."""
+    """Return all policies of a training run at their last checkpoints."""
     saved = [(each, each.checkpoints()) for each in run.members()]
     return [TrainedPolicy(candidate, each, own[-1].step if own else None) for each, own in saved]
 
@@ -138,7 +138,7 @@ def judge(work: SessionWork, number: int, trained: TrainedCandidate) -> SessionI
 def _judge_at_end(
     work: SessionWork, number: int, candidate: RewardCandidate, run: RunFolder
 ) -> list[MemberScore]:
-    """Select the best checkpoint of every policy, and judge it."""
+    """Select the best checkpoint of every policy, and judge the selected policies."""
     files, last = work.folder.iteration(number), newest(candidate, run)
     interim = list(read_json_lines(files.checkpoints))
     chosen: list[TrainedPolicy] = []
@@ -165,7 +165,7 @@ def _judge_at_end(
 def verdict_on(
     config: SessionConfig, number: int, candidate: RewardCandidate, scores: list[MemberScore]
 ) -> SessionIteration:
-    """Return the verdict on a candidate from its policies' scores, without times and costs."""
+    """Return the verdict on a candidate based on its policies' scores, without times and costs."""
 
     def standing(score: MemberScore) -> tuple[bool, float, float]:
         """Return a sort key that ranks passing policies first, then by score."""
@@ -204,7 +204,7 @@ def untrained(
 def doubts_of_pass(config: SessionConfig, passed: SessionIteration) -> tuple[str, ...]:
     """Return the reasons why the scores of a passing iteration do not prove a pass.
 
-    Either too few training seeds prove it, or most renderings show less than the code measured.
+    Either too few training seeds reach the threshold, or most renderings contradict the code.
     """
     proving = [member for member in passed.members if member.low >= config.threshold]
     seeds = {member.seed for member in proving}.intersection(config.seeds)
@@ -230,7 +230,7 @@ def mean_score(scores: Sequence[MemberScore]) -> float | None:
 def choose_policies(
     work: SessionWork, number: int, policies: Sequence[TrainedPolicy]
 ) -> list[MemberScore]:
-    """Score policies on the selection episodes, which all checkpoints of a run have in common."""
+    """Score policies on the selection episodes, which are the same for all checkpoints of a run."""
     verdicts = play_out(work, number, policies, "choose", CHOOSING)
     shutil.rmtree(work.folder.iteration(number).path / "chosen", ignore_errors=True)
     return [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
@@ -289,7 +289,7 @@ def confirm(
 
 
 def judged_episodes(config: SessionConfig, alpha: float) -> int:
-    """Return the number of episodes for judging a policy, as requested or required for a proof."""
+    """Return the requested number of judged episodes, or more if a proof requires more."""
     return max(config.episodes, fewest_scores(config.threshold, alpha))
 
 
@@ -309,7 +309,7 @@ def watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> Me
 def watch_failure(work: SessionWork, files: IterationFolder, scores: list[MemberScore]) -> None:
     """Run the vision model on the median episode of the best policy if no policy passes.
 
-    The score does not change, because a pass requires the code. A contradiction becomes a doubt.
+    The score does not change, because only code can pass a policy. A contradiction is a doubt.
     """
     best, threshold = max(scores, key=lambda score: score.low, default=None), work.config.threshold
     if best is None or best.judgement.score is None or best.low >= threshold:
@@ -331,7 +331,7 @@ def by_labels(work: SessionWork, score: MemberScore) -> MemberScore:
 
 
 def with_verdicts(score: MemberScore, verdicts: Sequence[Verdict], threshold: float) -> MemberScore:
-    """Return a policy's score for new verdicts on the same episodes, at the same confidence."""
+    """Return a policy's score with replaced verdicts, at an unchanged confidence level."""
     alpha = ALPHA if score.judgement.alpha is None else score.judgement.alpha
     judgement = together(verdicts, alpha=alpha, threshold=threshold)
     return score.model_copy(update={"judgement": judgement})
@@ -341,7 +341,7 @@ def with_verdicts(score: MemberScore, verdicts: Sequence[Verdict], threshold: fl
 
 
 def start_seed(work: SessionWork) -> int:
-    """Return the seed for the initial states, as requested or derived from the session name."""
+    """Return the seed for the initial states: the requested one, or one derived from the name."""
     asked = work.config.start_seed
     return derive("starts", work.folder.name) if asked is None else asked
 
@@ -355,7 +355,7 @@ def play_out(
     moment: tuple[int, ...] = (),
     first: int = 0,
 ) -> list[list[Verdict]]:
-    """Run policies on fresh episodes, and return the verdicts of the code judge.
+    """Record fresh episodes of policies, and return the verdicts of the code judge.
 
     `moment` distinguishes draws for the same purpose and iteration. `first` is the number of the
     first file.
@@ -418,7 +418,7 @@ def judge_episodes(
 
 
 def of_recording(file: RecordedFile, verdict: Verdict) -> Verdict:
-    """Return the verdict on a recording, which is unknown if the file was changed."""
+    """Return the verdict on a recording. If the file was changed, the verdict is unknown."""
     if is_unchanged(file):
         return verdict.model_copy(update={"recording": file.sha256})
     return unknown("code", f"{file.path.name} was modified after it was recorded")

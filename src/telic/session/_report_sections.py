@@ -72,7 +72,7 @@ class EndedSession:
 
     @property
     def best(self) -> SessionIteration | None:
-        """Return the iteration with the delivered policy."""
+        """Return the iteration that contains the delivered policy."""
         number = self.summary.best_iteration
         return next((each for each in self.history if each.number == number), None)
 
@@ -87,7 +87,7 @@ class EndedSession:
 
     @property
     def analysis(self) -> Analysis | None:
-        """Return the model's analysis of the session, or None if it wrote none."""
+        """Return the model's analysis of the session, or None if the model wrote none."""
         path = self.folder.analysis
         return read_record(path, Analysis) if path.exists() else None
 
@@ -155,7 +155,7 @@ def draw_pictures(
 ) -> None:
     """Render median.mp4 and strips of the p10, median and p90 episodes, and note failures.
 
-    A video that is too large to embed also gets a smaller version, median_small.mp4. Existing
+    If the video is too large to embed, a smaller version is added (median_small.mp4). Existing
     files are kept unless `redraws` is set.
     """
     jobs: dict[str, RenderJob] = {}
@@ -266,7 +266,7 @@ def criteria_table(ended: EndedSession) -> Blocks:
 
 
 def robustness_table(ended: EndedSession) -> Blocks:
-    """Return the policy's results under conditions not used in training."""
+    """Return a table of the policy's results under conditions that were not used in training."""
     card = read_card(ended.folder)
     if card is None:
         return []
@@ -291,7 +291,7 @@ def robustness_table(ended: EndedSession) -> Blocks:
 
 
 def seen_section(ended: EndedSession) -> Blocks:
-    """Return the vision model's observations of the best policy, and the judges' disagreements."""
+    """Return the section on what the vision model saw, and on disagreements between judges."""
     rows: list[tuple[str, ...]] = []
     differ: list[str] = []
     verdicts = ended.member.judgement.verdicts if ended.member else ()
@@ -316,7 +316,7 @@ def seen_section(ended: EndedSession) -> Blocks:
 
 
 def people_section(ended: EndedSession) -> Blocks:
-    """Return vetoes, labels, and disagreements between people and judges."""
+    """Return the section on vetoes, labels, and disagreements between people and judges."""
     labels = EpisodeLabel.read(ended.folder.labels)
     blocks = listed([veto.words for veto in Veto.read(ended.folder.vetoes)])
     if not labels:
@@ -338,7 +338,7 @@ def people_section(ended: EndedSession) -> Blocks:
 
 
 def interpretation_section(ended: EndedSession) -> Blocks:
-    """Return the interpretation of ambiguous words, and the words that were ignored."""
+    """Return the section on ambiguous words with their interpretation, and on ignored words."""
     lines = list(ended.summary.doubts)
     if ended.author is not None:
         left = (*ended.author.not_understood, *ended.author.dropped)
@@ -450,7 +450,7 @@ def curves_section(ended: EndedSession) -> Blocks:
 def _over_seeds(members: Sequence[MemberFolder], kind: RowKind, name: str) -> list[Point]:
     """Return the mean, minimum and maximum at every step for which all members have a value.
 
-    Neighboring points are merged, keeping the widest band, until they fit in the chart.
+    Neighboring points are merged until they fit in the chart, keeping the widest band.
     """
     values: dict[int, list[float]] = {}
     for member in members:
@@ -479,7 +479,7 @@ class RewardTermLine(Record):
 
 
 def reward_terms(member: MemberFolder, step: int) -> list[RewardTermLine]:
-    """Return a policy's reward terms in the evaluation at `step`, with the largest share first."""
+    """Return a policy's reward terms in the evaluation at `step`, largest share first."""
     spec = RewardSpec()
     if member.reward_spec.exists():
         spec = read_record(member.reward_spec, RewardSpec)

@@ -1,4 +1,4 @@
-"""Train a candidate's policies and evaluate them during training.
+"""Train a candidate's policies, with evaluations during training.
 
 Variants of a candidate are compared in short screening runs. The best one is trained until it
 passes or reaches its final step. Every evaluation saves a checkpoint, which a separate thread
@@ -80,7 +80,7 @@ _LONG_S = 4.0
 
 
 def train(work: SessionWork, number: int, candidate: RewardCandidate) -> TrainedCandidate:
-    """Screen the variants, train the best one to the end, and return its policies."""
+    """Screen the variants, train the best variant to the end, and return the trained policies."""
     files, kept, selection = work.folder.iteration(number), 0, None
     share, starts = 1.0, _parents(work, candidate, [0])
     if len(candidate.variants) > 1:
@@ -113,7 +113,7 @@ def train(work: SessionWork, number: int, candidate: RewardCandidate) -> Trained
 
 
 def _screen(work: SessionWork, number: int, candidate: RewardCandidate) -> Selection:
-    """Train all variants briefly and select the one to train further."""
+    """Train all variants briefly, and select one variant for further training."""
     variants = list(range(len(candidate.variants)))
     job = _job(work, candidate, variants, SHORT, _parents(work, candidate, variants), 1)
     folder = work.folder.iteration(number).path
@@ -135,7 +135,7 @@ def _screen(work: SessionWork, number: int, candidate: RewardCandidate) -> Selec
 
 
 def better_first(members: Sequence[MemberScore], variants: Sequence[int]) -> tuple[int, ...]:
-    """Return variants sorted by judge score, then by index, with unknown scores last.
+    """Return variants sorted by judge score, then by index. Unknown scores come last.
 
     Early in training, a violated constraint sets most scores to zero. Ties are then broken by the
     distance of measured values to their goals, from -1 to 1.
@@ -183,7 +183,7 @@ def _job(
 def _parents(
     work: SessionWork, candidate: RewardCandidate, variants: list[int]
 ) -> dict[tuple[int, int], Path]:
-    """Return the parent policies of variants that start from them, by variant and seed."""
+    """Return the parent policies from which variants start, by variant and seed."""
     if candidate.parent is None:
         return {}
     run = work.folder.iteration(candidate.parent).run
@@ -202,7 +202,7 @@ def _parents(
 
 
 class _Abandoned(Exception):
-    """Raised when a worker that exceeded the grace period was killed. Training can be resumed."""
+    """Raised after a worker that exceeded the grace period was killed. Training can be resumed."""
 
 
 def run_job(
@@ -265,9 +265,9 @@ def run_job(
 
 
 class CheckpointJudge:
-    """Evaluate checkpoints during training, and end the run once its policies pass.
+    """Evaluate checkpoints during training, and end the run once enough policies pass.
 
-    An instance is used as the event listener of the training run, and forwards every event.
+    An instance serves as the event listener of the training run, and forwards every event.
 
     Example:
         with CheckpointJudge(work, number, candidate) as judge:
@@ -285,7 +285,7 @@ class CheckpointJudge:
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def __call__(self, event: Event) -> None:
-        """Forward an event, and queue its checkpoint unless it is the last one."""
+        """Forward an event, and queue the checkpoint for evaluation unless it is the last one."""
         self._work.emit(event)
         if isinstance(event, TrainStart):
             self._end, self._since = event.total_steps, time.monotonic()
@@ -329,7 +329,7 @@ class CheckpointJudge:
                 self._playing.clear()
 
     def _evaluate(self, step: int) -> None:
-        """Judge the policies of one checkpoint, with more episodes if they may pass."""
+        """Judge the policies at one checkpoint, with more episodes if the policies may pass."""
         began = time.monotonic()
         work, number, config = self._work, self._number, self._work.config
         policies = [
@@ -410,7 +410,7 @@ def alarms(files: IterationFolder, iteration: SessionIteration) -> tuple[str, ..
 def _moments(
     files: IterationFolder, iteration: SessionIteration, member: MemberScore
 ) -> Iterator[_Moment]:
-    """Yield the evaluations with a known return and code score, in order of training."""
+    """Yield the evaluations that have a return and a code score, in chronological order."""
     trained = MemberFolder(files.run.path / member.member)
     sources: list[tuple[MemberFolder, str, int | None, float | None]] = [
         (

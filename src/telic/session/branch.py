@@ -1,8 +1,8 @@
 """Start a new session from an iteration of another session.
 
-The branch copies the source iteration, with its candidate, policies and judgment, as its
-iteration 0. It is therefore independent of the source session, and its first revision is based on
-that judgment and on any notes that were added.
+The branch copies the source iteration, with its candidate, policies and judgment, as its iteration
+0. The branch is therefore independent of the source session. Its first revision is based on that
+judgment and on notes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def branch_session(
 ) -> SessionFolder:
     """Create a session that continues from a judged iteration of `origin`, without starting it.
 
-    `note` is feedback for its first revision, and `changes` override fields of SessionConfig.
+    `note` is feedback for the first revision, and `changes` override fields of SessionConfig.
     """
     source = origin.iteration(iteration)
     if not source.judgment.exists():

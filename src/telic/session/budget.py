@@ -109,14 +109,14 @@ class AllowanceUsedUp(ResourceError):
 
 
 class ClockTime(Record):
-    """Accumulated working time of a session."""
+    """Accumulated running time of a session."""
 
     schema_version: Literal[1] = 1
     seconds: float
 
 
 class SessionAccount:
-    """Track the spending of a session against its limits. The clock runs while it is open."""
+    """Track the spending of a session against its limits. An open account measures the time."""
 
     def __init__(self, folder: SessionFolder, config: SessionConfig) -> None:
         self.folder, self._config = folder, config
@@ -127,7 +127,7 @@ class SessionAccount:
 
     @property
     def seconds(self) -> float:
-        """Working time in seconds, summed over all processes that ran the session."""
+        """Running time in seconds, summed over all processes that ran the session."""
         running = 0.0 if self._started is None else time.monotonic() - self._started
         return self._before + running
 
@@ -184,8 +184,8 @@ class SessionAccount:
     def fit(self, steps: int, members: int, run: RunFolder) -> int:
         """Return the steps per policy for a training run, limited to the remaining budget.
 
-        An interrupted run keeps its original number of steps, so that it is the same job when
-        resumed. Raises AllowanceUsedUp if too few steps remain for an informative run.
+        An interrupted run keeps its original number of steps, so that the same job is resumed.
+        Raises AllowanceUsedUp if too few steps remain for an informative run.
         """
         if run.config.exists():
             return read_fields(run.config, steps=int)["steps"]
@@ -196,7 +196,7 @@ class SessionAccount:
             raise AllowanceUsedUp(
                 "steps",
                 f"{left:,} of the budget of {self._config.max_steps:,} steps are left, but the "
-                f"next training needs {steps * members:,}.",
+                f"next training run needs {steps * members:,}.",
             )
         return left // members
 
@@ -204,7 +204,7 @@ class SessionAccount:
 def paid(folder: SessionFolder) -> tuple[float | None, int]:
     """Return the cost and number of all model calls, including those with rejected replies.
 
-    The cost is None if the price of a call is unknown.
+    If the price of any call is unknown, the cost is None.
     """
     charges = [call.charge for call in Replies(folder.path / REPLIES).calls()]
     prices = [each.usd for each in charges]
@@ -275,7 +275,7 @@ class Forecast(Event):
     """limits (hours, steps, usd, calls) that may be reached before the last iteration"""
 
     def at_rate(self, rate: float | None, config: SessionConfig) -> Forecast:
-        """Return the forecast with times computed from a rate in steps per second."""
+        """Return a forecast with times that are computed from a rate in steps per second."""
         seconds = None if rate is None else self.most_steps / rate
         hours = None if seconds is None else seconds / 3600.0
         needs = {"hours": hours, "steps": self.most_steps, "usd": self.usd, "calls": self.calls}
@@ -343,8 +343,8 @@ class MeasuredForecast:
 def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[float]:
     """Return the steps per second of the most similar training runs on this machine.
 
-    Only runs of the same environment, device and kind of machine are used. They are sorted by
-    similarity of the number of members, then by recency.
+    Only runs with the same environment, device and kind of machine are used, sorted by similarity
+    of the number of members, then by recency.
     """
     inside = (
         RunFolder(path)
@@ -395,7 +395,7 @@ def _price(runs_dir: Path, config: SessionConfig, calls: int) -> float | None:
 def need_of(job: TrainJob, spec: EnvSpec) -> ResourceNeed:
     """Return the maximum number of cores and amount of memory that a training run needs.
 
-    On a GPU, only the process is counted, because the worker checks GPU memory itself.
+    For a GPU, only the memory of the process is counted, because the worker checks GPU memory.
     """
     if job.device != "cpu":
         return ResourceNeed(cores=1, memory_bytes=_PROCESS_BYTES)

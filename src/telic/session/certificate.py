@@ -224,7 +224,7 @@ class Certifier:
     # ---- good example
 
     def _episodes(self, member: MemberScore) -> list[_Episode]:
-        """Return the lowest-, median- and highest-scoring of the episodes that a policy passed."""
+        """Return the passed episodes of a policy with the lowest, median and highest score."""
         verdicts = member.judgement.verdicts
         passed = [
             (verdict.score, index)
@@ -242,9 +242,9 @@ class Certifier:
     def _second_reading(
         self, episodes: Sequence[_Episode], doubts: list[str]
     ) -> tuple[Composition | None, float | None]:
-        """Return the composer's interpretation of the intent, and its mean score of episodes.
+        """Return the composer's interpretation of the intent, and the mean score of its judge.
 
-        A partial interpretation can contradict a pass, but not confirm it, and is not returned.
+        A partial interpretation can contradict a pass but not confirm it, and is not returned.
         """
         brief = self._work.brief
         criteria, shown = (
@@ -272,7 +272,7 @@ class Certifier:
     def _good(
         self, episodes: Sequence[_Episode], reference: Composition | None, theirs: float | None
     ) -> tuple[str | None, tuple[str, ...]]:
-        """Return the independent confirmation of the episodes, and the limitations of the pass."""
+        """Return what confirms the episodes independently, and the limitations of the pass."""
         trial = self._trial
         if trial.good is not None and (self._is_own or trial.good == INDEPENDENT):
             return trial.good, ()
@@ -295,7 +295,7 @@ class Certifier:
     # ---- mutants
 
     def _mutants(self, episodes: Sequence[_Episode]) -> tuple[tuple[MutantCount, ...], list[str]]:
-        """Judge mutants, and return the counts per criterion and the names of mutants that pass."""
+        """Judge mutants, and return counts per criterion and the names of passing mutants."""
         spec = self._work.brief.spec
         families = [mutants_of(episode.trajectory, spec) for episode in episodes]
         everything = [each for family in families for each in family.values()]
@@ -311,7 +311,7 @@ class Certifier:
         return counts([each.verdict for each in episodes], families_judged), passing
 
     def _untrained(self, reference: Composition | None) -> Iterator[str]:
-        """Yield the kinds of untrained policies that pass from the same initial states."""
+        """Yield the kinds of untrained policies that pass from the judged initial states."""
         work, candidate = self._work, self._candidate
         if self._is_own:
             return  # the composer's criteria are validated with telic itself
@@ -364,8 +364,8 @@ class Certifier:
     def _may_freeze(self, episodes: Sequence[_Episode], reference: Composition | None) -> bool:
         """Return whether not moving is a valid solution, e.g. for a pole that starts upright.
 
-        This is so if doing nothing is acceptable, or if the composer's judge passes every frozen
-        robot that this judge passes (a robot that starts at its goal may stay there).
+        Not moving is valid if doing nothing is acceptable, or if the composer's judge passes every
+        frozen robot that this judge passes (a robot that starts at its goal may stay there).
         """
         if "does nothing" in self._trial.fine:
             return True

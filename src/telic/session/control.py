@@ -69,7 +69,7 @@ class SessionControl:
         return self._should_stop() or self.folder.stop.exists()
 
     def wants_break(self) -> bool:
-        """Return whether work must save and return because of a stop, a pause or a time limit."""
+        """Return whether work must be saved and interrupted for a stop, a pause or a time limit."""
         self.account.tick()
         return self.wants_stop() or self.folder.pause.exists() or self.account.is_out_of_time()
 
@@ -110,9 +110,9 @@ class SessionControl:
     def approved(
         self, criteria: tuple[Criterion, ...], records: SessionJournal
     ) -> tuple[Criterion, ...]:
-        """Propose criteria, wait for approval, and return the approved ones. Raises SessionStopped.
+        """Propose criteria, and return the approved criteria. Raises SessionStopped after a stop.
 
-        The approval is recorded in the journal after the proposal. The file is a readable copy.
+        The journal records the proposal and then the approval. The file is a readable copy.
         """
         folder = self.folder
         proposal = CriteriaProposal(time=time_stamp(), criteria=criteria)
@@ -124,10 +124,10 @@ class SessionControl:
         return agreed.criteria
 
     def notes(self, number: int) -> tuple[Note, ...]:
-        """Return the notes that iteration `number` addresses, which the first call determines.
+        """Return the notes that iteration `number` addresses, as determined by the first call.
 
-        They are written to a file of the iteration immediately, so that an interrupted revision
-        answers the same notes when it is resumed.
+        The notes are written to a file of the iteration immediately, so that a resumed revision
+        answers the same notes.
         """
         path = self.folder.iteration(number).notes
         if not path.exists():
@@ -200,7 +200,7 @@ def time_stamp() -> str:
 
 
 class Remark(Record):
-    """Timestamped message from a person or an agent, stored as one line of a shared file."""
+    """Message from a person or an agent with a timestamp, stored as one line of a file."""
 
     schema_version: Literal[1] = 1
     id: str = Field(default_factory=lambda: secrets.token_hex(4))
@@ -255,10 +255,10 @@ def add_note(folder: SessionFolder, text: str, author: str | None = None) -> Not
 
 
 def check_note(folder: SessionFolder, text: str) -> None:
-    """Raise an error if the session's author cannot interpret a note.
+    """Raise an error if the author of the session cannot interpret a note.
 
     Raises:
-        NotUnderstood: the composer does not understand the note. A language model accepts any.
+        NotUnderstood: the composer does not understand the note. A language model accepts any note.
     """
     config = read_record(folder.config, SessionConfig)
     if config.model is not None or not text.strip():
@@ -293,7 +293,7 @@ def approve_criteria(
     if folder.approval.exists():
         earlier = read_record(folder.approval, CriteriaApproval)
         raise UsageError(
-            f"{folder.name} was approved already, by {earlier.author} at {earlier.time}."
+            f"{folder.name} was already approved by {earlier.author} at {earlier.time}."
         )
     config = read_record(folder.config, SessionConfig)
     records = SessionJournal(folder, config.intent, config.env, config.terms)

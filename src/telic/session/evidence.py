@@ -78,7 +78,7 @@ class SessionJournal:
     def begin(self) -> None:
         """Resume the journal, and restore files that are missing or were changed.
 
-        Raises Refused if an earlier version wrote it, it is damaged, or this user did not sign it.
+        Raises Refused if the journal is damaged, or was not written by this user and version.
         """
         check, why = self._journal.verify(), ""
         is_ours = is_own_folder(self._folder.path) or is_unbegun(self._folder.path)
@@ -115,12 +115,12 @@ class SessionJournal:
         return begun is not None and begun.terms != self._terms
 
     def open(self) -> None:
-        """Write the first entry if the journal has none."""
+        """Write the first entry if the journal is empty."""
         if not self.is_begun:
             self._journal.append("begin", RequestHashes(request=self._request, terms=self._terms))
 
     def write(self, path: Path, record: BaseModel) -> None:
-        """Record a step and write its file."""
+        """Record a step and write the corresponding file."""
         self._journal.append("step", record, subject=self._name(path))
         write_json(path, record)
 
@@ -154,7 +154,7 @@ class SessionJournal:
         self._journal.append("step", read_fields(path), subject=self._name(path))
 
     def is_own(self, path: Path) -> bool:
-        """Return whether a file matches a record in this journal, which this user must own."""
+        """Return whether this user owns the journal, and a file matches a record in it."""
         if not self._journal.verify().ok:
             return False
         with suppress(JournalBroken):
@@ -162,11 +162,11 @@ class SessionJournal:
         return False
 
     def paths(self) -> list[Path]:
-        """Return the existing files on which later steps rely."""
+        """Return the existing files on which later steps depend."""
         return [path for path in _paths(self._folder, _STEPS, _ITERATION_STEPS) if path.exists()]
 
     def doubts(self) -> Iterator[str]:
-        """Yield a message for every change to the session's files from outside."""
+        """Yield a message for every file that was changed outside of the session."""
         if self._request_now() != self._request:
             yield "the environment's files were modified while the session was running"
         check = self._journal.verify()
@@ -202,7 +202,7 @@ class SessionJournal:
 def record_end(
     folder: SessionFolder, summary: BaseModel, best: tuple[int, str, int | None] | None = None
 ) -> None:
-    """Record the files that support an outcome, and write the summary, which ends the session.
+    """Record the files that support an outcome, and end the session by writing its summary.
 
     `best` is the iteration, name and step of the delivered policy.
     """
@@ -256,8 +256,8 @@ def _end(folder: SessionFolder, end: SessionEnd, summary: BaseModel) -> None:
 def check_end(folder: SessionFolder, needs: Iterable[Path]) -> tuple[str | None, str | None]:
     """Verify all files that support the outcome of a session against its signed journal.
 
-    Returns the reason why nothing is proven, and the reason why a pass is only a claim on this
-    machine (no signature, or another key). The signed end must list all files in `needs`.
+    Returns why nothing is proven, and why a pass is only a claim on this machine (no signature, or
+    another key). The signed end must list all files in `needs`.
     """
     key = usable_key(folder.path.parent)
     try:
@@ -309,10 +309,10 @@ def _faults(folder: SessionFolder, end: SessionEnd, needs: Iterable[Path]) -> It
 
 @lru_cache(maxsize=1 << 14)
 def _hash_of(path: Path, stamp: tuple[int, ...]) -> str:
-    """Return the hash of a file, cached by its stat values because servers poll frequently.
+    """Return the hash of a file, cached by the file's stat values because servers poll often.
 
-    A file that cannot be read or exceeds the size limit has no hash, because another signer may
-    have listed it to block readers of the journal.
+    Unreadable and very large files have no hash, because another signer may have listed them to
+    block readers of the journal.
     """
     try:
         check_file(path)

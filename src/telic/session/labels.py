@@ -3,9 +3,9 @@
     labels.jsonl    one line per label, i.e. whether the episode shows the intended behavior
     vetoes.jsonl    one line per veto of a verdict
 
-Both are append-only. A label stores the judges' scores of the episode to record disagreements.
-The labels of a judge show whether its threshold is too low (`telic.judges.verdict`). A veto
-revokes a pass permanently, and the session can then only be continued in a branch.
+Both files are append-only. A label stores the judges' scores of the episode to record
+disagreements. The labels of a judge show whether its threshold is too low (`telic.judges.verdict`).
+A veto revokes a pass permanently, and the session can then only be continued in a branch.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def add_label(
 ) -> EpisodeLabel:
     """Record a label for an episode, by default for the median episode of the best policy.
 
-    `episode` is a number from 1, or p10, median or p90.
+    `episode` is a number (starting at 1), "p10", "median" or "p90".
     """
     files = {number: folder.iteration(number).judgment for number in folder.iterations()}
     judged = {number: file for number, file in files.items() if file.exists()}
@@ -104,7 +104,7 @@ def add_label(
     trained = [each for each in records if each.members and iteration in (None, each.number)]
     if not trained:
         raise UsageError(
-            f"{folder.name} has no judged episode to label yet.",
+            f"{folder.name} has no judged episodes that could be labeled yet.",
             hint="Episodes are available after the first evaluation (see telic list).",
         )
     chosen = max(trained, key=lambda each: (each.passed, -1 if each.score is None else each.score))
@@ -161,13 +161,13 @@ def worst_first(verdicts: Sequence[Verdict]) -> list[int]:
 
 
 def effective_labels(labels: Sequence[EpisodeLabel]) -> list[EpisodeLabel]:
-    """Return the latest label of each author for each episode."""
+    """Return the latest label that each author gave to each episode."""
     last = {(each.author, each.iteration, each.member, each.episode): each for each in labels}
     return list(last.values())
 
 
 def calibration_of(folder: SessionFolder, threshold: float) -> PersonCalibration:
-    """Calibrate this judge with human labels from all sessions in the same directory."""
+    """Calibrate a session's judge with human labels from all sessions in the runs folder."""
     own, rows = judge_hash(folder), list[tuple[float, bool]]()
     sessions = {each.path: each for each in (folder, *list_sessions(folder.path.parent))}
     for session in sessions.values():
@@ -217,9 +217,9 @@ def add_veto(
 
 
 def vetoed_before(folder: SessionFolder) -> tuple[str, ...]:
-    """Return human vetoes of passes by this judge from all sessions in the same directory.
+    """Return the human vetoes of this judge's passes from all sessions in the runs folder.
 
-    The same judge would pass the same policies, so repeating a request must not undo a veto.
+    An unchanged judge would pass the same policies, so repeating a request must not undo a veto.
     """
     own, found = judge_hash(folder), list[str]()
     for session in list_sessions(folder.path.parent):

@@ -1,7 +1,7 @@
 """Main loop of a session, which writes, trains and revises rewards until a policy passes.
 
-`run` is `telic.run`, which turns an intent into a policy with evidence. Every step first looks for
-its finished record, so an interrupted session is resumed by running it again.
+The function `run` is exported as `telic.run`. It turns an intent into a policy with evidence. Each
+step first looks for its record, so an interrupted session is resumed by running it again.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def run_session(
     should_stop: Callable[[], bool] = lambda: False,
     **options: Any,
 ) -> Session:
-    """Turn an intent into a policy, or resume an interrupted session of the same request.
+    """Turn an intent into a policy, or resume an interrupted session with an equal request.
 
     Args:
         intent: natural-language description of the task.
@@ -150,7 +150,7 @@ def run_session(
         options: training, judging and budget settings, i.e. fields of `SessionConfig`.
 
     Raises:
-        TelicError: with the problem, its cause and a hint.
+        TelicError: the session failed. The message states the problem, cause and remedy.
     """
     config = SessionConfig.parse({"intent": intent, "env": located(env), **options})
     permit(*servers(config.model, *config.model_for.values()))
@@ -261,7 +261,7 @@ def _run_loop(work: SessionWork) -> SessionSummary:
 
 
 def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
-    """Let the author write a reward and a judge, validate them on examples, and correct them."""
+    """Let the author write a reward and a judge, which are validated on examples and corrected."""
     written = measured_by_host(work.author.write(wanted))
     for left in reversed(range(_REWRITES + 1)):
         trial = try_written(work.brief, written, is_probed=PROBED)
@@ -281,13 +281,13 @@ def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
 
 
 def _not_worth_training(folder: SessionFolder) -> tuple[str, ...]:
-    """Return the reasons not to train because a pass by this judge would not be credible."""
+    """Return the reasons why a pass by this judge would not be credible, so training is useless."""
     trial = read_record(folder.trial, Trial) if folder.trial.exists() else None
     return () if trial is None else trial.untrusted
 
 
 class _SessionParts:
-    """Steps of the session loop, which tries rewards one after another."""
+    """Steps of the session loop, which tries one reward after another."""
 
     candidate_type, verdict_type = RewardCandidate, SessionIteration
 
@@ -297,7 +297,7 @@ class _SessionParts:
         self._began = 0.0
 
     def propose(self, number: int) -> RewardCandidate:
-        """Return the next candidate: the author's first reward, then revisions."""
+        """Return the next candidate, which is the author's first reward or a revision."""
         work = self._work
         assert self.written is not None
         written, steps = self.written, work.config.steps or self.written.steps
@@ -322,7 +322,7 @@ class _SessionParts:
         return _with_phase(first)
 
     def check(self, number: int, candidate: RewardCandidate) -> None:
-        """Announce the iteration. The trainer itself checks the reward before training."""
+        """Announce the iteration. The trainer checks the reward before training."""
         write_text(self._work.folder.iteration(number).reward, candidate.reward)
         self._work.emit(SessionIterationStart(number=number, change=candidate.change))
         self._began = time.monotonic()
@@ -419,7 +419,7 @@ def _finish(
     ended: TelicError | None = None,
     is_drawn: Callable[[SessionIteration | None], bool] = lambda best: False,
 ) -> SessionSummary:
-    """Summarize and report the session, then record its end."""
+    """Write the summary and the report of the session, then record its end."""
     folder, config, written, history = work.folder, work.config, tries.written, tries.history
     best = handed_out(history)
     member = best.best_member if best else None

@@ -42,7 +42,7 @@ _WIDE = 0.3
 def chosen(config: SessionConfig, spec: EnvSpec) -> Reference | None:
     """Return the reference motion of the session, or None to use only the intent.
 
-    Raises TelicError if the requested motion does not exist or cannot be followed.
+    Raises TelicError if the requested motion does not exist or does not suit the intent.
     """
     intent, env, asked = config.intent, config.env, config.motion
     if asked == NONE or config.model is not None:
@@ -72,7 +72,7 @@ def composed(config: SessionConfig, criteria: tuple[Criterion, ...] | None = Non
 
 
 def _wish(intent: str, spec: EnvSpec) -> RequestedMotion | None:
-    """Extract the requested motion, or None if there is none or the intent cannot be parsed."""
+    """Extract the requested motion, or None if none is requested or the intent cannot be parsed."""
     try:
         if is_observed(intent, spec):
             return None
@@ -86,7 +86,7 @@ def _wish(intent: str, spec: EnvSpec) -> RequestedMotion | None:
 
 @functools.lru_cache(maxsize=8)
 def _clip(robot: MotionRobot, family: str, *parameters: tuple[str, float]) -> MotionClip:
-    """Generate a clip. The result is cached, because solving poses takes seconds."""
+    """Generate a motion clip. The result is cached, because solving poses takes seconds."""
     return make_clip(robot, family, dict(parameters), name=family)
 
 
@@ -130,7 +130,7 @@ def _found(robot: MotionRobot, place: Path, wish: RequestedMotion) -> Reference:
         library, name = MotionLibrary.open(place.parent), place.name
     else:
         raise UsageError(
-            f"{place} is neither a motion library nor a clip in one.",
+            f"{place} is neither a motion library nor a clip in a library.",
             hint="Pass a family (telic motions families), a library folder, or FOLDER/CLIP.",
         )
     if library.head.joint_names != robot.joint_names:

@@ -54,7 +54,7 @@ _CLAIMS = (*PASSES, "claimed")
 
 
 class SessionOutcome(NamedTuple):
-    """Outcome of a session, with the reasons if it is not an unqualified pass."""
+    """Outcome of a session. If it is not an unqualified pass, the reasons are given."""
 
     outcome: Outcome
     reasons: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def ending_of_pass(
     *,
     accept_partial: bool,
 ) -> SessionOutcome:
-    """Return the outcome of policies that reached the threshold."""
+    """Return the outcome of a session whose policies reached the threshold."""
     words = ", ".join(f"“{text}”" for text in left_out)
     part = (f"no criterion measures {words}",) if left_out and not accept_partial else ()
     if doubts:
@@ -126,12 +126,12 @@ class SessionSummary(Record):
     """qualifications of a pass, e.g. one training seed"""
 
     def because(self, reason: str) -> SessionSummary:
-        """Return a copy with `reason` prepended."""
+        """Return a copy of the outcome with `reason` prepended."""
         return self.model_copy(update={"reasons": (reason, *self.reasons)})
 
 
 class Checkpoint(Event):
-    """Interim evaluation with the scores of all policies of a training run at one step."""
+    """Interim evaluation: the scores of all policies of a training run at one step."""
 
     NAME = "session.checkpoint"
 
@@ -153,7 +153,7 @@ class SessionWait(Record):
 
 
 def session_state(folder: SessionFolder) -> SessionState:
-    """Return the current state of a session, or its outcome if it has ended."""
+    """Return the current state of a session, or the outcome if the session has ended."""
     if lock_holder(folder.lock) is not None:
         with suppress(BadFile):  # the file may be removed at any moment
             return _WAITS[read_record(folder.waiting, SessionWait).reason]
@@ -167,9 +167,9 @@ def session_state(folder: SessionFolder) -> SessionState:
 def verified(folder: SessionFolder) -> SessionSummary:
     """Return the verified result of an ended session, which states whether it passed.
 
-    A pass is `passed` only if this user's key signed it and all files behind it are unchanged:
-    policy, judged episodes, robot, judge, criteria, request and vetoes. An unsigned pass, or one
-    signed with another key, is `claimed`. Anything else is `unproven`, with the reason.
+    A pass is `passed` only if this user's key signed it and all its files are unchanged: policy,
+    judged episodes, robot, judge, criteria, request and vetoes. If the pass is unsigned or signed
+    with another key, it is `claimed`. Any other pass is `unproven`, with the reason.
     """
     summary = read_record(folder.summary, SessionSummary)
     is_pass, needs = summary.outcome in _CLAIMS, [folder.summary]

@@ -1,6 +1,6 @@
 """Session report (report.html and report.md), generated from the session's records.
 
-Errors in the report never fail the session. Parts that cannot be read, rendered or written are
+Errors in the report never make the session fail. Parts that cannot be read, rendered or written are
 omitted, logged, and listed at the end of the report.
 """
 
@@ -113,7 +113,7 @@ def _read(folder: SessionFolder) -> EndedSession:
 
 
 def policy_proof(folder: SessionFolder) -> PolicyProof:
-    """Return the evidence for the delivered policy that its model card includes."""
+    """Return the evidence for the delivered policy, for its model card."""
     ended = _read(folder)
     summary, robust = ended.summary, tuple(robustness_table(ended))
     rows: list[tuple[str, doc.Words]] = [
@@ -313,7 +313,7 @@ def _policy(ended: EndedSession) -> Blocks:
 
 
 def _again(ended: EndedSession) -> Blocks:
-    """Return the command that repeats the session, and the versions used."""
+    """Return the command that repeats the session, and the versions of the software."""
     best, member = ended.best, ended.member
     rows = [("session", ended.folder.name)]
     if best is not None and member is not None:

@@ -1,8 +1,8 @@
-"""Evaluate the robustness of a passing policy under conditions that did not occur in training.
+"""Evaluate the robustness of a passing policy under conditions that were absent in training.
 
-The evaluation is not part of the pass. It covers pushes, changed friction and mass, observation
-noise and action delay. Each condition uses the same judge and one batch of episodes from fresh
-initial states, recorded by a process that has never run the reward.
+The evaluation does not affect the verdict. It covers pushes, changed friction and mass, observation
+noise and action delay. For each condition, the session's judge scores one batch of episodes from
+fresh initial states, recorded by a process that has never run the reward.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def robustness_card(
 ) -> RobustnessCard | None:
     """Return the robustness card of the delivered policy, computed once, or None.
 
-    Errors do not fail the session. They are logged and the card is omitted.
+    If an error occurs, it is logged, the card is omitted, and the session continues.
     """
     passed = summary.outcome in ("passed", "passed_in_part", "unproven")
     if not config.robustness or not passed or summary.best_member is None:
@@ -85,7 +85,7 @@ def robustness_card(
 
 
 def read_card(folder: SessionFolder) -> RobustnessCard | None:
-    """Return the session's robustness card, or None if there is none."""
+    """Return the session's robustness card, or None if it has no card."""
     return read_record(folder.robustness, RobustnessCard) if folder.robustness.exists() else None
 
 
@@ -146,7 +146,7 @@ def _measure(
 
 
 def summary_line(card: RobustnessCard) -> str:
-    """Summarize a card in one line. A condition fails if it halves the number of passes."""
+    """Summarize a card in one line. If a condition halves the number of passes, it failed."""
     usual, known = card.rows[0].passing, [row for row in card.rows[1:] if row.passing is not None]
     lost = [
         (row.passing, row.condition)

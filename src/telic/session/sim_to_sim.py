@@ -96,7 +96,7 @@ def sim_to_sim(folder: SessionFolder, bundle: Path) -> Agreement:
 
 
 def first_deviation(here: Sequence[Path], there: Sequence[Path]) -> float:
-    """Return the largest difference in the first observations. Raises TelicError if too large."""
+    """Return the largest difference in first observations. Raises TelicError above a limit."""
     first = [[read_trajectory(path)["obs"][0] for path in paths] for paths in (here, there)]
     deviation = float(np.abs(np.array(first[0]) - np.array(first[1])).max())
     if not deviation <= _SAME_OBSERVATION:
@@ -113,7 +113,7 @@ def compared(
     threshold: float,
     deviation: float,
 ) -> Agreement:
-    """Compare the scores in both simulations per initial state, where None means not judged."""
+    """Compare the scores in both simulations per initial state. A score of None is unknown."""
     known = [[score for score in own if score is not None] for own in (here, there)]
     means = [sum(own) / len(own) if own else None for own in known]
     pairs = [
@@ -150,8 +150,8 @@ def play_bundle(bundle: Path, starts: RobotStarts, place: Path) -> BundlePlay:
     """Run a bundle from initial states in a separate process, and validate its output.
 
     Raises:
-        TelicError: if it fails, with the last line of its output.
-        BadFile: if its output has wrong shapes or non-finite values.
+        TelicError: the bundle failed, with the last line of its output. BadFile: the output has
+        wrong shapes or non-finite values.
     """
     given, out = place / "starts.npz", place / "happened.npz"
     starts.write(given)
@@ -261,7 +261,7 @@ def _computed(
 def _measured(
     env: MujocoEnv, columns: dict[str, np.ndarray], starts: RobotStarts
 ) -> tuple[list[int], dict[str, np.ndarray]]:
-    """Return the length of each episode until termination, and its recorded info values."""
+    """Return the length of each episode until termination, and the recorded info values."""
     env.reset()
     rows, steps = columns["qpos"].shape[:2]
     lengths = np.full(rows, steps)
