@@ -111,7 +111,7 @@ def difference_interval(
 def difference(
     ours: Sequence[float], theirs: Sequence[float], seed: int, *, common_seeds: bool = False
 ) -> AuditStats:
-    """Compare two arms. If `common_seeds` is true, their n-th scores share a seed."""
+    """Compare two arms. If `common_seeds` is true, the n-th scores of both arms share a seed."""
     a, b = np.asarray(ours, dtype=np.float64), np.asarray(theirs, dtype=np.float64)
     has_pairs = common_seeds and len(ours) == len(theirs)
     has_spread = has_pairs and spread(ours) > 0 and spread(theirs) > 0
@@ -156,7 +156,7 @@ def draw(generator: np.random.PCG64, size: int) -> np.ndarray:
 
 
 def _resampled(values: Sequence[float], generator: np.random.PCG64) -> np.ndarray:
-    """Return the IQM of each resample."""
+    """Return the interquartile mean (IQM) of each resample."""
     drawn = np.sort(np.asarray(values, dtype=np.float64)[draw(generator, len(values))], axis=1)
     cut = len(values) // 4
     return drawn[:, cut : len(values) - cut].mean(axis=1)
