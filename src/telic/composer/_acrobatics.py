@@ -1,7 +1,7 @@
 """Behaviors with flight phases or rotations, such as jumps, hops, flips and rolls.
 
-"jump every 3 seconds" and "jump twice per second" specify the time between landings. In this case,
-the policy observes the time since the last landing.
+"jump every 3 seconds" and "jump twice per second" specify the time between landings. For such
+intents, the policy observes the time since the last landing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FLIGHT, _LATE = 0.7, 0.25
 
 
 def beats(period_s: float) -> int:
-    """Return the number of repetitions that are judged."""
+    """Return the number of repetitions that the judge requires."""
     return max(min(_BEATS, math.floor(_LONGEST_S / period_s - 0.5)), 1)
 
 

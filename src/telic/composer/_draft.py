@@ -84,7 +84,7 @@ class Draft:
     """verbs of the intent that produced this draft"""
 
     def pay(self, name: str, weight: float, term: Term, words: str) -> None:
-        """Add a reward term, unless a term with this name exists."""
+        """Add a reward term, unless a term with the same name exists."""
         if name not in self.names:
             self.terms.append(WeightedTerm(name, term.with_words(words), weight))
         self.is_seen = self.is_seen or "waited" in term.slots()
@@ -107,7 +107,7 @@ class Draft:
         of: Goal | None = None,
         is_guard: bool = False,
     ) -> str:
-        """Add a criterion, unless one with this title exists, and return its title.
+        """Add a criterion, unless one with the same title exists, and return the title.
 
         Args:
             title: title, where "%s" stands for the goal with its unit.
@@ -179,7 +179,7 @@ class Draft:
         self.reached.append(PhaseEnd(cast("Expression", reward), judge, seconds))
 
     def doubt(self, text: str, holds: bool = False) -> None:
-        """Record an ambiguity once, or with `holds` a condition that always holds on this robot."""
+        """Record an ambiguity once, or with `holds` a condition that the robot always meets."""
         if text not in self.doubts:
             self.doubts.append(text)
         self.granted += [text] if holds else []

@@ -1,6 +1,6 @@
 """Terms and constraints shared by behaviors, such as balance, effort and explicit limits.
 
-Limits are constraints, so satisfying them does not earn credit.
+Limits are constraints, so satisfying a limit does not earn credit.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
 
 
 def _keep_off_ground(bodies: Sequence[str], name: str, scene: Scene, draft: Draft) -> None:
-    """Keep bodies off the ground. Robots without these bodies satisfy this trivially."""
+    """Keep bodies off the ground. Robots without the named bodies satisfy the limit trivially."""
     if not bodies or scene.spec.robot is None:
         draft.doubt(f"this robot has no {name} to keep off the ground", holds=True)
         return

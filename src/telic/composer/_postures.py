@@ -300,7 +300,7 @@ def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def supported(frame: Frame, scene: Scene) -> Frame:
-    """Return a frame with default supporting feet or hands if the intent does not specify them.
+    """Return a frame with default supporting feet or hands if the intent specifies none.
 
     Bipeds crawl on hands and knees. Quadrupeds with a distinct front stand on their hind legs if
     two legs are requested.
@@ -422,7 +422,7 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
 
 
 def go_on_hands(scene: Scene, draft: Draft) -> None:
-    """Stay on hands and knees with a low, level torso. Quadrupeds satisfy this trivially."""
+    """Stay on hands and knees with a low, level torso. Quadrupeds always satisfy this posture."""
     if not scene.is_tall:
         draft.doubt("it is always on all its feet", holds=True)
         return

@@ -132,7 +132,7 @@ class Slots:
         ]
 
     def _take(self, slot: str) -> list[tuple[Item, Sense]]:
-        """Return the items that fill a slot and record them."""
+        """Record and return the items that fill a slot."""
         found = self._senses(slot)
         self.claims += [(slot, item, sense) for item, sense in found]
         return found

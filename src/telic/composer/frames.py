@@ -81,7 +81,7 @@ class Frame:
     phase: int = 0
 
     def given(self, unit: Unit) -> float | None:
-        """Return the stated amount if it has this unit, else None."""
+        """Return the stated amount if it has the given unit, else None."""
         return self.amount.value if self.amount and self.amount.unit == unit else None
 
     @property

@@ -149,7 +149,7 @@ class Sense:
     says: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def suits(self, verb: str | None) -> bool:
-        """Return whether this meaning applies with the given verb."""
+        """Return whether the meaning applies with the given verb."""
         return "verbs" not in self.says or verb in self.says["verbs"]
 
 

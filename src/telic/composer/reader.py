@@ -187,7 +187,7 @@ class _Deeds:
         amount: Amount | None = None,
         part: BodyPart | None = None,
     ) -> None:
-        """Add the limit expressed by the words at these positions, unless it already exists."""
+        """Add the limit that the words at some positions express, unless it already exists."""
         self.used.update(at)
         words = quoted(self._tokens[min(at) : max(at) + 1])
         name, bodies = (part.name, part.bodies) if part else (None, ())

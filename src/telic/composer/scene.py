@@ -57,7 +57,7 @@ class Scene(NamedTuple):
         return cls(spec, known, may_fall)
 
     def has(self, *quantities: str) -> bool:
-        """Return whether the environment provides all of these quantities."""
+        """Return whether the environment provides all of the given quantities."""
         return all(QUANTITIES[name].available(self.spec) for name in quantities)
 
     def require(self, quantity: str, what: str) -> None:
@@ -66,7 +66,7 @@ class Scene(NamedTuple):
             raise self.cannot(what, f"it requires {QUANTITIES[quantity].need.words}")
 
     def cannot(self, what: str, why: str) -> BadEnvironment:
-        """Return the error for a behavior that this robot cannot perform."""
+        """Return the error for a behavior that the robot cannot perform."""
         return BadEnvironment(f"{self.name} cannot {what}: {why}.")
 
     @property

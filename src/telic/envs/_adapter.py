@@ -207,7 +207,7 @@ class GymnasiumEnv(VecEnv):
             env.close()
 
     def _restart(self, seeds: Sequence[int]) -> Tensor:
-        """Reset each environment with the corresponding seed."""
+        """Reset each environment with its seed from `seeds`."""
         self._serial += 1
         self._actions = []
         self._age, self._clock = np.zeros_like(self._clock), np.zeros_like(self._clock)

@@ -391,7 +391,7 @@ class RobotTask(CustomTask):
     # ---- sampled values
 
     def _drawn(self, part: int) -> Tensor:
-        """Return the part of the episode's sampled values that has this index in `_sizes`."""
+        """Return the part of the episode's sampled values with an index in `_sizes`."""
         before = sum(self._sizes[:part])
         return self.memory["drawn"][:, before : before + self._sizes[part]]
 

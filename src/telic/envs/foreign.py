@@ -254,7 +254,7 @@ _ROBOTICS_IDS = r"Fetch|Hand|AdroitHand|FrankaKitchen|PointMaze|AntMaze|MaMuJoCo
 
 
 def _register_package(env_id: str) -> None:
-    """Import Gymnasium-Robotics to register its ids, if `env_id` is one of them.
+    """Import Gymnasium-Robotics to register its ids, if `env_id` is one of its ids.
 
     Raises:
         BadEnvironment: the package or one of its dependencies is not installed.

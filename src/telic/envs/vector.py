@@ -222,7 +222,7 @@ class VecEnv:
     def stagger(self) -> None:
         """Randomize each episode's age to desynchronize time limits.
 
-        Call this after `reset` in training, but not in evaluation. It requires a time limit.
+        Call this after `reset` in training, but not in evaluation. Requires a time limit.
         """
         raise NotImplementedError
 
@@ -255,7 +255,7 @@ class VecEnv:
     def compile(self, shared: Path | None = None) -> None:
         """Compile all kernels that would otherwise be compiled on demand in a sandbox.
 
-        Processes with the same `shared` folder divide the work among them.
+        Processes that share the folder `shared` divide the work.
         """
 
     def complaints(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Check criteria before rewards and judges are written for them.
+"""Check criteria before the rewards and judges are written.
 
 The names of quantities, the order of zero and goal, titles, failure modes and terrain are checked
 statically. Then the measures are evaluated on recordings of a robot at rest, with random actions

@@ -2,8 +2,8 @@
 
 The torso follows a path while the feet stay on the ground. From every pose along the path, the
 environment simulates one step. Demonstrations show the intended behavior without a policy, so
-judges and rewards are validated on them before training. `telic.judges.failure_modes` provides
-the negative examples.
+judges and rewards are validated on demonstrations before training. `telic.judges.failure_modes`
+provides the negative examples.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Disturbance(Record):
 
 @contextmanager
 def other_physics(disturbance: Disturbance | None) -> Generator[None]:
-    """Apply the friction and mass of a disturbance to environments created in this context."""
+    """Apply the friction and mass of a disturbance to environments created in the context."""
 
     def change(model: mujoco.MjModel) -> None:
         if disturbance is None:

@@ -250,7 +250,7 @@ def _fallen(env: MujocoEnv) -> dict[str, _Pose]:
 
 
 def no_different(examples: Examples, fine: Sequence[str]) -> list[str]:
-    """Return the failure modes whose episodes hardly differ from those of an acceptable one.
+    """Return the failure modes whose episodes hardly differ from an acceptable failure mode.
 
     For example, a robot that vibrates too weakly to move is standing still.
     """

@@ -192,7 +192,7 @@ def measured_names(text: str) -> tuple[str, ...]:
 
 
 def quantities_behind(text: str) -> tuple[str, ...]:
-    """Return the quantities used by an expression, including those used by its metrics."""
+    """Return the quantities that an expression uses, directly or through metrics."""
     if not text or not is_expression(text):
         return ()
     found = [name for name in measured_names(text) if name]
@@ -378,7 +378,7 @@ def measure_criteria(judge: JudgeFile, episode: RecordedEpisode) -> list[Criteri
 def joined(
     judge: JudgeFile, measured: Sequence[CriterionScore], coded: Sequence[CriterionScore]
 ) -> list[CriterionScore]:
-    """Merge the scores measured by the host with those from the judge's code.
+    """Merge the scores that the host measured with scores from the judge's code.
 
     Only the measured values of code are used, with the agreed zero and goal. A score for which no
     criterion was agreed is ignored, unless it is a constraint, which can only lower the total.

@@ -45,7 +45,7 @@ _PLACES = ("x_position", "y_position")
 
 
 def every_metric() -> dict[str, Callable[..., Any]]:
-    """Return all metrics for judge files, from this module and `tracks`, by name."""
+    """Return all metrics for judge files by name, including the metrics of `tracks`."""
     return {name: each.function for name, each in METRICS.items()}
 
 

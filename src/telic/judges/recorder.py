@@ -78,7 +78,7 @@ class RecordedFile(NamedTuple):
 
 
 class Recordings(NamedTuple):
-    """Recorded episodes by policy name, and the reasons for missing ones."""
+    """Recorded episodes by policy name, and the reasons for missing episodes."""
 
     files: dict[str, list[RecordedFile]]
     why: dict[str, str]
@@ -193,7 +193,7 @@ def bounded(memory: object, rows: int) -> list[list[float]]:
 
 
 def record_confined(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
-    """Record episodes, or play them with a reward to report its memory."""
+    """Record episodes, or play episodes with a reward to report the reward's memory."""
     channel.heartbeat(_PLAYING_S, "playing episodes")
     use_one_thread()
     order = PlayOrder.model_validate(payload["order"])

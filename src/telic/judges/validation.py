@@ -295,7 +295,7 @@ def try_out(
     *,
     is_probed: bool = True,
 ) -> Trial:
-    """Validate reward and judge in a confined worker. Raises TelicError if one of them fails.
+    """Validate reward and judge in a confined worker. Raises TelicError if either fails.
 
     `second` is another interpretation of the intent. With `is_probed`, the validation includes
     untrained policies and mutants.

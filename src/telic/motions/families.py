@@ -431,7 +431,7 @@ def twist(body: Measures, p: Parameters) -> MotionPlan:
 
 
 def raise_arms(body: Measures, p: Parameters) -> MotionPlan:
-    """Raise both arms to the front or the side, and lower them."""
+    """Raise both arms to the front or the side, then lower both arms."""
     plan = _standing(_whole(p["seconds"], p["hertz"]), body.stance)
     angle = p["high"] * _waves(plan, p["hertz"])
     for side, sign in zip(SIDES, (1.0, -1.0), strict=True):

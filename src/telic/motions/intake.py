@@ -1,4 +1,4 @@
-"""Import motions into a library: read, retarget, measure, and add or reject them.
+"""Import motions into a library: read, retarget, measure, and add or reject each clip.
 
 An invalid file does not abort the import: every clip yields a line with its outcome. Duplicates are
 detected by content hash and skipped, so an interrupted import can be repeated.

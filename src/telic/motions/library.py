@@ -108,7 +108,7 @@ class ClipLine(Record):
 
 
 def head_for(robot: MotionRobot, clips: Sequence[MotionClip]) -> LibraryHead:
-    """Return the header of a library for these clips."""
+    """Return the header of a library for the given clips."""
     humans = {clip.human.names for clip in clips if clip.human is not None}
     if len(humans) > 1:
         raise BadFile("The human motions of these clips have different skeletons.")

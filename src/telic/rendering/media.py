@@ -48,12 +48,12 @@ def tiled(pictures: Sequence[np.ndarray], columns: int, gap: int) -> np.ndarray:
 
 @cache
 def _font(height: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Return the font for pictures of this height."""
+    """Return the font for pictures of a given height."""
     return ImageFont.load_default(12 if height < 600 else 24)
 
 
 def strip_height(height: int) -> int:
-    """Return the height of the caption strip in pictures of this height."""
+    """Return the height of the caption strip in pictures of a given height."""
     return 20 if height < 600 else 36
 
 

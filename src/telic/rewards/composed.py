@@ -147,7 +147,7 @@ def _factor(latex: str) -> str:
 
 
 def offered_modules() -> dict[str, dict[str, Any]]:
-    """Return the names of this package that reward files may import, by module."""
+    """Return the names in `telic.rewards` that reward files may import, by module."""
 
     def phase(*arguments: Any, **named: Any) -> Phase:
         return Phase(*arguments, **named)  # a function, so that foreign code cannot subclass it

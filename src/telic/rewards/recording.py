@@ -64,7 +64,7 @@ def collect(env: VecEnv, transitions: int = 256, seed: int = 0) -> TransitionRec
     """Record transitions with random actions early and late in the episode, then zero actions.
 
     Use a separate environment with few copies (8 are enough), because it is reset and stepped. All
-    info values are read, so the simulation must keep computing them.
+    info values are read, so the simulation must keep computing all of them.
     """
     rows = min(env.num_envs, _ROWS)
     steps = max(4, -(-transitions // rows))

@@ -255,7 +255,7 @@ class StrideState(NamedTuple):
 
 @signal("x", memory={"steps": 5})
 def Strides(step: StepView) -> StrideState:
-    """Return the touchdowns of this step, and the left-right alternation so far."""
+    """Return the touchdowns in the current step, and the left-right alternation so far."""
     before = step.recall("steps")[:, 3]
     alternation = step.so_far("stride_alternation", "steps")
     return StrideState(step.recall("steps")[:, 3] - before, alternation)

@@ -1,4 +1,4 @@
-"""Extract files from packages on PyPI without installing or executing them.
+"""Extract files from packages on PyPI without installing or executing a package.
 
 The SHA-256 of an archive is verified before it is opened. Only requested members are extracted.
 """

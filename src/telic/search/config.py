@@ -109,7 +109,7 @@ class Switches(Config):
 
     @property
     def asks_a_model(self) -> bool:
-        """Return whether these switches require a language model."""
+        """Return whether the switches require a language model."""
         return self.proposer in ("llm", "hybrid", "none")
 
     @property

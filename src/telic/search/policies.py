@@ -73,7 +73,7 @@ class Space(Record):
         return self.choices is not None
 
     def fit(self, params: Floats | tuple[float, ...], *, is_rounded: bool = True) -> _FittedParams:
-        """Clip parameters to the bounds, round them, and report changes as warnings."""
+        """Clip and round parameters, and report changes as warnings."""
         given = np.asarray(params, dtype=np.float64)
         fitted = np.round(
             np.clip(given, self.low, self.high), self.decimals if is_rounded else _EXACT
@@ -94,7 +94,7 @@ def make_policy(
 ) -> PolicyFamily:
     """Create a policy family by name, by default a table or the linear policy.
 
-    `seed` determines the random parts of families that have them.
+    `seed` determines the random parts of families with random parts.
     """
     kind = kind or ("table" if task.is_table else "linear")
     if kind not in KINDS:

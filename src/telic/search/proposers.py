@@ -47,7 +47,7 @@ class PolicyDraft(NamedTuple):
 
 
 class PolicyProposal(NamedTuple):
-    """Candidates of one iteration, and the model calls used for them."""
+    """Candidates of one iteration, and the model calls that produced the candidates."""
 
     drafts: list[PolicyDraft]
     calls: tuple[ModelQuestion, ...] = ()
@@ -230,7 +230,7 @@ class Cma(Proposer):
         return PolicyProposal(drafts(self._space, self._asked, self.name))
 
     def inject(self, points: Sequence[Floats]) -> None:
-        """Inject these points unchanged into the next population."""
+        """Inject the given points unchanged into the next population."""
         inside = [np.clip(p, self._space.low + 1e-6, self._space.high - 1e-6) for p in points]
         self._strategy.inject(inside, force=True)
 

@@ -133,7 +133,7 @@ class SearchIteration(Record):
     """reason for a deviation from the switches"""
 
     def candidate(self, number: int) -> PolicyCandidate:
-        """Return a candidate of this iteration by number."""
+        """Return the candidate of the iteration with a given number."""
         return next(candidate for candidate in self.candidates if candidate.number == number)
 
 
@@ -391,7 +391,7 @@ class History:
         return params in self._entries
 
     def has_met(self, params: Params, seed: int) -> bool:
-        """Return whether the latest episodes of a policy used this seed."""
+        """Return whether the latest episodes of a policy used a seed."""
         return self.holds(params) and self._entries[params].seed == seed
 
     @property

@@ -1,4 +1,4 @@
-"""Run a search: schedule its runs, summarize them, and load results."""
+"""Run a search: schedule and summarize its runs, and load results."""
 
 from __future__ import annotations
 

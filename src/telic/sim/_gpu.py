@@ -248,7 +248,7 @@ class GpuSimulation(Simulation):
         self._overflow.zero_()
 
     def _refresh(self, mask: Tensor) -> None:
-        """Update bound fields to the new state where `mask` is true, and keep them elsewhere."""
+        """Update bound fields to the new state where `mask` is true, and nowhere else."""
         derived = [name for name in self._fields if name not in (*_STATE, "warning", *_COMPUTED_BY)]
         for name in _COMPUTED_BY:
             if name in self._fields:

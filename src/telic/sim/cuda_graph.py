@@ -1,4 +1,4 @@
-"""CUDA graphs: record torch operations and physics once, and replay them without Python overhead.
+"""CUDA graphs: record torch operations and physics once, then replay without Python overhead.
 
 On a GPU, a control step consists of hundreds of small operations that take longer to launch than to
 execute. A graph launches them together. Physics has data-dependent loops, which torch cannot

@@ -374,7 +374,7 @@ class RowView:
     def _remembered(self, now: Tensor, past: Tensor, age: Tensor) -> Tensor:
         """Return the sensor history (N, H, k), from the oldest to the newest value.
 
-        At age a, only the last a steps belong to the current episode. Older ones are padded.
+        At age a, only the last a steps belong to the current episode. Older steps are padded.
         """
         if self.columns.history == 1:
             return now[:, None]

@@ -1,4 +1,4 @@
-"""Export the deployment files of a tracker and verify them against it.
+"""Export the deployment files of a tracker and verify that they match the tracker.
 
 deploy/tracker.onnx deploy.json clip.npz run.py scene.xml assets/ LICENCE.txt README.md
                     a tracker and a motion that run in plain MuJoCo, without telic

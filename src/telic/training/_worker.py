@@ -171,7 +171,7 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: HostChan
 
 
 def _complete_spec(reward: Reward) -> RewardSpec:
-    """Return the reward specification, extended by terms that the reward does not declare."""
+    """Return the reward specification, extended by undeclared terms of the reward."""
     declared = {term.name for term in reward.spec.terms}
     missing = tuple(
         TermSpec(name=name, weight=reward.weights.get(name))

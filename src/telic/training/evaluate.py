@@ -155,7 +155,7 @@ class Evaluator:
         return {"obs": self._obs, "live": self._live}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Replace the observations and the mask."""
+        """Replace the current observations and the mask of running episodes."""
         self._obs, self._live = tensors["obs"], tensors["live"]
 
     def _record(

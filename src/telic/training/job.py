@@ -41,7 +41,7 @@ class TrainOptions(Config):
     )
     threads: int | None = Field(default=None, description="Physics threads. Default: all cores.")
     tensorboard: bool = Field(
-        default=False, description="Also write TensorBoard files (extra tensorboard)."
+        default=False, description="Also write TensorBoard files (needs the extra tensorboard)."
     )
     save_every_s: float = Field(
         default=10.0,
@@ -398,7 +398,7 @@ def processes(job: TrainJob, *, confined: bool = True) -> list[list[str]]:
 
 
 def is_shared(job: TrainJob, groups: list[list[str]]) -> bool:
-    """Return True if a process trains rewards with different programs."""
+    """Return True if a process trains rewards that differ in more than weights."""
     programs = {member.name: program_of(job.rewards[member.reward]) for member in job.members}
     return any(len({programs[name] for name in group}) > 1 for group in groups)
 

@@ -451,7 +451,7 @@ def _measured(env: str, arguments: str, stamp: int) -> float | None:
 
 
 def _stand(robots: MujocoEnv, robot: Robot, deviation: float) -> bool:
-    """Return True if all robots stay upright under action noise with this standard deviation."""
+    """Return True if all robots stay upright under action noise with the given std."""
     import torch
 
     low, high = robots.action_low, robots.action_high

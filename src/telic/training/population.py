@@ -73,7 +73,7 @@ class Actor(NamedTuple):
         self.load(other.tensors())
 
     def load(self, tensors: list[Tensor]) -> None:
-        """Copy the given tensors into the existing ones."""
+        """Copy the given tensors into the existing tensors."""
         for mine, theirs in zip(self.tensors(), tensors, strict=True):
             mine.copy_(theirs)
 
@@ -339,7 +339,7 @@ class Moments(Saved):
         self.var = torch.ones(members, size, dtype=torch.float64, device=device)
 
     def update(self, batch: Tensor, alive: Tensor) -> None:
-        """Update with a batch (P, n, size). Inactive members are unchanged."""
+        """Update the moments with a batch (P, n, size). Inactive members are unchanged."""
         n = batch.shape[1]
         mean = batch.mean(1, dtype=torch.float64)
         var = (batch - mean[:, None].to(batch.dtype)).square().mean(1, dtype=torch.float64)

@@ -335,7 +335,7 @@ def _networks(population: Population) -> Networks:
 
 
 def _pack(samples: Samples) -> tuple[Tensor, list[int]]:
-    """Concatenate all columns, so that one gather per epoch shuffles them."""
+    """Concatenate all columns, so that one gather per epoch shuffles all of them."""
     columns = [column if column.dim() == 3 else column.unsqueeze(-1) for column in samples]
     return torch.cat(columns, dim=-1), [column.shape[-1] for column in columns]
 

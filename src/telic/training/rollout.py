@@ -166,7 +166,7 @@ class Scoring:
         }
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Replace the reward memory with these tensors."""
+        """Replace the reward memory with the given tensors."""
         for i, group in enumerate(self.groups):
             start = f"{i}/"
             own = {k[len(start) :]: v for k, v in tensors.items() if k.startswith(start)}
@@ -406,7 +406,7 @@ class EpisodeTracker:
         self.finished = [0] * members
 
     def update(self, batch: Batch) -> list[int]:
-        """Update with a batch and return the number of finished episodes per member."""
+        """Add the steps of a batch, and return the number of finished episodes per member."""
         ones = torch.ones_like(batch.rewards)
         parts = torch.cat((torch.stack((batch.rewards, ones), dim=-1), batch.terms), dim=-1)
         sums = parts.double().cumsum(0) + self._carry  # (T, P, n, k)

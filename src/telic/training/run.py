@@ -311,4 +311,4 @@ class LocalChannel(HostChannel):
         self._receive(json.loads(json.dumps(message)))
 
     def heartbeat(self, seconds: float, doing: str = "") -> None:
-        """Do nothing, because no other process monitors this one."""
+        """Do nothing, because no other process monitors in-process training."""

@@ -167,7 +167,7 @@ class SimulatorProcess:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment variables except secrets and those for this Python."""
+    """Return the environment variables, except secrets and settings of this Python."""
     ours = ("PYTHONHOME", "VIRTUAL_ENV", "PYTHONPATH")
     kept = {
         name: value

@@ -121,7 +121,7 @@ def _open(order: dict[str, Any]) -> Simulator:
 
 
 def _share(memory: int, n: int, facts: dict[str, Any]) -> tuple[dict[str, np.ndarray], list[Any]]:
-    """Allocate the arrays for N environments in shared memory, and return them with offsets."""
+    """Allocate arrays for N environments in shared memory. Returns the arrays and offsets."""
     obs = len(facts["obs_names"])
     is_discrete = facts.get("num_actions") is not None
     wanted: dict[str, tuple[str, list[int]]] = {

@@ -114,8 +114,8 @@ def read_bodies(arrays: Arrays, _: ReadOptions) -> RobotTrack:
 def _scalar_last(quat: np.ndarray, where: str) -> tuple[np.ndarray, tuple[str, ...]]:
     """Convert quaternions from (x, y, z, w) to (w, x, y, z).
 
-    Some writers of these formats store w first. Such files are detected because the robot would be
-    upside down, and are returned unchanged.
+    Some programs store w first. Such quaternions, which would turn the robot upside down, are
+    returned unchanged.
     """
     last = quat[:, [3, 0, 1, 2]]
     up = {

@@ -274,7 +274,7 @@ def _read(path: Path, **kinds: Any) -> Json:
 
 
 class _Bundle:
-    """Builder of a bundle folder that tracks the files it creates.
+    """Builder for a bundle folder that tracks the created files.
 
     Files are written to a temporary folder and moved to the output folder when the bundle is
     complete. If the process is killed, the output is unchanged and the command can be repeated.

@@ -271,7 +271,7 @@ def row_of(values: Any) -> Reals:
 
 
 def read_deployment(text: str) -> Deployment:
-    """Parse the content of deploy.json. Raises BadFile that names an invalid field."""
+    """Parse the content of deploy.json. Raises BadFile with the name of an invalid field."""
     try:
         return Deployment.model_validate_json(text)
     except ValidationError as error:
@@ -348,7 +348,7 @@ class RobotStarts(NamedTuple):
     command: np.ndarray  # (N, T, 3)
 
     def write(self, path: Path) -> None:
-        """Write the starts as .npz for run.py."""
+        """Write the initial states as .npz for run.py."""
         np.savez(path, **self._asdict())
 
 

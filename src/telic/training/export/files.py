@@ -68,7 +68,7 @@ def _verify(policy: Policy, arrays: PolicyArrays, act: Act, name: str) -> float:
 
     Deviations are in units of half the action range or, for discrete actions, differences of
     logits. Test observations include typical and extreme values. If the network amplifies float32
-    rounding to more than 1e-5, the tolerance increases accordingly.
+    rounding to more than 1e-5, the tolerance increases with the rounding error.
     """
     random, size = np.random.default_rng(0), len(arrays.shift)
     spread = 1.0 / np.where(arrays.scale > 0.0, arrays.scale, 1.0)
