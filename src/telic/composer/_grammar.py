@@ -343,7 +343,7 @@ class _Scanner:
         return kept
 
     def _is_unknown(self, place: int) -> bool:
-        """Return whether a word is neither known nor ignored."""
+        """Return whether a word is unknown and not one of the ignored words."""
         if not 0 <= place < len(self._tokens) or self._tokens[place].silent:
             return False
         known = self._words[place] in ignored_words() or place in {*self._parts, *self._readings}

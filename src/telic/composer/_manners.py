@@ -202,7 +202,7 @@ def allow_height(scene: Scene, draft: Draft, top: float) -> None:
 
 
 def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
-    """Reward and constrain a limit. Limits that the robot cannot violate add nothing."""
+    """Reward and enforce a limit. Limits that the robot cannot violate add nothing."""
     match limit.kind:
         case "no_fall":
             stay_on_feet(scene, draft)

@@ -53,7 +53,7 @@ def implied_verb(item: Item) -> Act | None:
 
 
 class Slots:
-    """Fill slots with the items of one deed."""
+    """Fill slots with the items of one action."""
 
     def __init__(self, deed: Deed) -> None:
         self.deed = deed

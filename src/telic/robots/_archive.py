@@ -103,4 +103,4 @@ def unpack(archive: Path, target: Path, wanted: Sequence[str]) -> None:
         raise BadFile(f"{archive.name} cannot be unpacked: {error}") from error
     missing = set(wanted) - {place_of(name) for name in names}
     if missing:
-        raise BadFile(f"{archive.name} has no {', '.join(sorted(missing))}.")
+        raise BadFile(f"{archive.name} does not contain {', '.join(sorted(missing))}.")

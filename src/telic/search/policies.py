@@ -170,7 +170,7 @@ class Linear(_Continuous):
         )
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw from a normal distribution, or without a bias from a uniform distribution."""
+        """Draw from a normal distribution, or from a uniform one if the policy has no bias."""
         rank = self.space.rank
         drawn = rng.normal(0.0, 3.0, rank) if self._has_bias else rng.uniform(-3.0, 3.0, rank)
         return np.round(drawn, 1)

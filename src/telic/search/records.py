@@ -436,7 +436,7 @@ class History:
     def shown(self, view: str) -> list[Entry]:
         """Return the entries in a view (full, best:K, recent:K or best+recent:K), oldest first.
 
-        The incumbent is always included.
+        The view always includes the incumbent.
         """
         entries = [entry for entry in self._entries.values() if entry.params in self._shown]
         if view == "full":

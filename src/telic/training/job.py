@@ -37,7 +37,7 @@ class TrainOptions(Config):
     devices: tuple[str, ...] = Field(
         default=(),
         description="Devices for parallel training, e.g. cuda:0,cuda:1 or cpu,cpu. Members "
-        "are distributed over them.",
+        "are distributed over the devices.",
     )
     threads: int | None = Field(default=None, description="Physics threads. Default: all cores.")
     tensorboard: bool = Field(
