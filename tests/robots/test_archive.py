@@ -79,12 +79,12 @@ def test_links_of_a_wheel_are_plain_files(tmp_path):
 @KINDS
 def test_an_archive_that_is_cut_short_or_lacks_the_robot_is_told(tmp_path, write):
     file = write(tmp_path / "toys", GOOD)
-    with pytest.raises(BadFile, match="has no toys/cat"):
+    with pytest.raises(BadFile, match="does not contain toys/cat"):
         unpack(file, tmp_path / "out", ["toys/zoo", "toys/cat"])
     whole = file.read_bytes()
     for length in range(0, len(whole) // 2, 10):  # ends hold no content
         file.write_bytes(whole[:length])
-        with pytest.raises(BadFile, match=r"cannot be unpacked|has no toys"):
+        with pytest.raises(BadFile, match=r"cannot be unpacked|does not contain toys"):
             unpack(file, tmp_path / "out2", ["toys/zoo", "toys/LICENSE"])
 
 

@@ -234,7 +234,7 @@ def turn_over(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _keep_rolling(draft: Draft, quantity: str, sign: int, which: str) -> None:
-    """Turn over continuously without landing, at least twice in five seconds."""
+    """Turn over continuously without a landing, at least twice in five seconds."""
     spin, seconds = Measured(quantity.replace("turns", "rate"), sign=sign), 5.0
     draft.pay("roll", 1.0, Ratio(spin, 4.0, most=1.5), f"rolling {which}")
     turns = track(quantity, sign=sign)

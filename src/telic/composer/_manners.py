@@ -86,7 +86,7 @@ def stay_straight(
     """Penalize lateral drift and turning, so that a robot moves straight ahead.
 
     Sideways and backward travel keeps the initial heading. Robots whose legs are arranged alike on
-    all sides have no front, and robots without legs may wind.
+    all sides have no front, and robots without legs may undulate.
     """
     if not scene.has("lateral_velocity", "forward_velocity"):
         return

@@ -437,7 +437,7 @@ _RATES = (
 def command_range(frame: Frame, scene: Scene, draft: Draft) -> tuple[_Rates, _Spans]:
     """Return the largest rates (forward, sideways, turn) and the bounds of each.
 
-    They are as stated, or scaled by the leg length.
+    The rates are as stated, or scaled by the leg length.
     """
     if "commands" not in scene.spec.arguments or not scene.has("command_error"):
         why = "its environment has no commands (`telic robots` lists robots with commands)"

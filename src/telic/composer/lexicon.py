@@ -85,7 +85,7 @@ class Token:
 def read_tokens(text: str, names: Iterable[str] = ()) -> list[Token]:
     """Tokenize a text into words, numbers and punctuation, and correct typos.
 
-    Only whitespace is dropped. `names` are exempt from spelling correction.
+    The tokens omit only whitespace. `names` are exempt from spelling correction.
     """
     text = unicodedata.normalize("NFKC", readable(text)).translate(_STRAIGHT)
     known = {name.lower() for name in names}
@@ -385,8 +385,8 @@ def correct_spelling(word: str) -> str:
 def _is_slip(typed: str, meant: str) -> bool:
     """Return whether the difference is a plausible typo rather than another real word.
 
-    The first letter must match. Plausible typos are letters that are transposed, doubled or omitted
-    inside the word, or replaced by an adjacent key or a similar sound.
+    The first letters must match. Plausible typos are letters that are transposed, doubled or
+    omitted inside the word, or replaced by an adjacent key or a similar sound.
     """
     k = next((k for k, pair in enumerate(zip(typed, meant, strict=False)) if len({*pair}) > 1), -1)
     if len(typed) == len(meant):

@@ -25,8 +25,8 @@ class EnvAccess(NamedTuple):
 def env_access(env: str, env_args: dict[str, Any]) -> EnvAccess:
     """Return the files that a sandboxed process needs besides installed packages.
 
-    Every worker that creates an environment requires these files. Raises Refused for code that a
-    folder names but that the user has not permitted.
+    Every worker that creates an environment requires the returned files. Raises Refused for code
+    that a folder names but that the user has not permitted.
     """
     require_permitted(*named_code(env, env_args))
     files, home = env_files(env, env_args), plugin_home("environments", env)

@@ -34,8 +34,8 @@ class Coordinate:
 class Root:
     """Degrees of freedom of the robot's root body in the world frame.
 
-    `slides` are the world axes of its translation. The root rotates by `hinge` (about a world axis)
-    or freely, with a quaternion at `quaternion` in qpos and angular velocity at `spin` in qvel.
+    `slides` are world axes of translation. The root rotates by `hinge` (about a world axis) or
+    freely, with a quaternion at `quaternion` in qpos and angular velocity at `spin` in qvel.
     """
 
     __offered__: ClassVar[str] = "a robot"
@@ -75,8 +75,8 @@ class Limb:
 class Motor:
     """Actuator on one joint: force = gain * u + bias0 + bias1 * length + bias2 * velocity.
 
-    u is the control clamped to `control_range`, length and velocity are those of the joint times
-    `gear`, the force is clamped to `force_range`, and gear * force is applied to the joint.
+    u is the control clamped to `control_range`. Length and velocity are those of the joint times
+    `gear`. The force is clamped to `force_range`, and gear * force is applied to the joint.
     """
 
     __offered__: ClassVar[str] = "a robot"

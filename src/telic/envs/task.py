@@ -309,7 +309,7 @@ class LatestTransition:
     def _recall(self, name: str) -> Tensor:
         """Repeat the step to recompute a field that was overwritten without being watched.
 
-        This happens at most once per field, because the field is watched from then on.
+        A field is recomputed at most once, because the field is watched from then on.
         """
         field = self._sim.field(name)
         now = self._sim.snapshot()

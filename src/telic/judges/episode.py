@@ -198,8 +198,8 @@ def recorded_together(
 ) -> list[RecordedEpisode]:
     """Return episodes of one environment, with accumulated quantities computed in one batch.
 
-    Accumulating over a hundred episodes at once takes as long as over one. Shorter episodes are
-    padded with their last step, which does not change earlier values.
+    Accumulating over a hundred episodes at once takes as long as over one episode. Shorter episodes
+    are padded with their last step, which does not change earlier values.
     """
     limits = full_seconds or [None] * len(trajectories)
     given = zip(trajectories, limits, strict=True)

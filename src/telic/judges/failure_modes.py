@@ -252,7 +252,7 @@ def _fallen(env: MujocoEnv) -> dict[str, _Pose]:
 def no_different(examples: Examples, fine: Sequence[str]) -> list[str]:
     """Return the failure modes whose episodes hardly differ from an acceptable failure mode.
 
-    For example, a robot that vibrates too weakly to move is standing still.
+    For example, a robot that vibrates too weakly to move stands still.
     """
     if "qpos" not in examples.spec.info_keys:
         return []

@@ -299,8 +299,8 @@ def single_value(
 ) -> float:
     """Return the value of a criterion in an episode.
 
-    A value per step is reduced to one number: for a condition the fraction of time it holds, for a
-    sustained criterion the mean, for an accumulated quantity the last value, otherwise the best.
+    A value per step is reduced to one number: the fraction of time for a condition, the mean for a
+    sustained criterion, the last value for an accumulated quantity, and otherwise the best value.
     """
     value = _evaluate(criterion.measure, episode, left)
     if isinstance(value, float):

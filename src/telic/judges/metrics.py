@@ -197,7 +197,7 @@ def way_per_step(episode: Episode, slow: float, leg: float, axes: Sequence[str] 
 def foot_clearance(episode: Episode, feet: Feet = (), rank: int = -1) -> Array:
     """Height of the lowest of the feet {feet} above the lowest foot.
 
-    Without `feet`, the foot is the one with `rank` lower feet.
+    Without `feet`, the measured foot has `rank` lower feet.
     """
     up = episode["foot_height"] - episode["foot_height"].min(-1, keepdims=True)
     return up[:, list(feet)].min(-1) if feet else np.sort(up, axis=-1)[:, rank]
@@ -248,7 +248,7 @@ def block_in_hand(episode: Episode) -> float:
 def _commanded_and_done(episode: Episode) -> tuple[Array, Array]:
     """Return the commands of each step and the measured rates over half seconds, both (T, 3).
 
-    The rates are the speed ahead, the speed to the left and the yaw rate.
+    The rates are the forward speed, the speed to the left and the yaw rate.
     """
     facing = np.unwrap(episode["heading"])
     x, y = (episode.pace(episode[axis]) for axis in _PLACES)
@@ -272,8 +272,8 @@ def settled(commands: Array, dt: float) -> Array:
 def command_error(episode: Episode, which: int, least: float) -> float:
     """Mean error of commanded rate {which}, relative to that of standing still.
 
-    `which`: 0 for the speed ahead, 1 for sideways speed, 2 for the turning rate; `least`: minimum
-    commanded value used for normalization.
+    `which` is 0 for forward speed, 1 for sideways speed and 2 for the turning rate. `least` is the
+    minimum commanded value used for normalization.
     """
     commands, done = _commanded_and_done(episode)
     counts = settled(commands, episode.dt)

@@ -107,8 +107,8 @@ def _followed(
 def height_marks(camera: Camera, model: mujoco.MjModel, pixels: int) -> list[tuple[float, int]]:
     """Return round heights above the floor with the pixel row of each.
 
-    They apply at the distance of the look-at point. The result is empty without a level floor, for
-    views from above, and for robots that cannot travel (their floor may have been added).
+    Heights apply at the distance of the look-at point. The result is empty without a level floor,
+    for views from above, and for robots that cannot travel (their floor may have been added).
     """
     floor = floor_height(model)
     if floor is None or camera.elevation_deg < -45.0 or not _travels(model):

@@ -1,7 +1,7 @@
 """Render process, run by `telic.sandbox.worker`.
 
-Messages are `telic.rendering.jobs.RenderReport`. The result is {"broken": reason} if the backend
-fails.
+Messages are instances of `telic.rendering.jobs.RenderReport`. The result is {"broken": reason} if
+the backend fails.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Render recorded episodes in sandboxed processes, so that OpenGL failures cannot affect this one.
 
-Recordings and environments may be untrusted, so render processes are sandboxed. They may read
-recordings, model files and packages, write to a temporary folder from which finished files are
-copied, and run ffmpeg. They have no network access.
+Recordings and environments may be untrusted, so render processes are sandboxed. A render process
+may read recordings, model files and packages, write to a temporary folder from which finished files
+are copied, and run ffmpeg. It has no network access.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _run(
 ) -> str | None:
     """Render jobs in a render process, or only test the backend, and return the failure or None.
 
-    Results are added by job number.
+    Results are added to `results` by job number.
     """
     values: list[dict[str, Any]] = []
     readable: set[Path] = {Path(sys.prefix), *map(Path, _SYSTEM)}

@@ -1,7 +1,7 @@
 """Signals, which are inputs of reward terms measured for N environments at each step.
 
-A signal is measured once per step, regardless of how many terms use it. Most are instantaneous
-quantities (`Measured`); others accumulate over the episode.
+A signal is measured once per step, regardless of how many terms use it. Most signals are
+instantaneous quantities (`Measured`), and others accumulate over the episode.
 """
 
 # ruff: noqa: N802 - signals are written in files under the names of the records they create

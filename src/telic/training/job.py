@@ -383,7 +383,7 @@ class MemberGroup(NamedTuple):
 def processes(job: TrainJob, *, confined: bool = True) -> list[list[str]]:
     """Return the member names of each process, as recorded in the manifest.
 
-    Each group is split into contiguous parts of nearly equal size, one for each device.
+    Members of a group are split into contiguous, nearly equal parts, one for each device.
     """
     apart, places = not job.on_gpu and confined, len(job.devices) or 1
     groups: dict[str, list[str]] = {}

@@ -460,7 +460,7 @@ class Networks:
     ) -> None:
         """Write the gradients of a stack of layers to `out`.
 
-        `tape` is the result of `forward`, `toward` the gradient of the output (P, B, out).
+        `tape` is the result of `forward`, and `toward` is the gradient of the output (P, B, out).
         """
         for index in reversed(range(len(layers))):
             x, layer = tape[index], layers[index]

@@ -123,7 +123,7 @@ class Learner:
     def learn(self, batch: Batch, iteration: int) -> LearningResult:
         """Update the population on a batch.
 
-        On a GPU, this returns before the update is complete. All batches must use the same buffers.
+        On a GPU, the call returns before the update ends. All batches must use the same buffers.
         """
         raise NotImplementedError
 
@@ -271,9 +271,9 @@ class Population(Saved):
     def take_over(self, member: int, saved: dict[str, Any], extra: int = 0) -> bool:
         """Initialize a member from a saved policy, or return False if it is incompatible.
 
-        Copies weights and statistics, but resets the optimizer because the reward may differ. The
-        input size of the critic may differ if the policy was trained together with other rewards.
-        The last `extra` critic inputs are privileged fields.
+        Weights and statistics are copied, but the optimizer is reset, because the reward may
+        differ. The input size of the critic may differ if the policy was trained together with
+        other rewards. The last `extra` critic inputs are privileged fields.
         """
         before = Shape(**saved["shape"])
         if before == self.shape:

@@ -255,8 +255,8 @@ def toward_outputs(
 ) -> tuple[OutputGradients, Losses]:
     """Compute the gradient of the loss with respect to the network outputs, and the losses.
 
-    The gradient is analytic, because for small networks autograd's overhead exceeds the cost of
-    the arithmetic. A test compares it with autograd.
+    The gradient is analytic, because for small networks autograd's overhead exceeds the cost of the
+    arithmetic. A test compares both gradients.
     """
     distribution, clip, log_std = population.distribution, population.clip, population.views.log_std
     B = samples.advantages.shape[1]

@@ -49,7 +49,7 @@ class Progress(NamedTuple):
 class Recorder:
     """Writer for all training outputs except the resumable state.
 
-    Writes only to folders created by the host, which writes all other files of the run.
+    The recorder writes only to folders that the host created. The host writes all other files.
     """
 
     def __init__(self, job: TrainJob, run: RunFolder, emit: Listener, setup: Setup) -> None:

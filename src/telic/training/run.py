@@ -136,7 +136,7 @@ def _train_groups(
 ) -> RunSummary:
     """Train the groups of each device sequentially, and all devices in parallel.
 
-    If a group fails, the others continue training, and the first error is raised at the end.
+    If a group fails, the other groups continue training, and the first error is raised at the end.
     """
     devices = len(job.devices) if job.devices and order.confined else 1
     joint = JointProgress([len(group.job.members) for group in groups], devices)

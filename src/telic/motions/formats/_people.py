@@ -136,7 +136,7 @@ def skeleton(
 def _vertical(points: dict[str, np.ndarray], usual: Literal["y", "z"]) -> Literal["y", "z"]:
     """Return the vertical axis. The usual one is replaced if the body extends along another.
 
-    A crawling person is also extended along a horizontal axis, but moves in its direction.
+    A crawling person is also extended along a horizontal axis, but moves along that axis.
     """
     other: Literal["y", "z"] = "z" if usual == "y" else "y"
     body = _top(points) - (points["left_ankle"] + points["right_ankle"]) / 2

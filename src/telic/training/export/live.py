@@ -1,8 +1,8 @@
 """Export policies that run with MuJoCo in a browser, without Python.
 
 A `LivePolicy` configures a controller: the observation, time steps, initial states and commands.
-It comes with the scene and its meshes, the policy as ONNX, the parameters of the compiled model,
-and a short trajectory for verifying another simulation.
+The export also contains the scene and its meshes, the policy as ONNX, the parameters of the
+compiled model, and a short trajectory for verifying another simulation.
 
 The observation is described by the columns of MuJoCo fields that the task declares (`Task.seen`).
 """
