@@ -63,6 +63,10 @@ class BadEnvironment(UsageError):
     """An environment cannot be built from the given description."""
 
 
+class BeyondLimits(BadEnvironment):
+    """A stated number is too large or too small for the robot. Nothing was started."""
+
+
 class NotUnderstood(UsageError):
     """No part of the intent was understood. Nothing was started."""
 

@@ -115,7 +115,8 @@ def test_a_second_reader_names_the_words_that_no_criterion_judges(spec):
 )
 def test_a_number_that_the_composer_cannot_read_needs_a_criterion_with_it(intent, goal, left, spec):
     words = CoveredPhrase(words=intent, criteria=("does it",))
-    does = Criterion(title="does it", quantity="v", measure="mean(forward_velocity)", goal=goal)
+    measure = "minimum(mean(forward_velocity), 100.0)"  # has the number, but never compares
+    does = Criterion(title="does it", quantity="v", measure=measure, goal=goal)
     assert {each for each in not_judged(intent, spec, [does], [words]) if each[0].isdigit()} == left
 
 

@@ -229,7 +229,8 @@ ALONE = ("no second reading of the prompt",)
         ("run forward zestfully", ALONE, "scores the passing episodes only 0.0"),
         # nor does a good mean hide a part that is missing altogether
         ("stand still with the front foot lifted", (), "earns nothing in the passing episodes"),
-        ("walk and stand still", ALONE, "a contradiction in the prompt"),
+        ("walk and stand still", ALONE, "finds the prompt impossible"),
+        ("run forward at 100 m/s", ALONE, "finds the prompt impossible"),
     ],
 )
 def test_the_composer_is_second_reader_of_a_models_prompt(copy, monkeypatch, intent, limits, doubt):

@@ -34,6 +34,8 @@ _NUMBER = re.compile(
     r"(?<![\w.])(\d+(?:\.\d+)?)(?!\.?\d|\s*(?:s|sec|seconds?|min)\b)\s*([a-z/°%]*)"
 )
 """a number that is not a duration, and its unit"""
+_LIMIT = re.compile(r"[<>-]=?\s*(\d+(?:\.\d+)?)")
+"""a number that a measure is compared with"""
 _TURN = (math.pi / 180.0, 1.0 / 360.0)
 _UNITS = {
     **{"%": (0.01,), "percent": (0.01,), "cm": (0.01,), "mm": (0.001,), "°": _TURN, "deg": _TURN},
@@ -54,8 +56,8 @@ def not_judged(
         + [each.words for each in claims if titles.intersection(each.criteria)]
     ).lower()
 
-    limits = " ".join(f"{each.zero} {each.goal} {each.measure}" for each in criteria)
-    goals = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", limits)]
+    limits = " ".join(f"<{each.zero} <{each.goal} {each.measure}" for each in criteria)
+    goals = [float(number) for number in _LIMIT.findall(limits)]
 
     def is_named(words: str) -> bool:
         return all(word[:_STEM] in said for word in _content(words)) and all(

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from telic.composer.frames import Degree, Frame
 from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
+from telic.errors import BeyondLimits
 
 _TABLE = word_table("speeds")
 FROUDE: dict[str, float] = _TABLE["froude"]
@@ -218,7 +219,8 @@ def require_sizes(frames: Iterable[Frame], scene: Scene) -> None:
                 why = f"less than {least:.2g} {unit} is too small to judge"
             else:
                 continue
-            raise scene.cannot(f'show "{frame.word}" by {value:g} {unit}', why)
+            error = scene.cannot(f'show "{frame.word}" by {value:g} {unit}', why)
+            raise BeyondLimits(error.message)
 
 
 def _sizes(frame: Frame, scene: Scene) -> Iterator[tuple[float, float, float, str]]:

@@ -135,7 +135,7 @@ def compose(
         judged = build(parsed, stated=stated, criteria=criteria)
         return still_covered(made, judged)
     except BadEnvironment as error:
-        raise BadEnvironment(error.message, hint=error.hint or instead()) from None
+        raise type(error)(error.message, hint=error.hint or instead()) from None
 
 
 def able(scene: Scene) -> list[str]:

@@ -29,7 +29,7 @@ from telic.composer.compose import compose
 from telic.core.config import Record
 from telic.core.seeds import derive
 from telic.envs.factory import make
-from telic.errors import Contradiction, Refused, TelicError
+from telic.errors import BeyondLimits, Contradiction, Refused, TelicError
 from telic.judges.code import judge_files
 from telic.judges.criteria import Composition
 from telic.judges.failure_modes import untrained_modes
@@ -253,8 +253,8 @@ class Certifier:
         try:
             made = compose(brief.config.intent, brief.spec, criteria, shown)
         except TelicError as error:
-            if isinstance(error, Contradiction):
-                doubts.append(f"the composer finds a contradiction in the prompt: {error.message}")
+            if isinstance(error, Contradiction | BeyondLimits):
+                doubts.append(f"the composer finds the prompt impossible: {error.message}")
             return None, None
         theirs = None
         if made.judge != self._written.judge and episodes:
