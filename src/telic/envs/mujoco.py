@@ -245,7 +245,7 @@ class MujocoEnv(VecEnv):
             if failed.device.type == "cpu" and bool((failed & self._fresh).any()):
                 raise TelicError(
                     f"MuJoCo fails in {int(failed.sum())} of {self.num_envs} simulations of "
-                    f"{self.spec.id}, in some on the first step of an episode.",
+                    f"{self.spec.id}, sometimes in the first step of an episode.",
                     hint="Check the model in MuJoCo's viewer.",
                 )
             terminated, truncated, done = terminated & ~failed, truncated | failed, done | failed

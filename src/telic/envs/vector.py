@@ -281,7 +281,7 @@ class VecEnv:
         rows = len(state["seed"])
         if state["id"] != self.spec.id or rows != self.num_envs:
             raise ConfigError(
-                f"A state of {rows} x {state['id']} cannot fit {self.num_envs} x {self.spec.id}.",
+                f"A state of {rows} x {state['id']} does not fit {self.num_envs} x {self.spec.id}.",
                 hint="Create the environment with the settings used when the state was saved.",
             )
 

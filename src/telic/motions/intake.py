@@ -130,7 +130,7 @@ def _split_of(name: str, held_out: str | None) -> Split:
     except ValueError:
         return "test" if fnmatch.fnmatch(name, held_out) else "train"
     if not 0.0 <= share <= 0.9:
-        raise UsageError(f"--held-out {held_out} is not a fraction from 0 to 0.9 or a pattern.")
+        raise UsageError(f"--held-out {held_out} is neither a fraction (0 to 0.9) nor a pattern.")
     plain = name.lower().removesuffix("_m").removesuffix("_mirror").removesuffix("_mirrored")
     lot = int(hashlib.sha256(plain.encode()).hexdigest()[:8], 16) / 2**32
     return "train" if lot >= share else "test" if lot < share / 2 else "validation"

@@ -281,7 +281,7 @@ class MotionLibrary:
         robot = motion_robot(head.robot)
         if head.joint_names != robot.joint_names:
             raise BadFile(
-                f"{path} does not have the current joints of the robot {head.robot}.",
+                f"The joints in {path} differ from the current joints of {head.robot}.",
                 hint="Import its motions again.",
             )
         rows = _mapped(path / _ROWS, sum(head.widths))

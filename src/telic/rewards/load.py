@@ -66,7 +66,7 @@ class RewardCode:
     """Source of a reward module, which is executed once to find its class or function."""
 
     def __init__(self, text: str, label: str, *, trusted: bool = False) -> None:
-        """Check and execute a text. With `trusted`, run it as ordinary Python without the check."""
+        """Check and execute a text. With `trusted`, run ordinary Python without the check."""
         text = without_own_imports(text)
         self.text, self.label, self.filename = text, label, f"<{label}>"
         self.notes: list[RewardFinding] = []
@@ -184,7 +184,7 @@ class RewardCode:
 
     @cached_property
     def kept_names(self) -> dict[str, int]:
-        """Return attributes outside of memory that are assigned at run time, each with a line."""
+        """Return attributes outside of memory that are assigned at run time, with their lines."""
         kept: dict[str, int] = {}
         for function in ast.walk(self.tree):
             if not isinstance(function, ast.FunctionDef) or function.name == "__init__":

@@ -59,7 +59,7 @@ def download(package: RobotPackage, place: Path) -> Path:
         ) from error
     if (digest := file_hash(archive)) != package.sha256:
         raise BadFile(
-            f"{package.file} was not used because of its unexpected SHA-256, {digest} instead of "
+            f"{package.file} was rejected because of its unexpected SHA-256, {digest} instead of "
             f"{package.sha256}."
         )
     return archive

@@ -104,7 +104,7 @@ class Switches(Config):
                 "best+recent:K."
             )
         if self.proposer == "none" and self.second != "none":
-            raise ValueError("proposer=none creates a single candidate, so second must be none.")
+            raise ValueError("proposer=none creates a single candidate, so `second` must be none.")
         return self
 
     @property

@@ -255,7 +255,7 @@ def make_plan(config: SearchConfig) -> SearchPlan:
     method = config.method.lower()
     if config.raw and task.is_table:
         raise ConfigError(
-            f"A policy of {task.id} observes a state index, which is not scaled.",
+            f"Policies of {task.id} observe a state index, which is never scaled.",
             hint="Omit --raw.",
         )
     base = switches_of(method, is_faithful=config.faithful)

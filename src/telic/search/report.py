@@ -78,7 +78,7 @@ def _search_report(result: Result) -> doc.Report:
 
 
 def page_data(result: Result) -> dict[str, Any]:
-    """Return the data for the page's script."""
+    """Return the data for the script of the report page."""
     task, summary = result.plan.task, result.summary
     candidates = [
         (run, iteration.number, candidate)

@@ -188,7 +188,7 @@ def _in_processes(
                         emit(summary)
         except BrokenProcessPool:
             raise WorkerDied(
-                f"A process of {folder.name} was killed, possibly for lack of memory.",
+                f"A process of {folder.name} was killed, possibly because memory ran out.",
                 hint="Rerun the same command to resume, with fewer --jobs if it happens again.",
             ) from None
         except BaseException:

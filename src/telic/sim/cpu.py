@@ -255,7 +255,7 @@ def library() -> ctypes.CDLL:
     )
     if not libraries:
         raise BadEnvironment(
-            f"The mujoco package (version {mujoco.__version__}) lacks its shared library.",
+            f"The mujoco package (version {mujoco.__version__}) has no shared library.",
             hint="Install the official wheel: pip install --force-reinstall mujoco==4.0.0",
         )
     loaded = ctypes.CDLL(str(libraries[0]))

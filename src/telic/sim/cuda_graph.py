@@ -135,7 +135,7 @@ class GraphedCallable(Generic[Result]):
         return None if self._graph is None else True
 
     def __call__(self) -> Result:
-        """Call the function, which is asynchronous on a GPU."""
+        """Call the function. On a GPU, the call is asynchronous."""
         if self.obstacle is None and self._is_warm and self._graph is None:
             self._record()
         self._is_warm = True

@@ -302,7 +302,7 @@ _G1_POINTS = {
 
 
 def planar() -> TrackingConfig:
-    """Return the preset for the planar biped on generated motions. Needs minutes on two cores.
+    """Return the preset for a planar biped on generated motions, for minutes on two cores.
 
     The action limit must cover the range of the motions: fast knee flexion by 1.2 rad requires ten
     units of effort / stiffness, and with three units no policy learns to walk.

@@ -199,7 +199,7 @@ def write_token_robot(tracker: Tracker, library: MotionLibrary, folder: Path) ->
     config, columns = tracker.config, tracker.columns
     if config.robot.action_base != "default":
         raise UsageError(
-            "This tracker's actions are offsets from a reference, which token robots do not have.",
+            "A tracker with reference offsets as actions cannot be exported with token actions.",
             hint="Train one with --set robot.action_base=default.",
         )
     unknown = [name for name in columns.policy if name not in SENSES]
@@ -277,7 +277,7 @@ def _write_model(robot: MotionRobot, file: Path) -> None:
             if key in compiler.attrib:
                 compiler.set(key, str(home / compiler.attrib[key]))
     if next(root.iter("include"), None) is not None:
-        raise UsageError(f"{robot.file} includes other files, which token robots do not support.")
+        raise UsageError(f"{robot.file} includes other files, but must be a single file.")
     custom = ElementTree.SubElement(root, "custom")
     ElementTree.SubElement(custom, "text", {"name": TOKENS, "data": _FILE})
     write_text(file, ElementTree.tostring(root, encoding="unicode"))

@@ -265,7 +265,7 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
             worst = float(off.max()) if len(off) else float("nan")
             if not worst <= TOLERANCE:  # so that NaN fails too
                 raise TelicError(
-                    f"{name} was not written: it differs by {worst:.2g} from the tracker, over "
+                    f"{name} was not written: it differs by {worst:.2g} from the tracker, above "
                     f"{TOLERANCE:g}.",
                     hint="The tracker itself is intact. Please report this with its file.",
                 )

@@ -50,7 +50,7 @@ def working_on(folder: RunFolder, *, is_new: bool) -> Generator[None]:
     with RunLock(folder.lock, folder.name):
         if is_new and folder.config.exists():  # no configuration: the run never started
             raise TelicError(
-                f"A run named {folder.name} already exists, but is finished, has different "
+                f"A run named {folder.name} already exists, but it is finished, has different "
                 "settings, or was created by an earlier version.",
                 hint="Choose another --name, or omit it.",
             )

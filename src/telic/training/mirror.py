@@ -195,7 +195,7 @@ def find_mirror(env: VecEnv, scoring: Scoring) -> Mirror:
     if float(worst.max()) > _AGREES:
         raise BadEnvironment(
             f"{name} is not symmetric: after mirrored actions from mirrored states, "
-            f"qpos[{int(worst.argmax())}] deviates by {float(worst.max()):.0%} of its change."
+            f"qpos[{int(worst.argmax())}] deviates by {float(worst.max()):.0%} of the change."
         )
     left, right = torch.cat(scores, dim=1)
     off = (left - right).abs().mean(0)

@@ -101,7 +101,7 @@ def plan(request: JobRequest) -> TrainJob:
         most = calibrate_action_std(env, env_args)
         shared = shared if most is None else shared.replace(log_std=min(shared.log_std, most))
     if shared.learner != learner:
-        raise ConfigError("learner cannot be changed as a setting.", hint="Use --learner.")
+        raise ConfigError("The learner is not a setting.", hint="Use --learner.")
     if device != "cpu" and shared.overlap:
         raise ConfigError(
             "overlap=true requires a CPU, because a GPU alternates collection and learning.",

@@ -260,7 +260,7 @@ def record_episode(
     policy = load_policy(file)
     if policy.memory_size:
         raise UsageError(
-            "This policy observes its reward's memory and runs only in evaluations.",
+            "This policy observes its reward's memory, so it runs only in evaluations.",
             hint="Omit --seed and --command to see a recorded episode.",
         )
     trajectory = play_episode(policy, seed, environment)

@@ -141,7 +141,7 @@ def choose_member(run: RunFolder, name: str | None) -> MemberFolder:
         return members[name]
     best = best_member(run)
     if best is None:
-        raise UsageError(f"The run {run.name} has no members yet.", hint="Wait for the training.")
+        raise UsageError(f"The run {run.name} has no members yet.", hint="Wait for training.")
     return best
 
 

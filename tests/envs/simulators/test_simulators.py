@@ -123,7 +123,9 @@ def test_what_cannot_be_started_says_why(tmp_path):
     with pytest.raises(BadEnvironment, match="isaaclab is not installed") as caught:
         make("isaaclab:Isaac-Ant-v0", num_envs=1)
     assert "Isaac Sim" in str(caught.value)
-    with pytest.raises(BadEnvironment, match=r"names no task.*Mjlab-Velocity-Flat-Unitree-Go1"):
+    with pytest.raises(
+        BadEnvironment, match=r"does not name a task.*Mjlab-Velocity-Flat-Unitree-Go1"
+    ):
         make("mjlab:", num_envs=1)
     with pytest.raises(ConfigError, match="not divisible by"):
         make("toy:counts", num_envs=3, seed=[1, 2])

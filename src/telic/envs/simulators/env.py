@@ -52,7 +52,7 @@ def make_simulated(
     adapter = ADAPTERS[what.simulator]
     if not what.task:
         raise BadEnvironment(
-            f'"{name}" names no task. The colon must be followed by {adapter.meaning}.',
+            f'"{name}" does not name a task. The colon must be followed by {adapter.meaning}.',
             hint=f"Examples: {', '.join(adapter.tasks)}.",
         )
     if device != "cpu":

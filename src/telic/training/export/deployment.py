@@ -461,7 +461,7 @@ def require_no_memory(policy: Policy) -> None:
     """Raise UsageError if the policy observes its reward's memory."""
     if policy.memory_size:
         raise UsageError(
-            "The policy observes its reward's memory, which is not available on a robot.",
+            "The policy observes the memory of its reward, which a robot does not have.",
             hint='Train it with memory_to = "critic", or for a gait declare phase_hz instead.',
         )
 

@@ -184,7 +184,7 @@ def _made(env_id: str, count: int, arguments: dict[str, Any]) -> MujocoEnv:
     assert isinstance(env, MujocoEnv)
     if env.driver is not None:
         raise UsageError(
-            "The policy outputs motion tokens, and their decoder does not run in a browser.",
+            "The policy outputs motion tokens, but the token decoder cannot run in a browser.",
             hint="Watch its recorded episodes.",
         )
     return env
