@@ -79,7 +79,7 @@ telic study approve
 
 telic study run --confirm RUN_CANDIDATE
 
-Only [bold]run[/] and [bold]adapter --smoke[/] start processes.
+Only the commands [bold]run[/] and [bold]adapter --smoke[/] start processes.
 """,
     verbs={
         "init": "study:init",

@@ -27,8 +27,8 @@ ssh -L 8764:127.0.0.1:8764 MACHINE                   then open the printed addre
 
 telic serve --new-token                              log out all browsers and bookmarks
 
-Only this machine can reach it, and every request needs the token in the address. The token stays
-the same until it is rotated. Work that was started from the page continues when the server ends.
+Only this machine can reach the server, and every request needs the token in the address. The token
+stays the same until it is rotated. Work started from the page continues when the server ends.
 """
 
 
@@ -76,7 +76,7 @@ def write_report(request: _ArtifactReportRequest) -> ReportPlace | SavedSite:
 def serve(request: _DashboardRequest) -> None:
     """Open the dashboard to describe behaviors, monitor training and give feedback.
 
-    The token is TELIC_WEB_TOKEN, or the token stored on this machine.
+    The token is read from TELIC_WEB_TOKEN, or else from a file on this machine.
     """
     _require_web()
     from telic.web._connections import find_token, is_own_listener, listen
