@@ -73,7 +73,7 @@ class Limit(NamedTuple):
 
 LINES: dict[tuple[str, ...], Limit] = {
     ("core", "errors", "loop", "storage"): Limit(4_500, 4_735),
-    ("jobs", "sandbox"): Limit(5_000, 5_084),
+    ("jobs", "sandbox"): Limit(5_000, 5_091),
     ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_728),
     ("quantities", "rewards", "judges"): Limit(8_000, 10_146),
     ("composer", "authors", "llm"): Limit(9_000, 12_305),

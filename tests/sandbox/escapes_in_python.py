@@ -303,6 +303,11 @@ ATTEMPTS = [
                 ('np.zeros(1, "i4,M8[s]")', "is not available"),
                 ('np.zeros(1, "(2,)M8[s]")', "is not available"),
                 ('np.zeros(1, [("a", "2M8[s]")])', "is not available"),
+                (
+                    'np.linspace(0, 1, 3, retstep=True, dtype={"names": ["a"], "formats": '
+                    'np.add(np.array(["M8[s"]), np.array(["]"]))})',
+                    "Dates and records are not available",
+                ),
                 ('np.concatenate([["now"]], dtype="M8[s]", casting="unsafe")', "is not available"),
                 ('np.maximum.reduce(["now"], dtype="M8[s]")', "is not available"),
                 ('np.maximum("now", "now", signature="MM->M")', "argument signature"),

@@ -145,7 +145,7 @@ class Asking:
 
         self._patch.setattr(llm, "connect", connect)
 
-    def run(self, script, *, until: str | None = None, limits: CallLimits = FAST, **changes):
+    def run(self, script, *, intent="run", until: str | None = None, limits=FAST, **changes):
         """Run a session, or the beginning of it; returns it and the roles that were asked."""
         self.connect(script, limits)
         self.events, before = Heard(), len(self.requests)
@@ -154,7 +154,7 @@ class Asking:
         def should_stop() -> bool:
             return until is not None and until in self.kinds()
 
-        session = run_session("run", on_event=self.events, should_stop=should_stop, **request)
+        session = run_session(intent, on_event=self.events, should_stop=should_stop, **request)
         return session, [each.role for each in self.requests[before:]]
 
     def kinds(self) -> list[str]:

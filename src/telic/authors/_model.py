@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 from telic.authors._cast import Answer, Cast
 from telic.authors._context import configured, criterion_words, example_rows
 from telic.authors._history import SessionHistory
-from telic.authors._second_reader import not_judged
+from telic.authors._second_reader import not_judged, stated_seconds
 from telic.authors._vision import VisionJudge, contrast_of
 from telic.authors.answers import (
     Analysis,
@@ -141,7 +141,9 @@ class ModelAuthor:
     def _criteria_problems(self, elicited: Elicited) -> list[str]:
         criteria, spec = with_measures(elicited.criteria), self._spec
         found = criteria_problems(criteria, elicited.phases, spec, elicited.fine, elicited.terrain)
-        problems = list(found)
+        problems, stated = list(found), stated_seconds(self._config.intent)
+        if elicited.seconds < 0.9 * min(stated, 60.0):
+            problems.append(f"The prompt states {stated:g} s: `seconds` is {elicited.seconds:g}.")
         usable = [each for each in criteria if each.measure and not has_problem(each, spec)]
         if usable:
             folder, args = self._folder.path / "criteria", self._env_args(elicited)

@@ -31,9 +31,10 @@ _KINDS = {
 _STEM = 4
 """length of the prefix used to match words against titles"""
 _NUMBER = re.compile(
-    r"(?<![\w.])(\d+(?:\.\d+)?)(?!\.?\d|\s*(?:s|sec|seconds?|min)\b)\s*([a-z/°%]*)"
+    r"(?<![\w.])(\d+(?:\.\d+)?)(?!\.?\d|\s*(?:s|sec|seconds?|min|minutes?)\b)\s*([a-z/°%]*)"
 )
 """a number that is not a duration, and its unit"""
+_DURATION = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?|a|one)\s*(s|sec|seconds?|min|minutes?)\b")
 _LIMIT = re.compile(r"[<>-]=?\s*(\d+(?:\.\d+)?)")
 """a number that a measure is compared with"""
 _TURN = (math.pi / 180.0, 1.0 / 360.0)
@@ -41,6 +42,13 @@ _UNITS = {
     **{"%": (0.01,), "percent": (0.01,), "cm": (0.01,), "mm": (0.001,), "°": _TURN, "deg": _TURN},
     **{"km": (1.0 / 3.6,), "ft": (0.3048,), "feet": (0.3048,), "inch": (0.0254,), "mph": (0.447,)},
 }
+
+
+def stated_seconds(intent: str) -> float:
+    """Return the longest duration that an intent states, or 0."""
+    found = _DURATION.findall(intent.lower())
+    times = [(1.0 if n in ("a", "one") else float(n), unit) for n, unit in found]
+    return max((60.0 * n if unit.startswith("m") else n for n, unit in times), default=0.0)
 
 
 def not_judged(

@@ -68,12 +68,19 @@ class NumpyFunction:
             if type(each) not in _PLAIN:
                 _refuse_dates(each)
         result = self._function(*args, **kwargs)
-        if isinstance(result, np.ndarray) and result.dtype.kind in "mMV":
+        if _has_dates(result):
             raise TypeError("Dates and records are not available to rewards and judges.")
         return result
 
     def __getattr__(self, name: str) -> Any:
         return NumpyFunction(getattr(self._function, name))
+
+
+def _has_dates(result: Any) -> bool:
+    """Return whether a result is or contains an array of dates, durations or records."""
+    if isinstance(result, list | tuple):
+        return any(map(_has_dates, result))
+    return isinstance(result, np.ndarray | np.generic) and result.dtype.kind in "mMV"
 
 
 def _refuse_dates(argument: Any) -> None:
