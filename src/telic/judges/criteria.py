@@ -61,7 +61,7 @@ class Criterion(Record):
 
 
 class EpisodePhase(Record):
-    """Phase of a sequence. The next phase begins when the end condition is met."""
+    """Phase of a sequence. The next phase begins when its end condition is met."""
 
     until: str = Field(
         default="", description="end condition, such as height > 1.5, or empty for the last phase"
