@@ -13,7 +13,7 @@ import pytest
 from telic import SAFE_PATH
 from telic.jobs.launcher import read_place
 from telic.jobs.pool import JobPool
-from telic.jobs.process import PIPE, Process, ProcessId, own_python, spawn_pool
+from telic.jobs.process import PIPE, Process, ProcessId, own_python, spawn_pool, start_of
 from telic.jobs.spec import JobSpec
 
 SOURCE = Path(__file__).parents[2] / "src" / "telic"
@@ -214,3 +214,8 @@ def test_commands_of_the_user_import_from_their_own_folder(tmp_path, monkeypatch
     spec = JobSpec(name="job", argv=("python", "train.py"), cwd=str(tmp_path))
     with JobPool(read_place("local"), tmp_path / "runs") as pool:
         assert pool.submit(spec).result().code == 0
+
+
+def test_a_pid_that_no_process_can_have_belongs_to_no_process():
+    assert start_of(os.getpid()) is not None
+    assert [start_of(pid) for pid in (-1, 2**31, 2**70, -(2**70))] == [None] * 4

@@ -272,7 +272,7 @@ def start_of(pid: int) -> float | None:
         process = psutil.Process(pid)
         started = round(process.create_time() - psutil.boot_time(), 2)
         return None if process.status() == psutil.STATUS_ZOMBIE else started
-    except psutil.Error:
+    except (psutil.Error, ValueError, OverflowError):  # the pid may come from a foreign file
         return None
 
 

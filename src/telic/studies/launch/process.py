@@ -63,7 +63,7 @@ class RunProcess:
         if claim.get("host") != socket.gethostname():
             return "elsewhere"
         is_same_boot = claim.get("boot") == supervisor.boot_id()
-        if is_same_boot and start_of(int(claim["pid"])) == claim.get("started"):
+        if is_same_boot and start_of(int(claim["pid"])) == (claim.get("started") or 0.0):
             return "alive"
         # The record may have been written between the two reads.
         return "gone" if self.exit_record is None else "ended"
