@@ -53,14 +53,13 @@ def new_candidate(
     """
     folder, contents = study.folder, attached or {}
     _check_authored(draft)
-    head = git_read.head_commit(folder.root) if study.is_git else None
     with study.locked():
         if actor.kind not in ("agent", "human", "engine"):
             raise refused("The draft", "(new)", S.DRAFT, f"{actor.kind} may not do this")
         if study.state.study_status != "open":
             why = f"the study is {study.state.study_status}"
             raise refused("The draft", "(new)", S.DRAFT, why)
-        values = _with_defaults(_attach(draft, contents), study, head, actor.name)
+        values = _with_defaults(_attach(draft, contents), study, actor.name)
         there = [each.name for each in folder.candidates.glob("c-*")]
         name = candidate_id(next_number([*study.state.candidates, *there]), title)
         record = _write(folder, name, 1, values, actor, contents)
@@ -200,9 +199,7 @@ def _attach(draft: Mapping[str, Any], contents: Mapping[str, bytes]) -> dict[str
     return {**draft, "change": change}
 
 
-def _with_defaults(
-    draft: dict[str, Any], study: Study, head_commit: str | None, engine: str
-) -> dict[str, Any]:
+def _with_defaults(draft: dict[str, Any], study: Study, engine: str) -> dict[str, Any]:
     """Return the draft with defaults for missing values."""
     out: dict[str, Any] = dict(draft)
     contract = study.contract
@@ -213,8 +210,9 @@ def _with_defaults(
     elif "parents" not in out:
         out["parents"] = [study.incumbent.candidate] if study.incumbent else []
     out.setdefault("origin", {"engine": engine})
-    if head_commit is not None:
-        out.setdefault("base_commit", head_commit)
+    if study.is_git:
+        commit = contract.baseline.commit or git_read.head_commit(study.root)
+        out.setdefault("base_commit", commit)
     change: Mapping[str, Any] = out.get("change") or {}
     brings_files = bool(change.get("patch") or change.get("files"))
     out.setdefault("isolation", {"mode": "worktree" if brings_files else "in_place"})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from telic.core.config import Record
 from telic.storage.journal import JournalEntry
 from telic.storage.reading import file_hash, read_text
+from telic.studies import _git_read as git_read
 from telic.studies.canonical import content_hash
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import (
@@ -197,11 +198,13 @@ def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
                 f"{actor.label} may not amend a contract of which a person approved parts.",
                 hint="Ask the person to run contract amend in a terminal.",
             )
-        fill: dict[str, dict[str, Sha]] = {}
+        fill: dict[str, dict[str, str | None]] = {}
         if study.metric_spec_hash is not None:
             fill["metrics"] = {"spec_hash": study.metric_spec_hash}
         if study.protocol_hash is not None:
             fill["evaluation"] = {"protocol_hash": study.protocol_hash}
+        if study.is_git and study.contract.baseline.commit is None:
+            fill["baseline"] = {"commit": git_read.head_commit(study.root)}
         filled = merged(study.contract.written_data(), fill)
         contract = Contract.parse({**filled, "version": state.contract_version or 1}, "contract")
         if problems := _faults(study, contract):
@@ -215,6 +218,7 @@ def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
         facts = {
             "version": version,
             "hash": contract_hash(contract),
+            "commit": contract.baseline.commit,
             "reason": reason,
             "text": read_text(folder.contract),
             "protocol_hash": contract.evaluation.protocol_hash,
@@ -227,11 +231,16 @@ def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
 
 
 def contract_diff(study: Study) -> str:
-    """Return the difference between contract.yaml and its agreed version, as a diff."""
-    agreed = [str(entry.data.get("text", "")) for entry in study.events_of("contract.amended")]
-    old, new = "".join(agreed[-1:]), read_text(study.folder.contract)
+    """Return the difference between contract.yaml and its agreed version, and of their commits."""
+    agreed = [entry.data for entry in study.events_of("contract.amended")][-1:]
+    old, new = "".join(str(x.get("text", "")) for x in agreed), read_text(study.folder.contract)
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "agreed", "now", lineterm="")
-    return "\n".join(lines)
+    base = "".join(str(x.get("commit") or "") for x in agreed)
+    commit, code = study.contract.baseline.commit or "", ""
+    if base not in ("", commit):
+        answer = git_read.ask(study.root, "diff", "--no-ext-diff", base, commit)
+        code = answer.out if answer.is_yes else answer.error
+    return "\n".join([*lines, code])
 
 
 # ---------------------------------------------------------------------------- approvals
@@ -286,7 +295,8 @@ def hash_evaluator(study: Study, files: Sequence[str] = ()) -> dict[str, Sha]:
     """Write evaluator file hashes to eval_protocol.yaml and return all hashes in it.
 
     By default, the evaluator files are those already listed in the protocol, or else those in the
-    adapter. The contract must be amended afterwards, because the protocol changes.
+    adapter. The contract must be amended afterwards, because the protocol changes and the commit of
+    the evaluator becomes the current one.
     """
     names = list(files) or list(study.protocol.evaluator_files)
     if not names and study.folder.adapter.is_file():
@@ -304,6 +314,9 @@ def hash_evaluator(study: Study, files: Sequence[str] = ()) -> dict[str, Sha]:
             raise StudyError("E_NO_FILE", f"{name} is not a file in the repository {study.root}.")
         hashes[name] = file_hash(path)
     update_yaml(study.folder.protocol, {"evaluator_files": hashes})
+    if study.contract.baseline.commit is not None and study.is_git:
+        commit = git_read.head_commit(study.root)
+        update_yaml(study.folder.contract, {"baseline": {"commit": commit}})
     return study.refresh().protocol.evaluator_files
 
 

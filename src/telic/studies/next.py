@@ -506,7 +506,7 @@ def _remedy(attempt: LaunchAttempt, gate: RuleResult) -> tuple[Any, ...]:
         case (("G10" | "G22"), "review"):
             return "review", _REVIEW.format(name), *_review_asks(name)
         case "G19", "old base" if status == S.VALIDATED:
-            newer = "the draft must name a base_commit that contains the protocol's evaluator"
+            newer = "its base_commit must contain the protocol's evaluator"
             return "mend", _REVISE.format(name), newer, give_up
         # Revalidate a validated candidate, withdraw a running one, restore an incumbent.
         case (("G07" | "G08" | "G11"), _) | ("G19", "old base"):

@@ -28,7 +28,12 @@ from telic.studies.canonical import content_hash, existing_key
 from telic.studies.contract import contract_hash, protocol_hash, required_approvals
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import Sha, StudyActor, read_document, read_yaml
-from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind
+from telic.studies.documents.candidate import (
+    Candidate,
+    CandidateStatus,
+    Evidence,
+    EvidenceKind,
+)
 from telic.studies.documents.contract import ApprovalKey, Contract, MetricSpec, Protocol, StudyPhase
 from telic.studies.errors import StudyError
 from telic.studies.evidence.audit import Audit
@@ -230,6 +235,17 @@ class Study:
     def is_git(self) -> bool:
         """True if the repository is under git."""
         return git_read.is_repository(self.root)
+
+    @cached_property
+    def base_commits(self) -> tuple[str, ...]:
+        """Commits that candidates may change: those of the contract and of accepted candidates."""
+        commits = [self.contract.baseline.commit]
+        for name, held in self.state.candidates.items():
+            if held.status == CandidateStatus.ACCEPTED:
+                record = self.candidate(name)
+                is_intact = record.compute_hash() == held.content_hash
+                commits.append(record.base_commit if is_intact else None)
+        return tuple(dict.fromkeys(filter(None, commits)))
 
     # ------------------------------------------------------------------ candidates and jobs
 

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from telic.errors import TelicError
-from telic.studies.contract import amend, check_contract
+from telic.storage.files import read_json, write_json
+from telic.studies import _git_read as git_read
+from telic.studies.approvals import approval_diff
+from telic.studies.contract import amend, check_contract, contract_diff, draft_contract
 from telic.studies.documents.base import update_yaml
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.launch import supervisor
@@ -113,6 +116,39 @@ def test_the_evaluator_scores_and_neither_the_training_nor_the_candidate(study):
     inside.write_text('{"success": 0.9, "falls": 0.0}\n')
     with pytest.raises(TelicError, match="E_ARTEFACTS"):
         analyze_run(study, cheat["run"], AGENT)
+
+
+def test_a_candidate_cannot_choose_the_commit_that_measures_it(study):
+    honest = run(study, make_baseline(study))
+    first = study.contract.baseline.commit
+    (study.root / "world.json").write_text('{"wind": -1}')
+    (study.root / "helper.py").write_text("def score(worth):\n    return 1.0\n")
+    toy_study.git(study.root, "commit", "-q", "-a", "-m", "ordinary work of an agent")
+    refs, plan = list(study.state.evidence)[:1], {"est": {"wall_clock_h": 0.1}}
+    draft = {"kind": "config", "hypothesis": REASON, "evidence_refs": refs, "plan": plan}
+    name = make_candidate(study, patch=CHEAT, **draft)
+    assert study.candidate(name).base_commit == first
+    assert run(study, name)["primary"] == honest["primary"]
+    evil = git_read.head_commit(study.root)
+    accepted = study.folder.candidate_file(study.incumbent.candidate)
+    write_json(accepted, {**read_json(accepted), "base_commit": evil})
+    for base in (evil, "HEAD", first[:12], None):
+        with pytest.raises(AssertionError, match=f"must be {first}"):
+            make_candidate(study, patch=CHEAT, **draft, base_commit=base)
+
+
+def test_the_commit_of_the_contract_is_approved_with_the_baseline(study):
+    before = study.approval("baseline_command")
+    (study.root / "helper.py").write_text(HELPER + "# shorter\n")
+    toy_study.git(study.root, "commit", "-q", "-a", "-m", "second")
+    evil = git_read.head_commit(study.root)
+    draft_contract(study, {"baseline.commit": evil})
+    shown = contract_diff(study)
+    assert f"+  commit: {evil}" in shown and "+# shorter" in shown
+    amend(study, HUMAN, "another commit")
+    after = study.approval("baseline_command")
+    assert (before.status, after.status) == ("approved", "void")
+    assert evil in approval_diff(study, "baseline_command")
 
 
 def test_an_evaluation_that_fails_fails_the_run(study):

@@ -107,7 +107,7 @@ def _mend(world, study, said) -> None:
         give_up = decide_candidate if is_debug else withdraw
         give_up(study, name, *(("reject",) if is_debug else ()), HUMAN, "no seeds are left")
         return
-    changes = {"plan": {"seeds": seeds, "est": COST}, "base_commit": world.head}
+    changes = {"plan": {"seeds": seeds, "est": COST}, "base_commit": study.base_commits[0]}
     revise_candidate(study, name, changes, AGENT)
 
 

@@ -159,7 +159,7 @@ def make_template(home: Path) -> None:
         {
             "budget": {"launches": 400},
             "seeds": {"promotion": "100-119", "validation": "900-929"},
-            "baseline": {"est": {"wall_clock_h": 0.01}},
+            "baseline": {"commit": "c" * 40, "est": {"wall_clock_h": 0.01}},
             "generated_code": {"allowed": True, "sandbox": "process"},
         },
     )

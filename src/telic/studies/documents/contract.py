@@ -208,6 +208,8 @@ class Baseline(DocumentPart):
     """Baseline, the first incumbent."""
 
     command: Literal["train", "eval", "smoke", "resume"] = "train"
+    commit: str | None = Field(default=None, pattern="^([0-9a-f]{40}|[0-9a-f]{64})$")
+    """commit of evaluator and candidates; default: the current one when the contract is agreed"""
     overrides: dict[str, Any] = Field(default={})
     seeds: tuple[int, ...] = ()
     steps: int | None = Field(default=None, ge=1)

@@ -99,7 +99,7 @@ def prepare_tree(folder: StudyFolder, candidate: Candidate) -> Path:
 
 
 def evaluator_tree(folder: StudyFolder, candidate: Candidate, protocol: Protocol, run: str) -> Path:
-    """Return the tree for evaluation: a separate checkout of the base commit for this run.
+    """Return the tree for evaluation: a separate checkout of the contract's commit for this run.
 
     If the training log is measured, this is the training tree. Without git, it is the repository.
     """

@@ -95,7 +95,9 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
     _refuse_closed(study, first, evaluate(first), actor)
     prepare_tree(study.folder, first.candidate)
     if first.evaluator_tree == evaluator_checkout(study.folder, first.run_id):
-        check_out(study.folder, str(first.candidate.base_commit), first.evaluator_tree)
+        # The candidate has no influence on the commit that measures it.
+        commit = first.study.contract.baseline.commit or str(first.candidate.base_commit)
+        check_out(study.folder, commit, first.evaluator_tree)
     with study.locked():
         attempt = LaunchAttempt(study, first.request, processes=True, first=first)
         results = evaluate(attempt)

@@ -202,8 +202,13 @@ def _complete(case: _Case) -> Problems:
     candidate, plan = case.candidate, case.candidate.plan
     if candidate.kind != "baseline" and not candidate.evidence_refs:
         yield "evidence_refs is empty: cite the evidence that motivated it"
-    if case.study.is_git and candidate.base_commit is None:
-        yield "base_commit is missing, and the repository is under git"
+    known, base = case.study.base_commits, candidate.base_commit
+    if (case.study.is_git or known) and base not in known:
+        allowed = " or ".join(known) or "the contract's baseline.commit, which is not set"
+        yield (
+            f"base_commit is {base}, but must be {allowed}; to agree on another commit: "
+            "telic study contract --set baseline.commit=HASH --amend TEXT"
+        )
     order = [PHASES.index(phase) for phase in plan.phases]
     if not order or order != sorted(set(order)):
         yield f"plan.phases must be some of {', '.join(PHASES)}, each once, in order"
@@ -401,7 +406,7 @@ def _measure_untouched(case: _Case) -> Problems:
         if not case.is_excepted("evaluator_required"):
             yield (
                 "it changes code, but its own training log would be measured: set a command in "
-                "eval_protocol.yaml, which runs in a checkout of the base commit"
+                "eval_protocol.yaml, which runs in a checkout of the contract's commit"
             )
     if not study.is_metric_spec_agreed:
         yield "the metric spec differs from the one in the contract"
