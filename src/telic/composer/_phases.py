@@ -85,7 +85,7 @@ def _oriented(phases: Sequence[Sequence[Frame]]) -> list[list[Frame]]:
 
 
 def _is_bare(frame: Frame) -> bool:
-    """Return whether nothing but a gait and a direction is given."""
+    """Return whether a frame specifies only a gait and a direction."""
     return frame == Frame(frame.verb, frame.word, frame.gait, frame.direction, phase=frame.phase)
 
 

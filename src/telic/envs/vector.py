@@ -242,7 +242,7 @@ class VecEnv:
         return nullcontext()
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the tensors that are kept between steps and replaced in each, by name.
+        """Return a dictionary of the tensors that each step replaces.
 
         CUDA graphs of steps need these tensors, because outputs in new memory must be copied back
         to the inputs. The result is empty if steps cannot be recorded.

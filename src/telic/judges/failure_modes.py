@@ -152,7 +152,7 @@ def untrained_modes(env: VecEnv) -> dict[str, str]:
 
 
 def untrained_policy(env: VecEnv, seed: int) -> Callable[[Tensor], Tensor]:
-    """Return a policy that assigns the untrained modes to the environments in turn.
+    """Return a policy that cycles through the untrained modes across environments.
 
     The search for a half-trained network steps the environments, so they must be reset afterward.
     """

@@ -33,7 +33,7 @@ class Symmetry(NamedTuple):
 
 @functools.lru_cache(maxsize=8)
 def symmetry(robot: MotionRobot) -> Symmetry:
-    """Return a robot's mirror symmetry. Raises BadEnvironment naming a joint without a partner."""
+    """Return a robot's mirror symmetry. Raises BadEnvironment if a joint has no partner."""
     partners = joint_partners(robot.model, robot.facts, robot.name)
     data = at_rest(robot.model, np.array(robot.facts.rest_qpos))
     feet = data.xpos[list(robot.facts.feet)]

@@ -104,7 +104,7 @@ class BatchedRunner:
 
     @property
     def memory(self) -> dict[str, Tensor]:
-        """Declared memory by name. The tensors are in use, not copies."""
+        """Dictionary of the declared memory. The tensors are in use and not copies."""
         return self._owner.memory if self._initial else {}
 
     @memory.setter

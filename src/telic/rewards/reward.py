@@ -189,7 +189,7 @@ class Reward:
         return torch.cat(rows, dim=1)
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the tensors that are kept between steps, by name and without copying them."""
+        """Return a dictionary of the tensors that are kept between steps, without copying."""
         return dict(self._runner.memory) if isinstance(self._runner, BatchedRunner) else {}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
@@ -198,7 +198,7 @@ class Reward:
             self._runner.memory = dict(tensors)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return copies of the memory by name."""
+        """Return a dictionary with copies of the memory."""
         return {name: value.detach().clone() for name, value in self.carried().items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

@@ -97,7 +97,7 @@ class Carrier(Protocol):
     """Object, such as an environment or a reward, that replaces its tensors in each step."""
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the replaced tensors by name."""
+        """Return a dictionary of the replaced tensors."""
         ...
 
     def carry(self, tensors: dict[str, Tensor]) -> None:

@@ -151,7 +151,7 @@ class Evaluator:
         return {name: torch.stack(values) for name, values in tape.items()}
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the current observations and the mask of running episodes, by name."""
+        """Return a dictionary of the current observations and the mask of running episodes."""
         return {"obs": self._obs, "live": self._live}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:

@@ -166,7 +166,7 @@ def set_status(
 
 
 def status_of(folder: RunFolder) -> str:
-    """Return the status of a run, which is "interrupted" if "running" without a lock."""
+    """Return the status of a run. A running status without a lock means "interrupted"."""
     return _status(folder)["status"]
 
 

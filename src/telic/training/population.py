@@ -37,7 +37,7 @@ class Saved:
     _saved: ClassVar[tuple[str, ...]]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the saved attributes by name."""
+        """Return a dictionary of the saved attributes."""
         parts = {name: getattr(self, name) for name in self._saved}
         return {k: v.state_dict() if isinstance(v, Saved) else v for k, v in parts.items()}
 

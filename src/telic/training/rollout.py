@@ -158,7 +158,7 @@ class Scoring:
             group.reward.reset(done[group.first : group.first + group.members].reshape(-1))
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the reward memory updated at every step, by name."""
+        """Return a dictionary of the reward memory that each step updates."""
         return {
             f"{i}/{name}": value
             for i, group in enumerate(self.groups)
@@ -335,7 +335,7 @@ class Collector:
         batch.log_probs.copy_(log_probs.view(self.members, self.horizon, -1).transpose(0, 1))
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the current observation, by name."""
+        """Return a dictionary with the current observation."""
         return {"obs": self._obs}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:

@@ -1,6 +1,6 @@
 """Server side of the simulator protocol, run by the simulator's Python.
 
-Run as a script, `python server.py MEMORY_FD`, by an interpreter without telic. It imports only the
+An interpreter without telic runs the script, `python server.py MEMORY_FD`. It imports only the
 standard library, numpy and the given adapter. Requests are JSON lines on standard input, each with
 a one-line response. Arrays are in shared memory:
 

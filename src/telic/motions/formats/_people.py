@@ -134,7 +134,7 @@ def skeleton(
 
 
 def _vertical(points: dict[str, np.ndarray], usual: Literal["y", "z"]) -> Literal["y", "z"]:
-    """Return the vertical axis. The usual one is replaced if the body extends along another.
+    """Return the vertical axis: the usual axis, unless the body extends along another axis.
 
     A crawling person is also extended along a horizontal axis, but moves along that axis.
     """
