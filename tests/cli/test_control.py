@@ -141,8 +141,8 @@ def test_a_branch_is_made_beside_its_origin(session, tmp_path):
 
 REFUSALS = [
     (["stop", "session_20260102_030405_abcd1235"], 2, NAME),
-    (["stop"], 2, "is not running; it is"),
-    (["pause"], 2, "is not running; it is interrupted"),
+    (["stop"], 2, "is not running. Its state is"),
+    (["pause"], 2, "is not running. Its state is interrupted"),
     (["pause", "run_1"], 2, 'No session named "run_1"'),
     (["note", " "], 2, "empty"),
     (["approve"], 2, "nothing to approve"),

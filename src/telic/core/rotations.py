@@ -109,7 +109,7 @@ def about(axis: int, angle: Tensor) -> Tensor:
 def from_euler(order: str, angles: Tensor) -> Tensor:
     """Return the rotation of intrinsic Euler angles in `order`, e.g. "ZYX".
 
-    This is equivalent to extrinsic rotations about the world axes in reverse order.
+    The result equals extrinsic rotations about the world axes in reverse order.
     """
     turns = [about("XYZ".index(axis), angles[..., i]) for i, axis in enumerate(order.upper())]
     out = turns[0]

@@ -68,8 +68,8 @@ def use_one_thread() -> None:
 def learn_beside_simulation() -> None:
     """Configure torch for small networks while other cores simulate.
 
-    This limits torch to one thread and disables oneDNN, which on ARM repacks the weights for every
-    small matrix product. That takes longer than the product itself.
+    torch is limited to one thread. oneDNN is disabled, because on ARM it repacks the weights for
+    every small matrix product, which takes longer than the product itself.
     """
     torch.set_num_threads(1)
     mkldnn: Any = torch.backends.mkldnn

@@ -191,7 +191,7 @@ class RayJobs:
 
 
 def _take_in(folder: JobFolder, content: bytes, spec: JobSpec) -> None:
-    """Unpack received files. Their names are recorded first, because a crash may interrupt it.
+    """Unpack received files. Their names are recorded first, in case of a crash while unpacking.
 
     Raises BadFile for files that existed before the job, because nodes are not trusted.
     """
@@ -322,7 +322,7 @@ class _UnsentOutput:
 def _own_folder(name: str) -> Generator[tuple[Path, int]]:
     """Yield an empty folder for a job, with the same path on every node, and its lock.
 
-    The job's process inherits the lock, so processes that remain of an earlier attempt keep it.
+    The job's process inherits the lock, so remaining processes of an earlier attempt hold it.
     """
     base = Path(tempfile.gettempdir()) / f"telic-jobs-{os.getuid()}"
     base.mkdir(mode=0o700, exist_ok=True)

@@ -165,7 +165,7 @@ class Process:
         """Wait for the process to end, and return whether a stop was requested.
 
         `should_stop` is called every `every_s` seconds, by default `BEAT_S`. With `whole_group`,
-        SIGTERM is sent to all descendants, for a program that does not forward it.
+        SIGTERM is sent to all descendants, for programs that do not forward signals.
         """
         deadline: float | None = None
         next_beat = time.monotonic()
@@ -210,8 +210,8 @@ def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
 def end_after_grace(code: int) -> threading.Event:
     """Force this process to exit after a grace period, first by a signal, then directly.
 
-    This ends work that does not poll for stop requests or hangs during cleanup. To cancel the exit,
-    set the returned event.
+    The exit ends work that does not poll for stop requests or hangs during cleanup. To cancel the
+    exit, set the returned event.
     """
     off = threading.Event()
 

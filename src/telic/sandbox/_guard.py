@@ -120,7 +120,7 @@ def require_own(owner: object) -> None:
 
 
 def _inherited(owner: object, name: str) -> Any:
-    """Return a method of the base class. Data attributes are refused: subclasses share them."""
+    """Return a method of the base class. Shared data attributes are refused."""
     value = getattr(owner, name)
     if isinstance(value, types.MethodType):
         return value

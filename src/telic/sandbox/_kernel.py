@@ -110,7 +110,7 @@ def drop_capabilities() -> None:
 
 
 def threads() -> list[str]:
-    """Return the names of all threads of this process, including native ones."""
+    """Return the names of all threads of this process, including native threads."""
     if not LINUX:
         return ["main"]
     names: list[str] = []

@@ -82,13 +82,13 @@ class Watch:
             return
         if resident > self._limits.memory_bytes:
             raise ResourceError(
-                f"The worker was killed: it used {resident / MEBIBYTE:,.0f} MiB of memory; the "
+                f"The worker was killed: it used {resident / MEBIBYTE:,.0f} MiB of memory. The "
                 f"limit is {self._limits.memory_bytes / MEBIBYTE:,.0f} MiB.",
                 hint="Check for lists and tensors that grow with every step, or raise the limit.",
             )
         if threads > self._limits.threads:
             raise ResourceError(
-                f"The worker was killed: it had {threads} threads; the limit is "
+                f"The worker was killed: it had {threads} threads. The limit is "
                 f"{self._limits.threads}.",
                 hint="A reward must not start threads.",
             )
@@ -98,7 +98,7 @@ class Watch:
         grown = used - self._disk_before
         if grown > self._limits.disk_bytes:
             raise ResourceError(
-                f"The worker was killed: its folder grew by {grown / MEBIBYTE:,.0f} MiB; the "
+                f"The worker was killed: its folder grew by {grown / MEBIBYTE:,.0f} MiB. The "
                 f"limit is {self._limits.disk_bytes / MEBIBYTE:,.0f} MiB.",
                 hint="Keep fewer checkpoints and trajectories, or raise the limit.",
             )

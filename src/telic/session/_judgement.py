@@ -1,4 +1,4 @@
-"""Evaluate trained policies on fresh episodes to select checkpoints, and confirm them.
+"""Evaluate trained policies on fresh episodes, first to select checkpoints, then to confirm them.
 
 The best checkpoint of every policy, and the best policy, are selected on one set of fresh episodes.
 A pass is confirmed on a second, held-out set by code, and by a vision model if there is one. The

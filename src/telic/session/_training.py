@@ -6,7 +6,7 @@ judges. Once enough policies are proven to pass, `proof.json` is written and tra
 CPU, training pauses while episodes are played, because both need the same cores.
 
 A policy's return under its training reward is measured at the same steps as its score. If the
-return rises while the score falls, the reward is misspecified, and `alarms` reports it.
+return rises while the score falls, `alarms` reports that the reward is misspecified.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ def paid(folder: SessionFolder) -> tuple[float | None, int]:
 
 
 def steps_taken(folder: SessionFolder) -> int:
-    """Return the environment steps of all training runs of a session, including unfinished ones.
+    """Return the environment steps of all training runs of a session, even unfinished runs.
 
     Iteration 0 of a branch is excluded, because another session trained it.
     """
@@ -222,7 +222,7 @@ def steps_taken(folder: SessionFolder) -> int:
 
 
 def iteration_steps(files: IterationFolder) -> int:
-    """Return the environment steps of an iteration's training runs, including unfinished ones."""
+    """Return the environment steps of an iteration's training runs, even unfinished runs."""
     total = 0
     for run in (RunFolder(path) for path in files.path.iterdir() if is_run(path)):
         finished = 0

@@ -235,7 +235,7 @@ def _brief(
 
 
 def _run_loop(work: SessionWork) -> SessionSummary:
-    """Run the session, or resume an interrupted one."""
+    """Run the session, or resume it after an interruption."""
     config, folder, control = work.config, work.folder, work.control
     work.records.begin()
     tries = _SessionParts(work, inherited(folder))

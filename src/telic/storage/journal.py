@@ -1,8 +1,8 @@
 """Journal of a loop: append-only JSONL with a hash chain and signatures, replayed on resume.
 
 Sessions, searches, tracking runs and studies record their steps in journals. Appending a line
-commits a step: if the process is killed before, the step has no effect; if it is killed afterwards,
-a resumed process finds the record. The format of a line is
+commits a step: a step without a line has no effect, and a line is found when the work is resumed.
+The format of a line is
 
     {"entry":{"seq":…,"at":…,"kind":…,"subject":…,"actor":…,"data":{…},"prev":…},"hash":"…","sig":…}
 
@@ -293,7 +293,7 @@ class Journal:
         self._size = 0
 
     def _read_on(self) -> _BadLine | None:
-        """Parse the lines added since the last read, and return the first invalid one."""
+        """Parse the lines added since the last read, and return the first invalid line."""
         size = check_file(self.path) if self.path.exists() else 0
         if size < self._size:
             self._forget()

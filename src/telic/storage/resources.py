@@ -1,8 +1,8 @@
 """Share the CPU cores and memory of this machine between sessions.
 
 A lease is a file that is locked by a process. The kernel releases the lock when the process ends.
-Only the process that holds the file `turn` may add a lease. Other processes queue for it, so that
-small requests cannot starve a large one.
+Only the process that holds the file `turn` may add a lease. Other processes queue for this file, so
+that small requests cannot starve a large request.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Admission:
 
         A request for more cores than the machine has gets all cores. `tell` receives
         session.waiting when the reason for waiting changes, and session.admitted afterwards. Raises
-        ResourceError if memory is insufficient and no other session can release it.
+        ResourceError if memory is insufficient and no other session can release memory.
         """
         path = self.folder / f"lease_{os.getpid()}_{secrets.token_hex(4)}"
         handle = self._wait(path, need, holder, tell, should_stop)

@@ -118,7 +118,7 @@ def downsample(
     import numpy as np
 
     if points < 3:
-        raise ValueError(f"cannot downsample to {points} points; the minimum is 3")
+        raise ValueError(f"cannot downsample to {points} points, because the minimum is 3")
     if isinstance(xs, np.ndarray) and isinstance(ys, np.ndarray):
         series = np.stack((xs, ys))
     else:

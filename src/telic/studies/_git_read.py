@@ -264,7 +264,7 @@ def read_patch(root: Path, path: Path) -> Patch:
 def first_match(path: str, patterns: Iterable[str]) -> str | None:
     """Return the first pattern that matches the path, or None.
 
-    `**` matches any number of folders, including none; `*` and `?` match within one name. A
+    `**` matches any number of folders, including none. `*` and `?` match within one name. A
     pattern whose last part is a plain folder name matches everything in that folder.
     """
     return next((pattern for pattern in patterns if _compiled(pattern).fullmatch(path)), None)

@@ -290,7 +290,7 @@ def _checks(
 
 
 def _evaluator(study: Study, measured: dict[str, Any]) -> SmokeCheck:
-    """Check that the evaluator ran on a checkpoint without writing or modifying one."""
+    """Check that the evaluator ran on a checkpoint and did not write or modify checkpoints."""
     if study.protocol.command is None:
         why = "the protocol names no evaluator; the training log is measured"
         return SmokeCheck(name="evaluator", passed=None, why=why)

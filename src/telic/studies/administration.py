@@ -98,7 +98,7 @@ episodes: 10
 def create_study(
     root: Path, task_id: str, study_id: str, actor: StudyActor, *, statement: str = ""
 ) -> Study:
-    """Create a study under `root`/.telic and make it the active one.
+    """Create a study in the folder .telic of `root`, and make it the active study.
 
     If the study exists, it is activated, and missing files are completed. Outside of `root`,
     only the user's key and a copy of the ledger's last line are written.

@@ -292,7 +292,7 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def hash_evaluator(study: Study, files: Sequence[str] = ()) -> dict[str, Sha]:
-    """Write evaluator file hashes to eval_protocol.yaml and return all hashes in it.
+    """Write the hashes of evaluator files to eval_protocol.yaml, and return all its hashes.
 
     By default, the evaluator files are those already listed in the protocol, or else those in the
     adapter. The contract must be amended afterwards, because the protocol changes and the commit of

@@ -304,7 +304,7 @@ class _Draft(SourceTree):
     def _options(self, reach: Sequence[str]) -> tuple[dict[str, str], set[str]]:
         """Return the options of a script with their locations, and the required options.
 
-        Positional arguments have no dashes; keys of a Hydra configuration end with "=".
+        Positional arguments have no dashes, and keys of a Hydra configuration end with "=".
         """
         flags, required = dict[str, str](), set[str]()
         for path in (x for x in reach if x == reach[0] or not _MAIN.search(self.text(x))):

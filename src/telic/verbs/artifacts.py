@@ -371,7 +371,7 @@ class _DeleteRequest(RunsRequest):
     thing: str = argument(
         "Session, run or search: an id or its prefix, or a path.", metavar="THING"
     )
-    undo: bool = option("Restore it from the trash. THING may be 'latest'.", default=False)
+    undo: bool = option("Restore a deleted THING from the trash, or 'latest'.", default=False)
 
 
 @verb(_DeleteRequest)

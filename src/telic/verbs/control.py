@@ -83,7 +83,7 @@ class _WorkRequest(ArtifactRequest):
 class _WorkStopRequest(_WorkRequest):
     """Work to stop."""
 
-    wait: float = option("Seconds to wait until it has stopped. 0 does not wait.", default=60.0)
+    wait: float = option("Seconds to wait for the end of the work, or 0.", default=60.0)
 
 
 @verb(_WorkStopRequest, examples=STEER)
@@ -91,7 +91,7 @@ def stop(request: _WorkStopRequest) -> WorkState:
     """Stop a running session, run or search. Its state is saved, so it can be resumed."""
     thing, folder = request.work()
     if not thing.is_running:
-        raise UsageError(f"{thing.name} is not running; it is {state_of(thing)}.")
+        raise UsageError(f"{thing.name} is not running. Its state is {state_of(thing)}.")
     folder.stop.touch()
     if not request.wait:
         return work_state(thing.kind, thing.name, "stopping")
@@ -183,7 +183,7 @@ class SessionRequest(RunsRequest):
     """A session."""
 
     session: str = argument(
-        "An id, a prefix of one, a path, or 'latest'.", default="latest", metavar="SESSION"
+        "An id or its prefix, a path, or 'latest'.", default="latest", metavar="SESSION"
     )
 
     @property
@@ -195,7 +195,7 @@ class SessionRequest(RunsRequest):
 class _SessionPauseRequest(SessionRequest):
     """A session to pause."""
 
-    wait: float = option("Seconds to wait until it is paused.", default=30.0)
+    wait: float = option("Seconds to wait for the pause.", default=30.0)
 
 
 @verb(_SessionPauseRequest, examples=STEER)
@@ -203,7 +203,7 @@ def pause(request: _SessionPauseRequest) -> WorkState:
     """Pause a session at its next safe point. Training is saved, and no budget is used."""
     folder = request.folder
     if not is_running(folder):
-        raise UsageError(f"{folder.name} is not running; it is {session_state(folder)}.")
+        raise UsageError(f"{folder.name} is not running. Its state is {session_state(folder)}.")
     folder.pause.touch()
     _becomes(lambda: session_state(folder) != "pausing" and folder.pause.exists(), request.wait)
     return work_state("session", folder.name, session_state(folder))

@@ -81,7 +81,7 @@ class _RobotsRequest(VerbRequest):
     robot: str | None = argument(
         "Robot name, MJCF or URDF file, or description (.toml).", default=None
     )
-    describe: bool = option("Print its description in TOML, for editing.", default=False)
+    describe: bool = option("Print the robot's description in TOML, for editing.", default=False)
     output: str | None = option(
         "Image file. Default: in the cache.", "--output", "-o", default=None
     )

@@ -140,7 +140,7 @@ class _ImportMotionsRequest(_IntakeRequest):
         "Robot: planar-biped, a robot name, Humanoid-v5, or a file.", "--robot", "-r"
     )
     fps: float | None = option(
-        "Frame rate, if the file does not contain it.", default=None, minimum=1.0
+        "Frame rate of files that do not contain one.", default=None, minimum=1.0
     )
     up: Literal["y", "z"] | None = option("Vertical axis. Default: detected.", default=None)
     scale: float | None = option(

@@ -38,7 +38,7 @@ Run the same command again to resume an interrupted session.
 
 
 class IntentRequest(SessionConfig, PlacedRequest):
-    """Configuration of a session and where to run it."""
+    """Configuration of a session, with the place to run it."""
 
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
     dry_run: bool = option("Print the criteria derived from the intent, and exit.", default=False)

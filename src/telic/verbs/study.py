@@ -87,7 +87,7 @@ class PersonRequest(StudyRequest):
     consent: Consent | None = inner(
         "Consent of a person, set by the interface that requested it.", default=None
     )
-    asks: bool = inner("Whether a person answers for the agent that calls.", default=False)
+    asks: bool = inner("Whether a person answers for the calling agent.", default=False)
     seen: Mapping[str, Any] | None = inner("Hashes of the displayed text.", default=None)
 
     @property
@@ -182,7 +182,7 @@ class AdapterRequest(StudyRequest):
         "Draft adapter.yaml again, keeping approved parts.", "--draft", default=False
     )
     smoke: bool = option(
-        "Verify it with smoke runs of the baseline, which must pass all gates.",
+        "Verify adapter.yaml with smoke runs of the baseline, which must pass all gates.",
         "--smoke",
         default=False,
     )
@@ -302,7 +302,7 @@ class ApproveRequest(PersonRequest):
     """Request to approve parts of a study."""
 
     keys: Sequence[ApprovalKey] = argument(
-        "Items to approve. Default: all that are missing.", default=(), many=True, what="approval"
+        "Items to approve. Default: all missing approvals.", default=(), many=True, what="approval"
     )
     candidate: str | None = option(
         "Candidate, if the item is experiment or physical_actuation.", default=None

@@ -1,4 +1,4 @@
-"""Propose candidates, each with one bounded change, and decide on them. Only people accept them."""
+"""Propose candidates with one bounded change each. Only people can accept a candidate."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CandidateDraft(Record):
     title: str | None = Field(default=None, description="Short title, which is used in the id.")
     kind: CandidateKind | None = None
     hypothesis: Hypothesis | None = Field(
-        default=None, description="Prediction with its reason and a condition that falsifies it."
+        default=None, description="Prediction with a reason and a falsifying condition."
     )
     change: Change | None = Field(
         default=None, description="Changed parameters by path, each as {from, to}."

@@ -52,7 +52,7 @@ class RunRequest(PersonRequest):
         "Candidate to run once. Default: take all steps that require no person.", default=None
     )
     confirm: str | None = option(
-        "RUN_CANDIDATE, to start runs. By default nothing is started.", default=None
+        "RUN_CANDIDATE, to start runs. By default, no runs are started.", default=None
     )
     phase: str | None = option("Phase. Default: the current phase.", default=None)
     seed: int | None = option("Seed. Default: the phase's next seed.", default=None)
@@ -66,7 +66,7 @@ class RunRequest(PersonRequest):
     resume: bool = option("Resume a paused study. Requires a person.", "--resume", default=False)
     because: str = option("Reason for --stop, --pause or --resume.", default="no reason given")
     on_step: Callable[[str], None] = inner("Called with each step.", default=lambda _: None)
-    processes: bool = inner("Whether programs such as a scheduler's may be started.", default=True)
+    processes: bool = inner("Whether programs such as schedulers may be started.", default=True)
 
 
 class StudyProgress(Record):
@@ -288,7 +288,7 @@ class AuditRequest(StudyRequest):
         "Record this review finding about the candidate instead.", "--finding", default=None
     )
     exploit: bool = option(
-        "Whether the finding is that the reward is exploited.",
+        "Whether the finding is an exploit of the reward.",
         "--exploit/--no-exploit",
         default=False,
     )

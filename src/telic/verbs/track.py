@@ -141,7 +141,7 @@ class _EvalRequest(_TrackerRequest):
     """Request to evaluate a tracker."""
 
     split: Literal["held-out", "train", "validation", "test"] = option(
-        "Clips to evaluate. held-out: test clips, or else validation clips.", default="held-out"
+        "Clips to evaluate. 'held-out': test clips, else validation clips.", default="held-out"
     )
     library: str | None = option("Motion folder. Default: the motions of the run.", default=None)
     videos: int = option(

@@ -36,7 +36,7 @@ class _DashboardRequest(RunsRequest):
     """Settings of the dashboard's server."""
 
     host: str = option("Address on this machine.", default="127.0.0.1")
-    port: int = option("Port. 0 selects a free one.", default=8764, minimum=0, maximum=65535)
+    port: int = option("Port. 0 selects a free port.", default=8764, minimum=0, maximum=65535)
     opens: bool = option("Open the page in a browser.", "--open/--no-open", default=True)
     new_token: bool = option("Replace the stored token.", "--new-token", default=False)
     root: Path = location("Repository folder, for studies.", "--root", default=Path())

@@ -323,7 +323,7 @@ class LaunchAttempt:
     def order(self) -> dict[str, Any]:
         """Instructions for the supervisor (cmd.json), which suffice to restart the run manually.
 
-        They list all files of the evaluator's checkout, which are verified before it runs.
+        They list all files of the evaluator's checkout, for verification before it runs.
         """
         study, tree, is_remote = self.study, self.evaluator_tree, self.job is not None
         outputs, spec, (limit_s, grace_s) = (

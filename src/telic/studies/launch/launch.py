@@ -1,6 +1,6 @@
 """Launch a run: check the gates, prepare, check again under the lock, start and record the run.
 
-This is the only way to start a run, so every training process passes all gates.
+Runs are only started by this module, so every training process passes all gates.
 """
 
 from __future__ import annotations

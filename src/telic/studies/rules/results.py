@@ -82,7 +82,7 @@ def phase_step(study: Study, candidate: str) -> PhaseStep:
 
 
 def advance(study: Study) -> list[PhaseStep]:
-    """Advance every completed candidate to its next phase if the phase rule allows it."""
+    """Advance every completed candidate to its next phase if the phase rule allows this."""
     with study.locked():
         steps = [phase_step(study, name) for name in completed(study.state)]
         for step in steps:
