@@ -108,7 +108,7 @@ _ORDERS = np.sort(np.random.default_rng(1).random((4000, EPISODES)), axis=1)
 
 
 def gaffke(scores: np.ndarray, alpha: float) -> float:
-    """Bound of Gaffke (2005), see Learned-Miller and Thomas (2019). Its validity is not proven."""
+    """Bound of Gaffke (2005), see Learned-Miller and Thomas (2019). The validity is not proven."""
     gaps = np.diff(np.concatenate((np.sort(1.0 - scores), [1.0])))
     return float(1.0 - np.quantile(1.0 - _ORDERS @ gaps, 1.0 - alpha))
 

@@ -372,7 +372,7 @@ def show(title: str, rows: list[dict[str, Any]], columns: list[str]) -> None:
 
 
 def text(value: Any) -> str:
-    """Format a cell, where a missing value is a dash."""
+    """Format a cell. A missing value is a dash."""
     if isinstance(value, float):
         return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
     return "–" if value is None else str(value)

@@ -105,12 +105,12 @@ def say(words: str) -> None:
 
 
 def heard(peer: subprocess.Popen[str], wanted: str) -> dict[str, Any]:
-    """Return the peer's next message of a kind, and pass on its other output."""
+    """Return the peer's next message of a kind, and print all other output."""
     assert peer.stdout is not None
     for line in peer.stdout:
         if line.startswith(f"PEER {wanted} "):
             return json.loads(line.removeprefix(f"PEER {wanted} "))
-    raise SystemExit("mjlab's own trainer ended without a result; see above.")
+    raise SystemExit("mjlab's trainer ended without a result (see above).")
 
 
 def device_name(device: str) -> str:

@@ -147,7 +147,7 @@ def one(target: float = 8000.0) -> list[dict[str, Any]]:
 
 
 def many(target: float = 4700.0) -> list[dict[str, Any]]:
-    """Train 48 policies (16 rewards x 3 seeds). Returns are the environment's own."""
+    """Train 48 policies (16 rewards x 3 seeds). Returns are those of the environment's reward."""
     source = (Path(__file__).parent / "speed_reward.py").read_text()
     rewards = [source.replace('"control": 0.1', f'"control": {0.05 + i / 100}') for i in range(16)]
     assert len(set(rewards)) == 16

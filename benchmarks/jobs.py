@@ -68,7 +68,7 @@ def two_nodes(client_port: int | None = None, *, spare: int = 0) -> Generator[An
 
 
 def specs(count: int, folder: Path) -> list[JobSpec]:
-    """Return jobs, each of which reads a file and writes one."""
+    """Return jobs that each read one file and write one file."""
     (folder / "given.txt").write_text("given")
     names = [f"small_{index:04d}" for index in range(count)]
     return [

@@ -1,7 +1,7 @@
 """Measure the training speed and learning curves of Stable-Baselines3.
 
-It runs on plain Gymnasium environments with its own vectorized wrappers. Its settings are the
-defaults (None), or those of telic translated by `sb3.ppo_arguments`.
+Stable-Baselines3 runs on plain Gymnasium environments with its own vectorized wrappers. The
+settings are the defaults (None), or those of telic translated by `sb3.ppo_arguments`.
 
     python benchmarks/peers.py rate HalfCheetah-v5 --seconds 20
     python benchmarks/peers.py rate HalfCheetah-v5 --vector subproc --num-envs 4
@@ -49,7 +49,7 @@ class Rate(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Result of one evaluation, where `seconds` is training time without evaluations."""
+    """Result of one evaluation. `seconds` is the training time without evaluations."""
 
     seconds: float
     steps: int
@@ -116,7 +116,7 @@ def sb3_curve(
 ) -> list[Point]:
     """Train for a number of seconds or steps, or until an evaluation reaches the target.
 
-    Returns the evaluations, which follow whole updates and whose time is not counted. An annealed
+    Returns the evaluations. They follow whole updates, and their time is not counted. An annealed
     learning rate reaches zero after `steps`.
     """
     model = make_model(env_id, settings, vector=vector, num_envs=num_envs, seed=seed)

@@ -69,7 +69,7 @@ def _record(session: Path, row: dict[str, Any] | None) -> Path:
 
 
 def _ended(summary: Path) -> dict[str, Any]:
-    """Return what a session came to; one that never judged a policy is not finished."""
+    """Return the outcome of a session. A session without a judged policy is not finished."""
     if not summary.exists():
         return {"outcome": "not_finished", **dict.fromkeys(_KEPT)}
     found = json.loads(summary.read_text(encoding="utf-8"))

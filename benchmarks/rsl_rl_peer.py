@@ -44,7 +44,7 @@ class Adapter(VecEnv):
 
 
 def curve(env_id: str, num_envs: int, seconds: float, evaluations: int = 5) -> dict[str, Any]:
-    """Train for some time, and return the rate and evaluations, whose time is not counted."""
+    """Train for some time, and return the rate and the evaluations. Evaluation time is excluded."""
     network = {
         "class_name": "MLPModel",
         "hidden_dims": [256, 256],

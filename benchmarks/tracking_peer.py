@@ -45,7 +45,7 @@ class Peer:
         self.done, self.seconds = 0, 0.0
 
     def made(self, config: Any) -> Any:
-        """Return an environment that tracks the clip, in the robot's own order of parts."""
+        """Return an environment that tracks the clip, with parts in the robot's order."""
         from mjlab.asset_zoo.robots import get_g1_robot_cfg
         from mjlab.entity import Entity
         from mjlab.envs import ManagerBasedRlEnv

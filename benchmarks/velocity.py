@@ -213,7 +213,7 @@ class Peer:
         self.task, self.seconds = PEER_TASK[asked.robot], asked.seconds
 
     def train(self, envs: int, seed: int, looks: int) -> list[dict[str, Any]]:
-        """Train for a number of seconds, and return the rate and the errors in between."""
+        """Train for a number of seconds, and return the rate and the errors at checkpoints."""
         from dataclasses import asdict
 
         import mjlab.tasks  # noqa: F401  registers the tasks

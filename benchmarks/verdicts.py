@@ -225,9 +225,9 @@ def _agreement(folder: Path) -> LabelAgreement:
 
 def main() -> None:
     """Print the flip rate of sessions, or write a labeling task and compare its labels."""
-    parser = argparse.ArgumentParser(description="How far verdicts can be relied on.")
+    parser = argparse.ArgumentParser(description="Measure the reliability of verdicts.")
     commands = parser.add_subparsers(dest="command", required=True)
-    flips = commands.add_parser("flips", help="judge every policy again, on fresh episodes")
+    flips = commands.add_parser("flips", help="judge every policy again on fresh episodes")
     flips.add_argument("--times", type=int, default=1, help="number of repetitions (1)")
     people = commands.add_parser("people", help="write a labelling task, or compare its labels")
     people.add_argument("folder", type=Path, help="folder of the labeling task")

@@ -1,4 +1,4 @@
-"""Reward with memory, which pays once for every full turn."""
+"""Reward with memory that pays once for every full turn."""
 
 import torch
 

@@ -4,7 +4,7 @@
 
 Tracking of the commanded velocity and yaw rate is rewarded by Gaussian terms with a linear slope.
 Vertical motion, roll, pitch, jerky actions and foot slip are penalized. The feet step with a phase
-variable that the policy observes, four feet in a trot and two in a walk, and stand while the
+variable that the policy observes: four feet in a trot, two in a walk. The robot stands while the
 command is to stand.
 """
 

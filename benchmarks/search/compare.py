@@ -84,7 +84,7 @@ def _tests(first: np.ndarray, other: np.ndarray) -> tuple[float | None, float | 
 
 
 def main():
-    """Print the table, and the ignored differences between protocols."""
+    """Print the table and the ignored differences between protocols."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("searches", nargs="+")
     parser.add_argument("--metric", choices=METRICS, default="fresh")

@@ -40,7 +40,7 @@ _FEWEST = 5
 
 
 class LabelPair(NamedTuple):
-    """Policy with two prompts that differ in the episode that is called the worst."""
+    """Policy with two prompts that label different episodes as the worst one."""
 
     run: int
     candidate: PolicyCandidate

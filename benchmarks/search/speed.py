@@ -64,7 +64,7 @@ def loop_once(result):
 
 
 def main():
-    """Measure in turn, so that other load on the machine affects both alike."""
+    """Alternate the measurements, so that other load on the machine affects both programs."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
