@@ -191,7 +191,7 @@ def step_in(
 
 
 def keep_time(gait: Gait, scene: Scene, draft: Draft, only: Tensor | None = None) -> None:
-    """Reward feet that follow an observed phase variable, at least while `only` holds."""
+    """Reward feet that follow an observed phase variable, if given only while `only` holds."""
     words = f"foot contacts as in a {gait.name}, {gait.hertz:.2g} strides per second"
     swing = _SWING_LEGS * (scene.leg or 1.0)
     pays = Rhythm(Beat(gait.hertz), gait.landings, gait.duty, swing)

@@ -301,7 +301,7 @@ class SearchRun:
     def _revise(
         self, view: SearchView, tried: Candidates, rollouts: Rollouts | None
     ) -> PolicyProposal:
-        """Return the second candidate of an iteration, or None if the plan has none."""
+        """Propose the second candidate of an iteration, or nothing if the plan has none."""
         switches = self.plan.switches
         if switches.second == "none" or rollouts is None:
             return PolicyProposal([])

@@ -232,7 +232,8 @@ def _compiling(env: VecEnv) -> Generator[None]:
 def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Generator[None]:
     """Compile GPU kernels in background processes. Does nothing on a CPU.
 
-    Exiting does not wait for the compilation. Training that starts earlier waits in `compile_all`.
+    Entering does not wait for the compilation, and exiting stops it. Training waits in
+    `compile_all`.
     """
     if device == "cpu":
         yield

@@ -155,7 +155,7 @@ def _top(points: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def _without_t_pose(points: dict[str, np.ndarray], fps: float) -> slice:
-    """Return the frames without still poses that a jump separates from the start or the end."""
+    """Return the frames without a still pose before an initial jump or after a final jump."""
     ways = np.stack(list(points.values()), axis=1)
     if len(ways) < 4:
         return slice(0, len(ways))
