@@ -232,8 +232,7 @@ def _compiling(env: VecEnv) -> Generator[None]:
 def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Generator[None]:
     """Compile GPU kernels in background processes. Does nothing on a CPU.
 
-    Entering does not wait for the compilation, and exiting stops it. Training waits in
-    `compile_all`.
+    The compilation is stopped on exit. Training that starts earlier waits in `compile_all`.
     """
     if device == "cpu":
         yield
