@@ -3,9 +3,13 @@
 import pytest
 from mcp_types import ElicitResult
 
+from telic.studies.approvals import Consent
+from telic.studies.canonical import utc_now
 from telic.studies.documents.base import update_yaml
+from telic.studies.errors import GateRefused
 from telic.studies.folder import StudyFolder
 from telic.studies.study import Study
+from telic.verbs.study import contract
 from tests.mcp.host import Refusal
 from tests.mcp.toy import CONTRACT, METRIC_SPEC, PROTOCOL, Person
 
@@ -135,16 +139,38 @@ async def test_amending_is_the_agents_until_something_is_approved(host, reposito
     async with host(person) as call:
         await draft(call)
         assert person.asked == []
-        await call("study_approve", keys=["budget", "hardware"])
+        await call("study_approve", keys=["budget", "hardware", "evaluation_protocol"])
         drafted = (await call("study_contract", answers={"budget.launches": 70}))["result"]
         held = {each["key"]: each["status"] for each in drafted["approvals"]}
         assert (held["budget"], held["hardware"]) == ("void", "approved")
         assert (await call("study_contract", amend="more runs"))["result"]["version"] == 2
         assert len(person.asked) == 2
+        typo = "a typo\n\n(withdrawn)"
+        budget = await call("study_contract", answers={"budget.launches": 99999}, amend=typo)
+        assert budget["result"]["version"] == 3
+        assert "+  launches: 99999" in person.asked[2] and "\n(withdrawn)" not in person.asked[2]
+        await call("study_contract", protocol={**PROTOCOL, "episodes": 3}, amend="shorter")
+        assert "episodes: 3" in person.asked[3]
     async with host() as call:
         await call("study_contract", answers={"budget.launches": 80})
         found = await call("study_contract", amend="even more")
         assert found["command"] == "telic study contract --amend 'even more'"
+
+
+async def test_an_amendment_is_of_the_contract_that_was_shown(host, repository):
+    async with host(Person()) as call:
+        await draft(call)
+        await call("study_approve", keys=["budget"])
+    asked = contract.request(root=repository, answers={"budget.launches": 70}, amend="more runs")
+    question = contract.ask(asked)
+    assert "+  launches: 70" in question.text
+    update_yaml(StudyFolder(repository, "toy", "gain").contract, {"budget": {"gpu_h": 9}})
+    consent = Consent(by="ada", method="tty", at=utc_now())
+    for seen in (question.seen, {}, None):
+        with pytest.raises(GateRefused, match="E_CHANGED"):
+            contract.do(asked.replace(consent=consent, seen=seen))
+    contract.do(asked.replace(consent=consent, seen=contract.ask(asked).seen))
+    assert Study.find(repository).state.contract_version == 2
 
 
 async def test_a_paused_study_goes_on_when_a_person_says_so(host):

@@ -298,7 +298,7 @@ def change_diff(study: Study, candidate: str) -> str:
     for name, content in files_of(record, study.candidate_folder(candidate)).items():
         text, path = content.decode(errors="replace"), name.removeprefix("files/")
         if name == record.change.patch:
-            found.append(text)
+            found += [f"│ {line}" for line in text.splitlines()]  # it may be followed by any text
             continue
         place = f"{record.base_commit}:{path}"
         old = git_read.ask(study.root, "cat-file", "-p", place).out if study.is_git else ""

@@ -263,10 +263,32 @@ def _amend_question(request: ContractRequest) -> Question | None:
     study = request.open()
     if request.amend is None or not study.state.approvals:
         return None
+    _change_contract(study, request)  # the displayed text must be the recorded one
+    files: tuple[ApprovalKey, ...] = ("metric_and_guardrails", "evaluation_protocol")
+    void = [key for key in files if study.approval(key).status == "void"]
+    texts = [contract_diff(study), *(f"── {key}\n{approval_diff(study, key)}" for key in void)]
     return Question(
-        f"{contract_diff(study)}\nAmend the contract of {study.name}: {request.amend}",
+        "\n".join([*texts, f"Amend the contract of {study.name}, because {request.amend!r}?"]),
         request.terminal_command("contract", "--amend", request.amend),
+        _amended_hashes(study),
     )
+
+
+def _amended_hashes(study: Study) -> dict[str, Any]:
+    return {"contract": study.contract_hash, "protocol": study.protocol_hash}
+
+
+def _change_contract(study: Study, request: ContractRequest) -> None:
+    folder = study.folder
+    if request.metric_spec:
+        write_yaml(folder.metric_spec, MetricSpec.parse(request.metric_spec, "metric_spec"))
+    if request.protocol:
+        write_yaml(folder.protocol, Protocol.parse(request.protocol, "protocol"))
+    if request.answers:
+        draft_contract(study, dict(request.answers))
+    if request.evaluator:
+        hash_evaluator(study, request.evaluator)
+    study.refresh()
 
 
 @study_verb(ContractRequest, exit_code=lambda view: 0 if view.ok else 4, question=_amend_question)
@@ -278,18 +300,15 @@ def contract(request: ContractRequest) -> ContractView:
     of changed parts become void.
     """
     study = request.open()
-    folder = study.folder
-    if request.metric_spec:
-        write_yaml(folder.metric_spec, MetricSpec.parse(request.metric_spec, "metric_spec"))
-    if request.protocol:
-        write_yaml(folder.protocol, Protocol.parse(request.protocol, "protocol"))
-    if request.answers:
-        draft_contract(study, dict(request.answers))
-    if request.evaluator:
-        hash_evaluator(study, request.evaluator)
-    if request.amend is not None:
-        actor = request.person.actor if study.state.approvals else request.who
-        amend(study.refresh(), actor, request.amend)
+    _change_contract(study, request)
+    if request.amend is not None and not study.state.approvals:
+        amend(study, request.who, request.amend)
+    elif request.amend is not None:
+        actor = request.person.actor
+        with study.locked():
+            if request.seen != _amended_hashes(study):
+                raise GateRefused("E_CHANGED", "The contract changed since it was displayed.")
+            amend(study, actor, request.amend)
     voided = tuple(str(event.data["key"]) for event in void_changed(study.refresh()))
     found = check_contract(study).model_dump()
     return ContractView(**found, approvals=study.all_approvals, voided=voided)

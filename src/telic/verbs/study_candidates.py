@@ -189,7 +189,7 @@ def _decide_question(request: DecideRequest) -> Question | None:
     study = request.open()
     what = f"{request.verdict.capitalize()} {request.candidate} in {study.name}?"
     diff = change_diff(study, request.candidate)
-    text = f"It changes:\n{diff}\n{what} Because: {request.because}"
+    text = f"It changes:\n{diff}\n{what} Because: {request.because!r}"
     return Question(text, request.terminal_command(*words))
 
 

@@ -1,3 +1,5 @@
+from textwrap import indent
+
 import pytest
 
 from telic.storage.files import read_json
@@ -47,7 +49,7 @@ def test_a_change_of_files_has_its_own_worktree_and_is_read_as_a_diff(study, tmp
     made = study.candidate(make(study, patch=PATCH, change={}))
     assert made.isolation.mode == "worktree"
     assert study.folder.candidate_file(made.id).with_name("patch.diff").read_text() == PATCH
-    assert PATCH in approval_diff(study, "experiment", made.id)
+    assert indent(PATCH, "│ ") in approval_diff(study, "experiment", made.id) + "\n"
     (tmp_path / "new.py").write_text("weight = 3\nbonus = 0\nseed = 3\n")
     name = make(study, files={"src/reward.py": tmp_path / "new.py"}, change={})
     seen = approval_diff(study, "experiment", name).splitlines()
