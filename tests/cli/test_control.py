@@ -17,7 +17,13 @@ from telic.cli._views import ProgressView
 from telic.cli.main import app
 from telic.core.events import SessionAdmitted, SessionResumed, decode_event
 from telic.session.budget import SessionAccount, session_forecast
-from telic.session.control import DeliveredNotes, Note, SessionControl, SessionStopped
+from telic.session.control import (
+    CriteriaProposal,
+    DeliveredNotes,
+    Note,
+    SessionControl,
+    SessionStopped,
+)
 from telic.storage.files import read_json, write_json
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.storage.locks import RunLock
@@ -119,8 +125,8 @@ def test_a_note_is_kept_with_its_author(session, tmp_path):
 
 def test_criteria_are_approved_with_a_persons_edit(session, tmp_path):
     write_json(session.config, asked(model="host"))
-    write_json(session.criteria, {"time": "now", "criteria": list(CRITERIA)})
-    begun(session)
+    proposal = CriteriaProposal(time="now", criteria=CRITERIA)
+    begun(session).step(session.criteria, CriteriaProposal, lambda: proposal)
     shown = read_json(session.criteria)
     shown["criteria"][0]["goal"] = 2.5
     (tmp_path / "mine.json").write_text(json.dumps(shown))
