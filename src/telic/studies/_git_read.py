@@ -105,7 +105,7 @@ def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     environment |= _SAFE_ENVIRONMENT
     if words[0] in _CONVERTING:
-        environment |= _without_programs(root)
+        environment |= without_programs(root)
     if index is not None:
         environment["GIT_INDEX_FILE"] = str(index)
     try:
@@ -126,7 +126,7 @@ def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
     return Answer(done.returncode, done.stdout, done.stderr.strip())
 
 
-def _without_programs(root: Path) -> dict[str, str]:
+def without_programs(root: Path) -> dict[str, str]:
     """Return environment variables that disable all programs in the git configuration.
 
     A repository can configure filters and text conversions that git runs when it compares files.
@@ -168,14 +168,14 @@ def changed_paths(root: Path) -> tuple[str, ...]:
     with tempfile.TemporaryDirectory(prefix="telic-index-") as scratch:
         index = Path(scratch) / "index"
         if head_commit(root) is not None:
-            _entries(root, "read-tree", "HEAD", index=index)
+            entries(root, "read-tree", "HEAD", index=index)
         # Inside a submodule git would read its configuration, so these are queried separately.
         words += ("--no-renames", "--ignore-submodules=dirty")
-        rows = _entries(root, *words, index=index)
+        rows = entries(root, *words, index=index)
     found: list[str] = []
     for row in rows:
         found += _modules(root, row[3:]) if row.startswith("!!") else [row[3:]]
-    for row in _entries(root, "ls-files", "--stage", "-z"):
+    for row in entries(root, "ls-files", "--stage", "-z"):
         mode, _, name = row.partition(" ")[0], *row.partition("\t")[1:]
         if mode == "160000" and (root / name / ".git").exists():
             found += [f"{name}/{path}" for path in changed_paths(root / name)]
@@ -193,10 +193,11 @@ def _modules(root: Path, ignored: str) -> Iterator[str]:
 def differing_paths(root: Path, one: str, other: str) -> tuple[str, ...]:
     """Return paths that differ between two commits."""
     words = ("diff", "--no-ext-diff", "--name-only", "-z", "--no-renames", one, other)
-    return tuple(_entries(root, *words))
+    return tuple(entries(root, *words))
 
 
-def _entries(root: Path, *words: str, index: Path | None = None) -> list[str]:
+def entries(root: Path, *words: str, index: Path | None = None) -> list[str]:
+    """Return the entries that a command with -z lists. Raises TelicError if it fails."""
     answer = ask(root, *words, index=index)
     if not answer.is_yes:
         raise TelicError(f"git {words[0]} failed in {root}: {answer.error}")

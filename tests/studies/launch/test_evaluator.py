@@ -1,5 +1,6 @@
 """The score is that of the contract's evaluator, in a checkout that no candidate can change."""
 
+import hashlib
 import json
 import os
 import sys
@@ -15,8 +16,10 @@ from telic.studies import _git_read as git_read
 from telic.studies.approvals import approval_diff
 from telic.studies.contract import amend, check_contract, contract_diff, draft_contract
 from telic.studies.documents.base import update_yaml
+from telic.studies.errors import EnvironmentBlocked
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.launch import supervisor
+from telic.studies.launch._isolation import check_out, prepare_tree
 from telic.studies.launch.attempt import TOKEN, LaunchRequest
 from telic.studies.launch.launch import launch
 from telic.studies.launch.supervisor import choose_checkpoint
@@ -135,6 +138,51 @@ def test_a_candidate_cannot_choose_the_commit_that_measures_it(study):
     for base in (evil, "HEAD", first[:12], None):
         with pytest.raises(AssertionError, match=f"must be {first}"):
             make_candidate(study, patch=CHEAT, **draft, base_commit=base)
+
+
+@pytest.mark.parametrize(
+    ("rule", "content", "is_kept"),
+    [
+        ("world.json filter=evil", b'{"wind": -5}', False),
+        ("world.json working-tree-encoding=UTF-16", None, False),
+        ("helper.py eol=crlf", HELPER.replace("\n", "\r\n").encode(), True),
+    ],
+)
+def test_a_checkout_has_the_files_of_its_commit(study, tmp_path, rule, content, is_kept):
+    info, tree = study.root / ".git/info", tmp_path / "tree"
+    info.mkdir(exist_ok=True)
+    (info / "attributes").write_text(f"{rule}\n")
+    toy_study.git(study.root, "config", "filter.evil.smudge", "echo '{\"wind\": -5}'")
+    toy_study.git(study.root, "config", "filter.evil.clean", "echo '{\"wind\": 0}'")
+    if is_kept:
+        check_out(study.folder, study.contract.baseline.commit, tree)
+        assert (tree / "helper.py").read_bytes() == content
+        return
+    with pytest.raises(EnvironmentBlocked, match=r"world\.json would differ"):
+        check_out(study.folder, study.contract.baseline.commit, tree)
+    draft = {"kind": "config", "hypothesis": REASON, "plan": {"est": {"wall_clock_h": 0.1}}}
+    draft["evidence_refs"] = list(study.state.evidence)[:1]
+    name = make_candidate(study, patch=CHEAT, **draft)
+    with pytest.raises(EnvironmentBlocked, match=r"world\.json would differ"):
+        prepare_tree(study.folder, study.candidate(name))
+
+
+def test_a_file_of_git_lfs_is_checked_out_by_the_hash_in_its_commit(study, tmp_path):
+    mesh = b"solid" * 100
+    pointer = f"version 1\noid sha256:{hashlib.sha256(mesh).hexdigest()}\nsize {len(mesh)}\n"
+    (study.root / "mesh.stl").write_text(pointer)
+    toy_study.git(study.root, "add", ".")
+    toy_study.git(study.root, "commit", "-q", "-m", "mesh")
+    (study.root / ".git/info").mkdir(exist_ok=True)
+    (study.root / ".git/info/attributes").write_text("mesh.stl filter=lfs\n")
+    (tmp_path / "store").write_bytes(mesh)
+    toy_study.git(study.root, "config", "filter.lfs.smudge", f"cat {tmp_path / 'store'}")
+    commit = git_read.head_commit(study.root)
+    check_out(study.folder, commit, tmp_path / "tree")
+    assert (tmp_path / "tree/mesh.stl").read_bytes() == mesh
+    (tmp_path / "store").write_bytes(b"liquid")
+    with pytest.raises(EnvironmentBlocked, match=r"mesh\.stl would differ"):
+        check_out(study.folder, commit, tmp_path / "other")
 
 
 def test_the_commit_of_the_contract_is_approved_with_the_baseline(study):

@@ -7,9 +7,11 @@ a worktree of its commit once the repository has newer commits.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +24,7 @@ from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import Protocol
 from telic.studies.errors import EnvironmentBlocked
 from telic.studies.folder import STATE_FOLDER, StudyFolder
+from telic.studies.launch.supervisor import files_in
 
 _GIT_S = 300
 TreeMode = Literal["in_place", "worktree"]
@@ -85,7 +88,7 @@ def prepare_tree(folder: StudyFolder, candidate: Candidate) -> Path:
         _git(folder.root, "worktree", "prune")
         if tree.exists():
             _git(folder.root, "worktree", "remove", "--force", str(tree))
-        _git(folder.root, "worktree", "add", "--detach", str(tree), base)
+        _add_worktree(folder.root, tree, base)
         home = folder.candidate_file(candidate.id, candidate.revision).parent
         if candidate.change.patch:
             _git(tree, "apply", "-p1", str((home / candidate.change.patch).resolve()))
@@ -120,7 +123,45 @@ def check_out(folder: StudyFolder, commit: str, tree: Path) -> None:
     tree.parent.mkdir(parents=True, exist_ok=True)
     with taking_turns(folder.locks / "worktrees.lock"):
         _git(folder.root, "worktree", "prune")
-        _git(folder.root, "worktree", "add", "--detach", str(tree), commit)
+        _add_worktree(folder.root, tree, commit)
+
+
+def _add_worktree(root: Path, tree: Path, commit: str) -> None:
+    """Create a worktree. Raises EnvironmentBlocked E_TREE if a file differs from the commit."""
+    _git(root, "worktree", "add", "--detach", str(tree), commit)
+    if names := list(_altered(tree, commit)):
+        _git(root, "worktree", "remove", "--force", str(tree))
+        raise EnvironmentBlocked(
+            "E_TREE",
+            f"{', '.join(names[:5])} would differ from commit {commit[:12]} after a checkout.",
+            hint="Remove the filters in the repository's git configuration and attributes.",
+        )
+
+
+def _altered(tree: Path, commit: str) -> Iterator[str]:
+    """Yield the files of a new worktree that differ from its commit, e.g. due to a git filter.
+
+    Line endings and files stored by Git LFS, with the hash in the commit, may be converted.
+    """
+    rows = [row.split("\t", 1) for row in git_read.entries(tree, "ls-tree", "-r", "-z", commit)]
+    blobs = {path: head.split()[2] for head, path in rows if head.split()[1] == "blob"}
+    present = files_in(tree)
+    for name in sorted(blobs.keys() | present.keys() - {".git"}):
+        path, blob = tree / name, blobs.get(name)
+        if blob is None or not (path.is_symlink() or path.is_file()):
+            yield name
+            continue
+        content = os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
+        if blob not in (_blob_id(content, blob), _blob_id(content.replace(b"\r\n", b"\n"), blob)):
+            pointer = git_read.ask(tree, "cat-file", "-p", blob).out
+            if f"oid sha256:{present.get(name)}" not in pointer.splitlines():
+                yield name
+
+
+def _blob_id(content: bytes, like: str) -> str:
+    """Return the name that git gives to a content, with the hash function of another name."""
+    kind = "sha1" if len(like) == 40 else "sha256"
+    return hashlib.new(kind, b"blob %d\0" % len(content) + content).hexdigest()
 
 
 def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) -> list[str]:
@@ -181,6 +222,8 @@ def _is_code(name: str) -> bool:
 def _git(folder: Path, *words: str) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     environment |= {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
+    if words[0] == "apply":  # a filter could change the patched files
+        environment |= git_read.without_programs(folder)
     done = subprocess.run(
         # A checkout must not run the repository's hooks.
         ["git", "-c", "core.hooksPath=/dev/null", *words],
