@@ -291,6 +291,8 @@ HalfCheetah: run at 2 m/s with a tolerance of 5 percent | tolerance of 5 percent
 HalfCheetah: run forward with 80 percent of the power | 80 percent
 HalfCheetah: backflip over the moon | over the moon
 HalfCheetah: run forward happily | happily
+HalfCheetah: run forward without ever touching the ground | without ever touching the ground
+Ant: walk without its feet touching the ground | without its feet touching the ground
 HalfCheetah: run forward and again | again
 HalfCheetah: run perfectly still | perfectly still
 HalfCheetah: run forward with purple shoes | purple shoes

@@ -229,6 +229,7 @@ ALONE = ("no second reading of the prompt",)
         ("run forward zestfully", ALONE, "scores the passing episodes only 0.0"),
         # nor does a good mean hide a part that is missing altogether
         ("stand still with the front foot lifted", (), "earns nothing in the passing episodes"),
+        ("stand still for thirty seconds", (), "shorter than the prompt states"),
         ("walk and stand still", ALONE, "finds the prompt impossible"),
         ("run forward at 100 m/s", ALONE, "finds the prompt impossible"),
     ],

@@ -10,6 +10,7 @@ demonstration of the composer, its reading of the intent, or the environment's o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import cycle
 from typing import Literal, NamedTuple
@@ -68,6 +69,7 @@ _CONTRADICTS = 0.5
 """fraction of the threshold below which the score of a second judge contradicts a pass"""
 _NOTHING = 0.05
 """credit below which a criterion is not met at all"""
+_DURATION = re.compile(r"\bfor\b.*(?<!/)\b(s|secs?|seconds?|mins?|minutes?|hours?)\b|\d+.second")
 _CLEARLY = 0.25
 """required margin of the return of good episodes, relative to the range over failure modes"""
 
@@ -256,7 +258,13 @@ class Certifier:
             if isinstance(error, Contradiction | BeyondLimits):
                 doubts.append(f"the composer finds the prompt impossible: {error.message}")
             return None, None
-        theirs = None
+        theirs, usual = None, brief.spec.max_episode_steps or 0
+        asked, given = (
+            args.get("max_episode_steps", usual)
+            for args in (made.env_args, self._candidate.env_args)
+        )
+        if given < 0.9 * asked and any(_DURATION.search(each.words) for each in made.covered):
+            doubts.append("the episodes are shorter than the prompt states")
         if made.judge != self._written.judge and episodes:
             verdicts = self._judged(made, [each.trajectory for each in episodes])
             theirs = float(np.mean([verdict.score or 0.0 for verdict in verdicts]))
