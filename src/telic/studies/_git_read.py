@@ -114,8 +114,6 @@ def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
             cwd=root,
             env=environment,
             capture_output=True,
-            text=True,
-            errors="surrogateescape",
             timeout=_TIMEOUT_S,
             check=False,
         )
@@ -123,7 +121,9 @@ def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
         raise TelicError("git is not installed.", hint="Install git.") from None
     except subprocess.TimeoutExpired:
         raise TelicError(f"git {words[0]} took more than {_TIMEOUT_S} s in {root}.") from None
-    return Answer(done.returncode, done.stdout, done.stderr.strip())
+    # Bytes that are not text are kept, so that objects can be hashed.
+    out, error = (each.decode(errors="surrogateescape") for each in (done.stdout, done.stderr))
+    return Answer(done.returncode, out, error.strip())
 
 
 def without_programs(root: Path) -> dict[str, str]:

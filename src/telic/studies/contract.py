@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telic.core.config import Record
+from telic.errors import TelicError
 from telic.storage.journal import JournalEntry
 from telic.storage.reading import file_hash, read_text
 from telic.studies import _git_read as git_read
@@ -238,8 +239,11 @@ def contract_diff(study: Study) -> str:
     base = "".join(str(x.get("commit") or "") for x in agreed)
     commit, code = study.contract.baseline.commit or "", ""
     if base not in ("", commit):
-        answer = git_read.ask(study.root, "diff", "--no-ext-diff", base, commit)
-        code = answer.out if answer.is_yes else answer.error
+        how = ("--no-ext-diff", "--no-textconv", "--text", "--no-relative")  # hides no line
+        answer = git_read.ask(study.root, "diff", *how, base, commit)
+        if not answer.is_yes:
+            raise TelicError(f"git cannot compare the commits {base} and {commit}: {answer.error}")
+        code = answer.out
     return "\n".join([*lines, code])
 
 

@@ -167,6 +167,26 @@ def test_a_checkout_has_the_files_of_its_commit(study, tmp_path, rule, content, 
         prepare_tree(study.folder, study.candidate(name))
 
 
+@pytest.mark.parametrize("stored", [":maps/world.json", ":maps", ""])
+def test_stored_objects_are_verified(study, tmp_path, stored):
+    """git checks out a changed file in .git/objects as if it were the named one."""
+    root, names = study.root, []
+    (root / "maps").mkdir()
+    for wind in (0, -1):
+        (root / "maps/world.json").write_text(f'{{"wind": {wind}}}')
+        toy_study.git(root, "add", ".")
+        toy_study.git(root, "commit", "-q", "-m", "wind")
+        names.append(git_read.ask(root, "rev-parse", f"HEAD{stored}").out.strip())
+    commit = git_read.ask(root, "rev-parse", "HEAD~1").out.strip()
+    check_out(study.folder, commit, tmp_path / "tree")
+    place, other = (root / ".git/objects" / x[:2] / x[2:] for x in names)
+    place.chmod(0o644)
+    place.write_bytes(other.read_bytes())
+    with pytest.raises(TelicError, match=r"would differ|objects of commit|hash mismatch"):
+        check_out(study.folder, commit, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
 def test_a_file_of_git_lfs_is_checked_out_by_the_hash_in_its_commit(study, tmp_path):
     mesh = b"solid" * 100
     pointer = f"version 1\noid sha256:{hashlib.sha256(mesh).hexdigest()}\nsize {len(mesh)}\n"
@@ -188,11 +208,16 @@ def test_a_file_of_git_lfs_is_checked_out_by_the_hash_in_its_commit(study, tmp_p
 def test_the_commit_of_the_contract_is_approved_with_the_baseline(study):
     before = study.approval("baseline_command")
     (study.root / "helper.py").write_text(HELPER + "# shorter\n")
+    (study.root / ".gitattributes").write_text("* -diff\n")
     toy_study.git(study.root, "commit", "-q", "-a", "-m", "second")
     evil = git_read.head_commit(study.root)
     draft_contract(study, {"baseline.commit": evil})
     shown = contract_diff(study)
     assert f"+  commit: {evil}" in shown and "+# shorter" in shown
+    draft_contract(study, {"baseline.commit": "1" * 40})
+    with pytest.raises(TelicError, match="cannot compare"):
+        contract_diff(study)
+    draft_contract(study, {"baseline.commit": evil})
     amend(study, HUMAN, "another commit")
     after = study.approval("baseline_command")
     assert (before.status, after.status) == ("approved", "void")

@@ -133,6 +133,7 @@ def enter(patch, world: World) -> None:
     }
     for name, fake in fakes.items():
         patch.setattr(git_read, name, fake)
+    patch.setattr(isolation, "_blobs", lambda *_: {})
     patch.setattr(isolation, "_altered", lambda *_: ())
     patch.setattr(isolation, "_git", lambda folder, *words, **_: _worktree(world, words))
     patch.setattr(launch, "_start", world.start)

@@ -128,8 +128,9 @@ def check_out(folder: StudyFolder, commit: str, tree: Path) -> None:
 
 def _add_worktree(root: Path, tree: Path, commit: str) -> None:
     """Create a worktree. Raises EnvironmentBlocked E_TREE if a file differs from the commit."""
+    blobs = _blobs(root, commit)
     _git(root, "worktree", "add", "--detach", str(tree), commit)
-    if names := list(_altered(tree, commit)):
+    if names := list(_altered(tree, blobs)):
         _git(root, "worktree", "remove", "--force", str(tree))
         raise EnvironmentBlocked(
             "E_TREE",
@@ -138,13 +139,11 @@ def _add_worktree(root: Path, tree: Path, commit: str) -> None:
         )
 
 
-def _altered(tree: Path, commit: str) -> Iterator[str]:
+def _altered(tree: Path, blobs: dict[str, str]) -> Iterator[str]:
     """Yield the files of a new worktree that differ from its commit, e.g. due to a git filter.
 
     Line endings and files stored by Git LFS, with the hash in the commit, may be converted.
     """
-    rows = [row.split("\t", 1) for row in git_read.entries(tree, "ls-tree", "-r", "-z", commit)]
-    blobs = {path: head.split()[2] for head, path in rows if head.split()[1] == "blob"}
     present = files_in(tree)
     for name in sorted(blobs.keys() | present.keys() - {".git"}):
         path, blob = tree / name, blobs.get(name)
@@ -152,16 +151,47 @@ def _altered(tree: Path, commit: str) -> Iterator[str]:
             yield name
             continue
         content = os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
-        if blob not in (_blob_id(content, blob), _blob_id(content.replace(b"\r\n", b"\n"), blob)):
+        forms = (content, content.replace(b"\r\n", b"\n"))
+        if blob not in [_object_id("blob", form, blob) for form in forms]:
             pointer = git_read.ask(tree, "cat-file", "-p", blob).out
             if f"oid sha256:{present.get(name)}" not in pointer.splitlines():
                 yield name
 
 
-def _blob_id(content: bytes, like: str) -> str:
-    """Return the name that git gives to a content, with the hash function of another name."""
-    kind = "sha1" if len(like) == 40 else "sha256"
-    return hashlib.new(kind, b"blob %d\0" % len(content) + content).hexdigest()
+def _blobs(root: Path, commit: str) -> dict[str, str]:
+    """Return the names of a commit's blobs by path. git does not verify them or their folders.
+
+    Raises EnvironmentBlocked E_TREE if the commit or a tree does not have the hash in its name.
+    """
+    blobs: dict[str, str] = {}
+    stored = git_read.ask(root, "cat-file", "commit", commit).out
+    trees = {"": "".join(stored.split()[1:2])}
+    contents: dict[str, bytes] = {"": b""}
+    for row in git_read.entries(root, "ls-tree", "-r", "-t", "-z", "--full-tree", commit):
+        head, _, path = row.partition("\t")
+        mode, kind, name = head.split()
+        {"tree": trees, "blob": blobs}.get(kind, {})[path] = name
+        folder, _, own = path.rpartition("/")
+        entry = f"{mode.lstrip('0')} {own}\0".encode(errors="surrogateescape")
+        contents[folder] = contents.get(folder, b"") + entry + bytes.fromhex(name)
+    is_intact = _object_id("commit", stored.encode(errors="surrogateescape"), commit) == commit
+    changed = [
+        path
+        for path, name in trees.items()
+        if _object_id("tree", contents.get(path, b""), name) != name
+    ]
+    if changed or not is_intact:
+        raise EnvironmentBlocked(
+            "E_TREE", f"The stored objects of commit {commit[:12]} were changed."
+        )
+    return blobs
+
+
+def _object_id(kind: str, content: bytes, like: str) -> str:
+    """Return the name that git gives to an object, with the hash function of another name."""
+    own = hashlib.new("sha1" if len(like) == 40 else "sha256")
+    own.update(f"{kind} {len(content)}\0".encode() + content)
+    return own.hexdigest()
 
 
 def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) -> list[str]:
