@@ -38,7 +38,7 @@ def test_placeholders_are_filled_inside_words_and_nothing_is_invented():
     found = build(["python", "t.py", "seed={seed}", "{run_dir}/log"])
     assert found.argv == ("python", "t.py", "seed=7", "/runs/r1/log")
     for argv, why in (
-        (["python", "{steps}"], r"\{steps\} in the command has no value"),
+        (["python", "{steps}"], r"placeholder \{steps\} has no value"),
         (["python", "x{overrides}"], "not a separate word"),
     ):
         with pytest.raises(InvalidDocument, match=why):

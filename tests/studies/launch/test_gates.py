@@ -101,7 +101,7 @@ SHUT = [
     ("G19", "metric_spec.yaml differs", ("metric_spec", {"primary": {"key": "easier"}}), {}),
     ("G05", "adapter is void", ("adapter", {"metrics": {"map": {"return": "easier"}}}), {}),
     ("G20", "hide the command in a shell string", train("bash", "-c", "python t.py && rm x"), {}),
-    ("G20", "{checkpoint} in the command has no value", train("python", "{checkpoint}"), {}),
+    ("G20", "placeholder {checkpoint} has no value", train("python", "{checkpoint}"), {}),
     ("G20", "no training command", ("adapter", {"commands": {"train": None}}), {}),
     ("G21", "would enable the network", train(env={"WANDB_MODE": "online"}), {}),
     ("G23", "deletes existing files", train("python", "train.py", "--overwrite"), {}),
