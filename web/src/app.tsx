@@ -53,7 +53,7 @@ function Frame() {
   const about = useAbout();
   useEndings();
   useShortcuts([
-    { keys: "?", does: "show all shortcuts", act: () => setOpen("keys") },
+    { keys: "?", does: "show keyboard shortcuts", act: () => setOpen("keys") },
     ...PAGES.map(({ path, name, key }) => ({ keys: `g ${key}`, does: `go to ${name.toLowerCase()}`, act: () => go(path) })),
   ]);
   useEffect(() => {
@@ -75,7 +75,7 @@ function Frame() {
   const here = "/" + (location.split("/")[1] ?? "");
   return (
     <div className="app">
-      <a className="skip" href="#main">Skip to the content</a>
+      <a className="skip" href="#main">Skip to content</a>
       <nav className="rail" aria-label="Pages">
         <Link href={site ? `/runs/${site.thing}` : "/"} className="brand">{!__SITE__ && <img src="/mark.svg" alt="" />}<span>telic</span></Link>
         {site && <span className="small soft" style={{ padding: "0 0.6rem" }}>saved {site.made.slice(0, 10)}</span>}
@@ -89,7 +89,7 @@ function Frame() {
         <div className="foot">
           <ThemeButton />
           {!about.isReadOnly && <NotificationButton />}
-          <button type="button" className="plain wide" onClick={() => setOpen("keys")} aria-label="Shortcuts"><Icon name="keys" /><kbd>?</kbd></button>
+          <button type="button" className="plain wide" onClick={() => setOpen("keys")} aria-label="Keyboard shortcuts"><Icon name="keys" /><kbd>?</kbd></button>
         </div>
       </nav>
       <main id="main" ref={main} tabIndex={-1}>
@@ -109,7 +109,7 @@ function Frame() {
               <Route path="/robots" component={RobotsPage} />
               <Route path="/machine" component={MachinePage} />
               <Route path="/trash" component={TrashPage} />
-              <Route><Empty title="This page does not exist">Choose a page from the navigation.</Empty></Route>
+              <Route><Empty title="Page not found">Use the navigation to open another page.</Empty></Route>
             </Switch>
           </Suspense>
         </Fence>
@@ -131,7 +131,7 @@ function ThemeButton() {
   const theme = useChosenTheme();
   const [next, icon, name] = THEMES[theme];
   return (
-    <button type="button" className="plain" onClick={() => setTheme(next)} aria-label={`Theme: ${name}. Change it.`} title={`Theme: ${name}`}>
+    <button type="button" className="plain" onClick={() => setTheme(next)} aria-label={`Theme: ${name}. Switch to ${next}.`} title={`Theme: ${name}`}>
       <Icon name={icon} />
     </button>
   );
@@ -141,7 +141,7 @@ function Shortcuts({ onClose }: { onClose: () => void }) {
   const [shortcuts] = useState(shortcutsNow);
   const rows = [...shortcuts, { keys: "Ctrl K", does: "search pages, runs, rewards and work orders" }];
   return (
-    <Dialog title="Shortcuts" onClose={onClose}>
+    <Dialog title="Keyboard shortcuts" onClose={onClose}>
       <dl className="facts">
         {rows.map(({ keys, does }) => (
           <div key={keys} style={{ display: "contents" }}>

@@ -37,5 +37,5 @@ export function NotificationButton() {
   const [permission, setPermission] = useState(() => ("Notification" in window ? Notification.permission : "denied"));
   if (permission !== "default") return null;
   const allow = async () => setPermission(await Notification.requestPermission());
-  return <button type="button" className="plain" onClick={allow} aria-label="Notify me when work ends" title="Notify me when work ends"><Icon name="bell" /></button>;
+  return <button type="button" className="plain" onClick={allow} aria-label="Notify me when runs finish" title="Notify me when runs finish"><Icon name="bell" /></button>;
 }

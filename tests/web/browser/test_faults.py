@@ -48,7 +48,7 @@ def test_edited_criteria_survive_options_and_nonsense_cannot_be_started(browser,
         page.route("**/api/pictures/**", lambda route: route.abort())
         tab.open("/", "What should the robot do?")
         page.get_by_role("button", name="run forward fast").click()
-        page.get_by_label("target of averages at least 3 m/s forward").fill("2")
+        page.get_by_label("Target of averages at least 3 m/s forward").fill("2")
         page.get_by_text("averages at least 2 m/s forward").wait_for()
         page.get_by_text("Options and limits").click()
         page.get_by_label("Training seeds").fill("1-2")
@@ -94,11 +94,11 @@ def test_what_is_starting_stopping_and_screening_is_shown(browser, tmp_path):
 
 def test_a_judged_episode_has_its_verdict_and_marks_on_the_time_line(tab, furnished):
     tab.open(f"/runs/{furnished.failed}", "Failed criteria")
-    tab.page.get_by_role("link", name="See the moment").first.click()
+    tab.page.get_by_role("link", name="Show where it fails").first.click()
     tab.page.get_by_role("heading", name=re.compile("Verdict: [01]")).wait_for()
-    marks = tab.page.get_by_role("group", name="Criteria on the time line").get_by_role("button")
+    marks = tab.page.get_by_role("group", name="Criteria on the timeline").get_by_role("button")
     marks.first.wait_for()
-    tab.page.get_by_role("img", name="Credit of each criterion so far").wait_for()
+    tab.page.get_by_role("img", name="Credit per criterion so far").wait_for()
     tab.page.get_by_role("img", name="Reward terms over time").wait_for()
     tab.page.wait_for_url(re.compile(r"[?&]t=\d"))
     moment = tab.page.url

@@ -33,7 +33,7 @@ def test_the_page_simulates_what_telic_simulates_and_the_robot_can_be_pushed(
     tab.page.wait_for_function("() => document.querySelector('#seconds').textContent !== '0.0 s'")
     tab.page.get_by_role("button", name="Push forward").click()
     tab.page.get_by_label("friction", exact=False).fill("0.1")
-    tab.page.get_by_text("10 % of the training value").wait_for()
+    tab.page.get_by_text("10% of the training value").wait_for()
     tab.page.locator("body").press("r")
     for theme in ("light", "dark"):
         tab.theme(theme)

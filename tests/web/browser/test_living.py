@@ -13,10 +13,10 @@ def test_words_become_a_judged_policy_that_is_stopped_resumed_and_labelled(fresh
     page = fresh.page
     fresh.open("/", "What should the robot do?")
     page.get_by_role("button", name="keep the pole upright").click()
-    page.get_by_role("checkbox", name="use: ").first.wait_for()
+    page.get_by_role("checkbox", name="Use criterion: ").first.wait_for()
     page.get_by_text("Options and limits").click()
     page.get_by_label("Steps per policy").fill("40k")
-    page.get_by_label("Iterations at most").fill("1")
+    page.get_by_label("Maximum iterations").fill("1")
     page.get_by_role("button", name="Start", exact=True).click()
     page.wait_for_url("**/runs/session_*")
     place = page.url
@@ -56,9 +56,9 @@ def test_criteria_wait_for_a_person_who_edits_them(fresh, tmp_path):
     while not (found := list((tmp_path / "runs").glob("session_*/waiting.json"))):
         fresh.page.wait_for_timeout(300)
     fresh.open(f"/runs/{found[0].parent.name}", "Approve the criteria before training")
-    fresh.page.get_by_label("target of", exact=False).first.fill("0.9")
-    fresh.page.get_by_role("button", name="Approve my edit").click()
-    fresh.page.get_by_text("Training starts").wait_for()
+    fresh.page.get_by_label("Target of", exact=False).first.fill("0.9")
+    fresh.page.get_by_role("button", name="Approve with changes").click()
+    fresh.page.get_by_text("Training is starting").wait_for()
     fresh.page.get_by_role("list", name="Stages").get_by_text(ENDED).wait_for()
     approval = (found[0].parent / "approval.json").read_text()
     assert '"edited": true' in approval and os.environ["XDG_RUNTIME_DIR"] == str(tmp_path)

@@ -19,7 +19,7 @@ PAGES = {
     "live": ("/live/{failed}", "Agreement with telic"),
     "search": ("/runs/search_20260101_000000_bbbb2222", "Map of policies"),
     "evidence": ("/runs/{failed}/evidence", "reference episodes"),
-    "gallery": ("/gallery", "Policies that were trained here"),
+    "gallery": ("/gallery", "Trained policies, newest first"),
     "player": ("/play/{failed}", "Robot, reward and verdict"),
     "compare": ("/compare?id={written}&id={failed}", "Settings that differ"),
     "studies": ("/studies", "No studies yet"),
@@ -99,9 +99,9 @@ def test_words_on_the_page_become_a_judged_policy_and_its_video(fresh):
     page.route("**/api/pictures/**", lambda route: route.abort())  # each takes a process that draws
     fresh.open("/", "What should the robot do?")
     page.get_by_role("button", name="keep the pole upright").click()
-    page.get_by_role("checkbox", name="use: ").first.wait_for()
+    page.get_by_role("checkbox", name="Use criterion: ").first.wait_for()
     page.get_by_text("Options and limits").click()
-    for name, value in {"Steps per policy": "2k", "Iterations at most": "1", "seeds": "1"}.items():
+    for name, value in {"Steps per policy": "2k", "Maximum iterations": "1", "seeds": "1"}.items():
         page.get_by_label(name).fill(value)
     page.get_by_role("button", name="Start", exact=True).click()
     page.get_by_role("img", name="Training curve").wait_for()

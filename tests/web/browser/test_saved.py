@@ -29,9 +29,9 @@ def test_a_saved_session_opens_from_disk_with_curves_code_and_an_episode(browser
     page.get_by_role("img", name="3-D playback").first.wait_for()
     page.get_by_role("button", name="Play").first.wait_for()
     page.screenshot(path=tmp_path / "saved.png", full_page=True)
-    page.get_by_role("link", name="Candidates", exact=True).click()
+    page.get_by_role("link", name="Iterations", exact=True).click()
     page.get_by_text("Reward by term").first.wait_for()
-    page.get_by_role("link", name="Events", exact=True).click()
+    page.get_by_role("link", name="Log", exact=True).click()
     page.get_by_text("session.judged").first.wait_for()
     page.reload()  # its address says where one was
     page.get_by_text("session.judged").first.wait_for()

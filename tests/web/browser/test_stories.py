@@ -74,7 +74,7 @@ def test_a_run_of_trackers_shows_how_it_follows(own_tab, workspace, tmp_path):
     write_clip(workspace)
     own_tab.open(f"/runs/{RUN}", "Tracking of held-out clips")
     own_tab.page.get_by_text("walk_19").wait_for()
-    own_tab.page.get_by_role("button", name="reference as a ghost").wait_for()
+    own_tab.page.get_by_role("button", name="overlaid").wait_for()
     own_tab.page.get_by_role("button", name="side by side").click()
     for theme in ("light", "dark"):
         own_tab.theme(theme)

@@ -11,7 +11,7 @@ export class Problem extends Error {
   }
 }
 
-const GONE = new Problem("The server does not respond.", "Start it again with: telic serve. Running work is not affected.");
+const GONE = new Problem("The server is not responding.", "Restart it with: telic serve. Running jobs are not affected.");
 
 if (site) globalThis.fetch = savedFetch(site); // a saved page has no server
 

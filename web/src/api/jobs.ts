@@ -8,9 +8,9 @@ export async function waitForJob(job: string, until: "thing" | "end" = "thing", 
   const end = Date.now() + patience;
   while (Date.now() < end) {
     const now = await got(api.GET("/api/jobs/{job}", { params: { path: { job } } }));
-    if (now.state === "failed" || now.state === "interrupted") throw new Problem(now.error ?? "The process ended before it started its work.", now.hint ?? `See: ${now.command}`);
+    if (now.state === "failed" || now.state === "interrupted") throw new Problem(now.error ?? "The process exited before it started work.", now.hint ?? `See: ${now.command}`);
     if (now.state === "done" || (until === "thing" && now.thing)) return now.thing ?? "";
     await new Promise((resolve) => setTimeout(resolve, 150));
   }
-  throw new Problem("The process has not started yet.", "The Machine page shows its output.");
+  throw new Problem("The process has not started yet.", "See its output on the Machine page.");
 }

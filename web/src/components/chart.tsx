@@ -47,7 +47,7 @@ export function Chart(props: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const shown = props.curves.map((curve, index) => ({ ...curve, colour: curve.colour ?? index })).filter((curve) => !hidden.has(curve.name));
   const canLog = !props.isStack && !props.yRange && props.curves.every((curve) => curve.values.every((value) => value === null || value > 0));
-  if (props.x.length === 0) return <Empty title="No data yet">{props.label} appears with the first measurement.</Empty>;
+  if (props.x.length === 0) return <Empty title="No data yet">{props.label} appears after the first measurement.</Empty>;
   const toggle = (name: string) =>
     setHidden((old) => {
       const next = new Set(old);
@@ -73,10 +73,10 @@ export function Chart(props: ChartProps) {
           </button>
         ))}
         {at !== null && <span className="soft">{props.xLabel} {(props.formatX ?? short)(props.x[at] ?? 0)}</span>}
-        <span className="tools" title="Drag to zoom, double-click to reset; Ctrl + wheel zooms, Shift + drag pans">
+        <span className="tools" title="Drag to zoom, double-click to reset, Ctrl + scroll to zoom, Shift + drag to pan">
           {canLog && <button type="button" aria-pressed={isLog} onClick={() => setLog(!isLog)}>log</button>}
-          <button type="button" onClick={csv} aria-label={`${props.label} as CSV`}>CSV</button>
-          <button type="button" onClick={png} aria-label={`${props.label} as PNG`}>PNG</button>
+          <button type="button" onClick={csv} aria-label={`Download ${props.label} as CSV`}>CSV</button>
+          <button type="button" onClick={png} aria-label={`Download ${props.label} as PNG`}>PNG</button>
         </span>
       </div>
     </div>
@@ -145,7 +145,7 @@ function Canvas(props: CanvasProps) {
     look(plot.current, move);
   };
   const summary = `${props.label}: ${props.curves.length} curves of ${props.x.length} points, ${props.xLabel} ${short(props.x[0])} to ${short(props.x.at(-1))}`;
-  return <div ref={box} role="img" aria-label={`${summary}. Keys: + and - zoom, arrows move, 0 shows everything.`} tabIndex={0} onKeyDown={keys} style={{ minHeight: props.height ?? 220 }} />;
+  return <div ref={box} role="img" aria-label={`${summary}. Keyboard: + and - zoom, arrow keys pan, 0 resets the zoom.`} tabIndex={0} onKeyDown={keys} style={{ minHeight: props.height ?? 220 }} />;
 }
 
 interface Look {

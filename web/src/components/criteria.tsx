@@ -67,7 +67,7 @@ export function CriteriaForm({ criteria, edits, onChange }: { criteria: Criterio
         const title = retitled(criterion, goal);
         return (
           <li key={criterion.title} className={isUsed ? "" : "unused"}>
-            <input type="checkbox" checked={isUsed} disabled={criterion.is_guard} title={criterion.is_guard ? "A constraint rules out look-alikes, so it stays." : undefined} aria-label={`use: ${title}`} onChange={(event) => set(criterion.title, { isUsed: event.target.checked })} />
+            <input type="checkbox" checked={isUsed} disabled={criterion.is_guard} title={criterion.is_guard ? "Constraints cannot be removed. They reject behaviors that only resemble the requested one." : undefined} aria-label={`Use criterion: ${title}`} onChange={(event) => set(criterion.title, { isUsed: event.target.checked })} />
             <div>
               <div className="title">{title}</div>
               <div className="soft small">{criterion.quantity}{criterion.source && ` · ${criterion.source}`}</div>
@@ -76,14 +76,14 @@ export function CriteriaForm({ criteria, edits, onChange }: { criteria: Criterio
               {goal !== null && (
                 <label className="row">
                   <span className="soft">{goalOf(criterion).charAt(0)}</span>
-                  <input type="number" step="any" aria-label={`target of ${title}`} value={goal} disabled={!isUsed} onChange={(event) => event.target.value !== "" && set(criterion.title, { goal: Number(event.target.value) })} />
+                  <input type="number" step="any" aria-label={`Target of ${title}`} value={goal} disabled={!isUsed} onChange={(event) => event.target.value !== "" && set(criterion.title, { goal: Number(event.target.value) })} />
                   <span className="soft unit">{criterion.unit}</span>
                 </label>
               )}
               {criterion.is_guard ? <span className="soft">constraint</span> : (
                 <label className="row">
                   <span className="soft">weight</span>
-                  <input type="number" min="0" step="0.5" className="narrow" aria-label={`weight of ${title}`} value={weight} disabled={!isUsed} onChange={(event) => event.target.value !== "" && set(criterion.title, { weight: Math.max(0, Number(event.target.value)) })} />
+                  <input type="number" min="0" step="0.5" className="narrow" aria-label={`Weight of ${title}`} value={weight} disabled={!isUsed} onChange={(event) => event.target.value !== "" && set(criterion.title, { weight: Math.max(0, Number(event.target.value)) })} />
                 </label>
               )}
             </div>

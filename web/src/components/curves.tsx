@@ -50,13 +50,13 @@ export function TrainingCurves(props: CurvesProps) {
       <div className="row between">
         <Segmented label="Metric" value={group} choices={GROUPS.map(([name]) => [name, name])} onChange={(next) => { setGroup(next); setRange(null); }} />
         <div className="row small">
-          <Segmented label="Policies" value={spread} choices={[["each", "each"], ["mean", "mean"]]} onChange={setSpread} />
+          <Segmented label="Policies" value={spread} choices={[["each", "per policy"], ["mean", "mean"]]} onChange={setSpread} />
           <Segmented label="Horizontal axis" value={over} choices={[["global_step", "steps"], ["elapsed_time", "time"]]} onChange={(next) => { setOver(next); setRange(null); }} />
-          <label className="row" style={{ gap: "0.4rem" }}>smooth<input type="range" min={0} max={30} value={Number(smooth) || 0} onChange={(event) => setSmooth(event.target.value)} style={{ width: "5rem" }} /></label>
+          <label className="row" style={{ gap: "0.4rem" }}>smoothing<input type="range" min={0} max={30} value={Number(smooth) || 0} onChange={(event) => setSmooth(event.target.value)} style={{ width: "5rem" }} /></label>
         </div>
       </div>
-      {series.value?.is_screening && <p className="small soft">Screening runs: short trainings that compare the variants of this reward. The best one is trained in full afterwards.</p>}
-      <Ready of={series}>{({ members }) => members.length === 0 ? <p className="soft">Curves appear with the first steps of training.</p> : (
+      {series.value?.is_screening && <p className="small soft">Screening runs: short training runs that compare variants of this reward. The best variant is then trained in full.</p>}
+      <Ready of={series}>{({ members }) => members.length === 0 ? <p className="soft">Curves appear once training starts.</p> : (
         <Curves set={shown} isMean={spread === "mean"} width={Number(smooth) || 0} height={props.height ?? 230} onZoom={zoom} hasSeveral={names.length > 1} axis={axis} link={`${props.thing}:${axis}`} />
       )}</Ready>
     </div>
@@ -114,7 +114,7 @@ export function TermStack(props: CurvesProps) {
   const chosen = member || all.value?.members[0] || "";
   const series = useLoaded(terms.length ? `terms:${props.thing}:${props.iteration}:${chosen}:${terms}` : null, () =>
     got(api.GET("/api/artifacts/{thing}/series", { params: { path: { thing: props.thing }, query: { name: terms, member: [chosen], iteration: props.iteration ?? undefined, points: 600 } } })), props.isLive ? 2500 : null);
-  if (all.value && terms.length === 0) return <p className="soft">{all.value.members.length === 0 ? "Reward terms appear with the first steps of training." : "This reward has no separate terms."}</p>;
+  if (all.value && terms.length === 0) return <p className="soft">{all.value.members.length === 0 ? "Reward terms appear once training starts." : "This reward has no separate terms."}</p>;
   return (
     <div className="column">
       {(all.value?.members.length ?? 0) > 1 && (

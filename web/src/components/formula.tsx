@@ -17,7 +17,7 @@ export function Formula({ latex }: { latex: string }) {
   }, [latex]);
   return (
     <>
-      <div ref={place} className="formula scroll-x" tabIndex={0} role="group" aria-label="formula" hidden={failed} />
+      <div ref={place} className="formula scroll-x" tabIndex={0} role="group" aria-label="Reward formula" hidden={failed} />
       {failed && <code>{latex}</code>}
     </>
   );

@@ -59,7 +59,7 @@ export function Lineage({ nodes, chosen, onOpen }: { nodes: LineageNode[]; chose
   const width = Math.max(...all.map((node) => node.x)) + WIDTH + 4;
   const height = Math.max(...all.map((node) => node.y)) + HEIGHT + 4;
   return (
-    <div className="tree" tabIndex={0} role="group" aria-label="Lineage of the iterations">
+    <div className="tree" tabIndex={0} role="group" aria-label="Iteration lineage">
       <svg width={width} height={height}>
         <g transform="translate(2 2)">
           {all.map((node) => {

@@ -61,15 +61,15 @@ export function Transport({ clock, marks, children }: { clock: Clock; marks?: Ti
     { keys: " ", does: "play or pause", act: () => clock.setPlaying(!clock.isPlaying) },
     { keys: "ArrowLeft", does: "back 0.1 s", act: () => clock.setTime(clock.time - 0.1) },
     { keys: "ArrowRight", does: "forward 0.1 s", act: () => clock.setTime(clock.time + 0.1) },
-    { keys: "Home", does: "to the start", act: () => clock.setTime(0) },
+    { keys: "Home", does: "go to the start", act: () => clock.setTime(0) },
   ]);
   return (
     <div className="transport">
       <button type="button" onClick={() => clock.setPlaying(!clock.isPlaying)} aria-label={clock.isPlaying ? "Pause" : "Play"}><Icon name={clock.isPlaying ? "pause" : "play"} /></button>
       <div className="track">
-        <input type="range" min={0} max={clock.length} step={0.01} value={clock.time} aria-label="time" onChange={(event) => clock.setTime(Number(event.target.value))} />
+        <input type="range" min={0} max={clock.length} step={0.01} value={clock.time} aria-label="Playback position" onChange={(event) => clock.setTime(Number(event.target.value))} />
         {marks && marks.length > 0 && (
-          <div className="marks" role="group" aria-label="Criteria on the time line">
+          <div className="marks" role="group" aria-label="Criteria on the timeline">
             {marks.map((mark, index) => (
               <button key={index} type="button" className={mark.tone} title={`${mark.time.toFixed(2)} s: ${mark.label}`} aria-label={`${mark.label}, at ${mark.time.toFixed(1)} s`} style={{ left: `${(mark.time / Math.max(clock.length, 1e-6)) * 100}%` }} onClick={() => { clock.setPlaying(false); clock.setTime(mark.time); }} />
             ))}
@@ -77,7 +77,7 @@ export function Transport({ clock, marks, children }: { clock: Clock; marks?: Ti
         )}
       </div>
       <span className="small soft clock">{clock.time.toFixed(2)} of {clock.length.toFixed(1)} s</span>
-      <select aria-label="speed" value={clock.rate} onChange={(event) => clock.setRate(Number(event.target.value))}>
+      <select aria-label="Playback speed" value={clock.rate} onChange={(event) => clock.setRate(Number(event.target.value))}>
         {[0.1, 0.25, 0.5, 1, 2].map((rate) => <option key={rate} value={rate}>{rate}×</option>)}
       </select>
       {children}
@@ -106,7 +106,7 @@ export function Stage3d(props: { actors: Actor[]; clock: Clock; sideBySide?: boo
       try {
         scene.current = new Scene(canvas.current, theme === "dark");
       } catch (error) {
-        setProblem(`This browser has no WebGL (${error instanceof Error ? error.message : String(error)}). The video shows the same episode.`);
+        setProblem(`This browser does not support WebGL (${error instanceof Error ? error.message : String(error)}). If a video of this episode is available, watch that instead.`);
         return;
       }
       scene.current.setActors(shown.current.actors, shown.current.sideBySide);
@@ -128,7 +128,7 @@ export function Stage3d(props: { actors: Actor[]; clock: Clock; sideBySide?: boo
   if (problem) return <div className="notice middling">{problem}</div>;
   return (
     <div className="stage">
-      <canvas ref={canvas} aria-label={`${props.label}. Arrow keys turn the camera, + and - zoom.`} role="img" />
+      <canvas ref={canvas} aria-label={`${props.label}. Arrow keys rotate the camera; + and - zoom.`} role="img" />
       {!isReady && <Loading />}
       <div className="over">{actors.map((actor) => <div key={actor.name} style={actor.tint ? { color: actor.tint } : undefined}>{actor.name}</div>)}</div>
     </div>

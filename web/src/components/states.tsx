@@ -58,6 +58,6 @@ export class Fence extends Component<{ children: ReactNode; name: string }, { er
 
   render() {
     if (!this.state.error) return this.props.children;
-    return <Failure error={{ message: `This page failed: ${this.state.error.message}`, hint: "No data is lost. Reload the page, or use the command line." }} onRetry={() => this.setState({ error: null })} />;
+    return <Failure error={{ message: `This page could not be displayed: ${this.state.error.message}`, hint: "No data was lost. Reload the page or use the command line." }} onRetry={() => this.setState({ error: null })} />;
   }
 }

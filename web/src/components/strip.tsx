@@ -6,7 +6,7 @@ export interface Stage {
 }
 
 const MARKS = { done: "✓", now: "", todo: "", failed: "✕", doubt: "!" };
-const NAMES = { done: "done", now: "in progress", todo: "to do", failed: "failed", doubt: "not proven" };
+const NAMES = { done: "done", now: "in progress", todo: "not started", failed: "failed", doubt: "not proven" };
 
 export function StageStrip({ stages }: { stages: Stage[] }) {
   return (

@@ -16,7 +16,7 @@ export function VerdictGrid(props: { judgement: Judgement; chosen?: number | nul
   return (
     <div className="scroll-x" tabIndex={0} role="group" aria-label="Verdicts by criterion and episode">
       <table className="verdict-grid">
-        <caption className="sr">Credit of every criterion in each judged episode</caption>
+        <caption className="sr">Credit for each criterion in each judged episode</caption>
         <thead>
           <tr>
             <th scope="col"><span className="sr">criterion</span></th>
@@ -39,7 +39,7 @@ export function VerdictGrid(props: { judgement: Judgement; chosen?: number | nul
               <tr key={leaf.title}>
                 <th scope="row">{leaf.title}{leaf.is_guard && <span className="soft small"> · constraint</span>}</th>
                 {cells.map((cell, index) => (
-                  <td key={index}><span className="cellbox" style={{ ...paint(cell?.credit ?? null), display: "grid", placeItems: "center" }} title={cell ? `episode ${index + 1}: ${number(cell.value)} ${cell.unit} (${goalOf({ goal: cell.goal, unit: cell.unit, direction: cell.goal < cell.zero ? "at_most" : "at_least" })}) earns ${percent(cell.credit)}` : "not judged"}>{cell?.credit == null ? "?" : cell.passed ? "✓" : percent(cell.credit).replace("%", "")}</span></td>
+                  <td key={index}><span className="cellbox" style={{ ...paint(cell?.credit ?? null), display: "grid", placeItems: "center" }} title={cell ? `episode ${index + 1}: ${number(cell.value)} ${cell.unit} (target ${goalOf({ goal: cell.goal, unit: cell.unit, direction: cell.goal < cell.zero ? "at_most" : "at_least" })}), credit ${percent(cell.credit)}` : "not judged"}>{cell?.credit == null ? "?" : cell.passed ? "✓" : percent(cell.credit).replace("%", "")}</span></td>
                 ))}
                 <td className="number soft" style={{ paddingLeft: "0.6rem" }}>{number(average)} {leaf.unit}</td>
               </tr>

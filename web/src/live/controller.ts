@@ -58,7 +58,7 @@ export class Controller {
     };
     return driven.observation.flatMap((block) => {
       const sense = blocks[block.name];
-      if (!sense) throw new Error(`The policy observes ${block.name}, which this page cannot compute.`);
+      if (!sense) throw new Error(`The policy requires the observation ${block.name}, which the browser cannot compute.`);
       return sense();
     });
   }

@@ -91,7 +91,7 @@ export function Joystick({ spans, onCommand }: { spans: Spans; onCommand: (comma
         <span className="knob" style={{ left: `${50 + 38 * -(shown[1] / (Math.max(...spans.sideways.map(Math.abs)) || 1))}%`, top: `${50 - 38 * (shown[0] / (Math.max(...spans.forward.map(Math.abs)) || 1))}%` }} />
       </div>
       <label className="field small">turn
-        <input type="range" min={-1} max={1} step={0.05} value={-turn} onChange={(event) => setTurn(-Number(event.target.value))} onPointerUp={() => setTurn(0)} aria-label="yaw rate; right turns right" />
+        <input type="range" min={-1} max={1} step={0.05} value={-turn} onChange={(event) => setTurn(-Number(event.target.value))} onPointerUp={() => setTurn(0)} aria-label="Yaw rate (move right to turn right)" />
       </label>
       <p className="small soft" aria-live="off"><kbd>w</kbd> <kbd>a</kbd> <kbd>s</kbd> <kbd>d</kbd> move, <kbd>q</kbd> <kbd>e</kbd> turn, or a gamepad<br />{shown[0].toFixed(2)} m/s forward, {shown[1].toFixed(2)} m/s left, {shown[2].toFixed(2)} rad/s</p>
     </div>

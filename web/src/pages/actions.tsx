@@ -30,12 +30,12 @@ export function WorkActions({ line, canResume, reload }: { line: Line; canResume
       {!line.is_running && <button type="button" className="danger" onClick={() => setOpen("delete")}>Delete</button>}
       {open === "stop" && (
         <Dialog title={`Stop this ${line.kind}?`} submit="Stop" onClose={close} onSubmit={() => attempt(() => ask("/api/artifacts/{thing}/stop", { thing }, { wait: 0 }), () => { reload(); return "Stopping: saving work and writing the report."; })}>
-          <p>Everything that was trained is saved. Resume continues from there.</p>
+          <p>Training progress is saved and can be resumed later.</p>
         </Dialog>
       )}
       {open === "delete" && (
         <Dialog title={`Delete this ${line.kind}?`} submit="Delete" danger onClose={close} onSubmit={() => attempt(() => ask("/api/artifacts/{thing}/delete", { thing }, {}), () => { refresh("artifacts", "recent", "gallery", "trash"); go("/trash"); return "Moved to the trash."; })}>
-          <p>It moves to the trash and can be restored from there.</p>
+          <p>It can be restored from the trash.</p>
         </Dialog>
       )}
       {open === "resume" && <ResumeDialog line={line} onClose={close} reload={reload} />}
@@ -56,7 +56,7 @@ function ResumeDialog({ line, onClose, reload }: { line: Line; onClose: () => vo
   }, () => { reload(); return "Resumed."; });
   return (
     <Dialog title={line.state === "not started" ? "Start this session?" : `Resume this ${line.kind}?`} submit={line.state === "not started" ? "Start" : "Resume"} onClose={onClose} onSubmit={resume}>
-      <p>It continues exactly where it was.</p>
+      <p>{line.state === "not started" ? "It starts with its saved settings." : "It continues exactly where it stopped."}</p>
       {line.kind === "session" && (
         <details><summary>New limits for the whole session</summary>
           <div className="grid" style={{ gap: "0.6rem" }}>{LIMITS.map(([name, title]) => <label key={name} className="field span-6">{title}<input value={limits[name] ?? ""} placeholder="unchanged" inputMode="decimal" onChange={(event) => setLimits({ ...limits, [name]: event.target.value })} /></label>)}</div>
@@ -92,7 +92,7 @@ export function SessionActions(props: { detail: ArtifactDetail; session: Session
   const close = () => setOpen(null);
   useShortcuts([
     ...(line.is_running ? [{ keys: "p", does: isPaused ? "resume" : "pause", act: () => void (isPaused ? unpause() : pause()) }] : []),
-    ...(hasEnded ? [] : [{ keys: "n", does: "feedback for the next revision", act: () => setOpen("feedback") }]),
+    ...(hasEnded ? [] : [{ keys: "n", does: "add feedback for the next revision", act: () => setOpen("feedback") }]),
   ]);
   return (
     <>
@@ -112,7 +112,7 @@ function FeedbackDialog({ thing, onClose, reload }: { thing: string; onClose: ()
   const [text, setText] = useState("");
   return (
     <Dialog title="Feedback for the next revision" submit="Add feedback" disabled={!text.trim()} onClose={onClose}
-      onSubmit={() => attempt(() => ask("/api/artifacts/{thing}/note", { thing }, { text }), () => { reload(); return "The next revision takes it into account."; })}>
+      onSubmit={() => attempt(() => ask("/api/artifacts/{thing}/note", { thing }, { text }), () => { reload(); return "The feedback will be used in the next revision."; })}>
       <label className="field">What should change?<textarea autoFocus rows={3} value={text} onChange={(event) => setText(event.target.value)} placeholder="keep the body lower" /></label>
     </Dialog>
   );
@@ -122,7 +122,7 @@ function VetoDialog({ thing, onClose, reload }: { thing: string; onClose: () => 
   const [why, setWhy] = useState("");
   return (
     <Dialog title="Withdraw this pass?" submit="Veto" danger disabled={!why.trim()} onClose={onClose}
-      onSubmit={() => attempt(() => ask("/api/artifacts/{thing}/veto", { thing }, { why }), () => { reload(); return "The session is unproven now."; })}>
+      onSubmit={() => attempt(() => ask("/api/artifacts/{thing}/veto", { thing }, { why }), () => { reload(); return "The pass was withdrawn. The session is now unproven."; })}>
       <p>The session becomes unproven. The veto is recorded and cannot be undone.</p>
       <label className="field">Reason<textarea autoFocus rows={3} value={why} onChange={(event) => setWhy(event.target.value)} placeholder="it slides instead of walking" /></label>
     </Dialog>
@@ -139,9 +139,9 @@ export function BranchDialog({ thing, iterations, best, onClose }: { thing: stri
     return session;
   }, (session) => { go(`/runs/${session}`); return "The new session is starting."; });
   return (
-    <Dialog title="Branch: start a new session from an iteration" submit="Branch and run" onClose={onClose} onSubmit={branch}>
+    <Dialog title="Branch a new session from an iteration" submit="Branch and run" onClose={onClose} onSubmit={branch}>
       <label className="field">Iteration<select value={iteration} onChange={(event) => setIteration(Number(event.target.value))}>{iterations.map((each) => <option key={each} value={each}>{each}{each === best ? " (best)" : ""}</option>)}</select></label>
-      <label className="field">Feedback for its first revision (optional)<textarea rows={3} value={note} onChange={(event) => setNote(event.target.value)} /></label>
+      <label className="field">Feedback for the first revision (optional)<textarea rows={3} value={note} onChange={(event) => setNote(event.target.value)} /></label>
     </Dialog>
   );
 }
@@ -150,9 +150,9 @@ export function Approval({ thing, criteria, forecast, reload }: { thing: string;
   const [edits, setEdits] = useState<CriteriaEdits>({});
   const kept = edited(criteria, edits);
   const isChanged = JSON.stringify(kept) !== JSON.stringify(criteria);
-  const approve = () => attempt(() => ask("/api/artifacts/{thing}/approve", { thing }, isChanged ? { criteria: kept } : {}), () => { reload(); return "Approved. Training starts."; });
+  const approve = () => attempt(() => ask("/api/artifacts/{thing}/approve", { thing }, isChanged ? { criteria: kept } : {}), () => { reload(); return "Approved. Training is starting."; });
   return (
-    <Panel title="Approve the criteria before training" actions={<button type="button" className="primary" disabled={kept.length === 0} onClick={approve}>{isChanged ? "Approve my edit" : "Approve"}</button>}>
+    <Panel title="Approve the criteria before training" actions={<button type="button" className="primary" disabled={kept.length === 0} onClick={approve}>{isChanged ? "Approve with changes" : "Approve"}</button>}>
       <div className="column">
         <CriteriaForm criteria={criteria} edits={edits} onChange={setEdits} />
         {forecast && <Figures rows={[["if the first iteration passes", forecast.first_seconds === null ? `${short(forecast.first_steps)} steps` : duration(forecast.first_seconds)], ["model cost", money(forecast.usd)]]} />}

@@ -34,14 +34,14 @@ function List() {
   const jobs = useBenchJobs();
   return (
     <>
-      <PageHead title="Benchmarks" lede="Suites of prompts, each trained and judged, with the pass rate and its 95 % interval." />
+      <PageHead title="Benchmarks" lede="Prompt suites with their pass rates and 95% intervals. Each prompt is trained and judged." />
       <div className="stacked">
         <Start />
         {jobs.map((job) => <RunningBenchmark key={job.job} job={job} />)}
         <Ready of={all}>
-          {(lines) => lines.length === 0 ? (jobs.length > 0 ? <p className="soft">The first case is running; results appear when it is judged.</p> : <Empty title="No benchmarks yet"><p>Run a suite of prompts:</p><Command line="telic bench intents" /></Empty>) : (
+          {(lines) => lines.length === 0 ? (jobs.length > 0 ? <p className="soft">The first case is running; results appear once it has been judged.</p> : <Empty title="No benchmarks yet"><p>Run a suite of prompts:</p><Command line="telic bench intents" /></Empty>) : (
             <Panel title={plural(lines.length, "benchmark")} tight>
-              <Rows label="Benchmarks" heads={["suite", "author", "passed", "pass rate (95 % interval)", "state", "last active"]} numbers={[2, 5]} rows={lines.map((line) => [
+              <Rows label="Benchmarks" heads={["suite", "author", "passed", "pass rate (95% interval)", "state", "last active"]} numbers={[2, 5]} rows={lines.map((line) => [
                 <><Link href={`/bench/${line.id}`}>{line.config?.suite ?? line.id}</Link>{line.error && <div className="notice bad small">{line.error}</div>}</>,
                 String(line.config?.options.model ?? "composer"), line.tally ? `${line.tally.overall.passed} of ${line.tally.overall.total}` : "–",
                 line.tally && <><Gauge value={line.tally.overall.share ?? null} low={line.tally.overall.low} tone="live" /><span className="small soft">{rateWords(line.tally.overall)}</span></>,
@@ -57,7 +57,7 @@ function List() {
 
 function RunningBenchmark({ job }: { job: Job }) {
   const [isStopping, setStopping] = useState(false);
-  const stop = () => attempt(async () => { setStopping(true); await ask("/api/jobs/{job}/stop", { job: job.job }, {}); }, () => { refresh("jobs", "benchmarks"); return "Stopping after saving the running cases."; });
+  const stop = () => attempt(async () => { setStopping(true); await ask("/api/jobs/{job}/stop", { job: job.job }, {}); }, () => { refresh("jobs", "benchmarks"); return "Stopping after the running cases are saved."; });
   return (
     <div className="notice live row between" role="status">
       <span><strong>Running:</strong> <code>{job.command}</code>, started {ago(job.created)}. <Link href="/machine">Output</Link></span>
@@ -76,10 +76,10 @@ function Start() {
   return (
     <Panel title="Run a benchmark">
       <form className="row" onSubmit={(event) => { event.preventDefault(); void start(); }}>
-        <label className="field">Number of cases (empty: all)<input type="number" min="1" value={sample} onChange={(event) => setSample(event.target.value)} style={{ width: "8rem" }} /></label>
-        <label className="field">Model (empty: composer)<input value={model} onChange={(event) => setModel(event.target.value)} /></label>
+        <label className="field">Number of cases (blank for all)<input type="number" min="1" value={sample} onChange={(event) => setSample(event.target.value)} style={{ width: "8rem" }} /></label>
+        <label className="field">Model (blank for composer)<input value={model} onChange={(event) => setModel(event.target.value)} /></label>
         <button type="submit" className="primary">Start</button>
-        <span className="small soft">A case takes between a minute and an hour on this machine.</span>
+        <span className="small soft">Each case takes from one minute to one hour on this machine.</span>
       </form>
     </Panel>
   );
@@ -102,12 +102,12 @@ function Detail({ id }: { id: string }) {
               {line.is_running && jobs.map((job) => <RunningBenchmark key={job.job} job={job} />)}
               {tally && (
                 <div className="grid">
-                  <div className="span-4"><Panel title="Passed"><Figures rows={[["cases", `${tally.overall.passed} of ${tally.overall.total}`], ["pass rate", percent(tally.overall.share)], ["95 % interval", `${percent(tally.overall.low)} to ${percent(tally.overall.high)}`]]} /></Panel></div>
+                  <div className="span-4"><Panel title="Passed"><Figures rows={[["cases", `${tally.overall.passed} of ${tally.overall.total}`], ["pass rate", percent(tally.overall.share)], ["95% interval", `${percent(tally.overall.low)} to ${percent(tally.overall.high)}`]]} /></Panel></div>
                   <div className="span-8"><Panel title="By difficulty, category and robot" tight><Rows label="Groups" heads={["group", "passed", "pass rate", "mean score"]} numbers={[1, 3]} rows={[...tally.by_difficulty, ...tally.by_category, ...tally.by_env].map((group) => [group.name, `${group.rate.passed} of ${group.rate.total}`, <Gauge key="g" value={group.rate.share ?? null} low={group.rate.low} tone="live" />, score(group.mean_score)])} /></Panel></div>
                 </div>
               )}
               <div className="scroll-x"><Segmented label="Outcome" value={state} choices={outcomes.map((each) => [each, words(each)])} onChange={setState} /></div>
-              {cases.length === 0 && <p className="soft">{line.is_running ? "The first case is running." : "No case was judged."}</p>}
+              {cases.length === 0 && <p className="soft">{line.is_running ? "The first case is running." : "No cases were judged."}</p>}
               <div className="gallery">
                 {cases.filter((each) => state === "all" || each.outcome === state).map((result) => (
                   <article key={result.case.id} className="panel card">

@@ -55,10 +55,10 @@ function Heading({ thing, found, session }: { thing: string; found: IterationDet
   return (
     <Panel title={<>Iteration {found.number}: {line?.change || found.candidate?.change}</>} actions={judged && <Badge tone={judged.passed ? "good" : "bad"}>{judged.passed ? "reached the threshold" : "did not pass"}</Badge>}>
       <div className="column">
-        <Figures rows={[["mean score of the policies", score(judged?.score)], ["steps", short(line?.steps)], ["training", duration(line?.training_s)], ["judging", duration(line?.judging_s)], ["policies", count(found.members.length)]]} />
+        <Figures rows={[["mean policy score", score(judged?.score)], ["steps", short(line?.steps)], ["training time", duration(line?.training_s)], ["judging time", duration(line?.judging_s)], ["policies", count(found.members.length)]]} />
         {line?.failure && <div className="notice bad">{line.failure}</div>}
         {line && line.tags.length > 0 && <p className="small">Failed criteria: {line.tags.map(words).join(", ")} <MomentLink thing={thing} iteration={found.number} /></p>}
-        {found.notes && found.notes.notes.length > 0 && <p className="small soft">Answers the feedback {found.notes.notes.map((note) => `“${note.text}”`).join(", ")}</p>}
+        {found.notes && found.notes.notes.length > 0 && <p className="small soft">Addresses the feedback {found.notes.notes.map((note) => `“${note.text}”`).join(", ")}</p>}
         {found.damage.map((each) => <div key={each} className="notice bad small">{each}</div>)}
       </div>
     </Panel>
@@ -74,7 +74,7 @@ function Reward({ thing, found, session }: { thing: string; found: IterationDeta
   const others = session.iterations.map((each) => each.number).filter((each) => each !== found.number);
   return (
     <Panel title="Reward" actions={others.length > 0 && (
-      <label className="row small">compare with<select value={against} onChange={(event) => setAgainst(event.target.value)}><option value="">nothing</option>{others.map((each) => <option key={each} value={each}>iteration {each}{each === found.change?.parent ? " (parent)" : ""}</option>)}</select></label>
+      <label className="row small">compare with<select value={against} onChange={(event) => setAgainst(event.target.value)}><option value="">none</option>{others.map((each) => <option key={each} value={each}>iteration {each}{each === found.change?.parent ? " (parent)" : ""}</option>)}</select></label>
     )}>
       <div className="column">
         {found.spec?.description && <p className="soft">{found.spec.description}</p>}
@@ -82,7 +82,7 @@ function Reward({ thing, found, session }: { thing: string; found: IterationDeta
         {found.change && found.change.terms.length > 0 && (
           <ul className="chips" aria-label="Changed terms">{found.change.terms.map((term) => <li key={term.name}><Badge tone={term.change === "gone" ? "bad" : term.change === "new" ? "good" : "middling"}>{words(term.name)} {term.change === "weight" ? `${number(term.before)} → ${number(term.after)}` : term.change === "gone" ? "removed" : "new"}</Badge></li>)}</ul>
         )}
-        {found.code === null ? <p className="soft">The reward is not written yet.</p> : <SourceCode text={found.change?.after ?? found.code} before={before} label={`reward of iteration ${found.number}`} />}
+        {found.code === null ? <p className="soft">The reward has not been written yet.</p> : <SourceCode text={found.change?.after ?? found.code} before={before} label={`reward of iteration ${found.number}`} />}
       </div>
     </Panel>
   );
@@ -110,7 +110,7 @@ function Verdicts({ thing, found, session }: { thing: string; found: IterationDe
   const labels = useMemo(() => new Map(session.labels.filter((label) => label.iteration === found.number && label.member === chosen?.member).map((label) => [label.episode - 1, label.is_wanted])), [session.labels, chosen?.member, found.number]);
   const label = (answer: "yes" | "no") => episode !== null && chosen && void attempt(() => ask("/api/artifacts/{thing}/label", { thing }, { answer, episode: String(episode + 1), member: chosen.member, iteration: found.number }), () => (answer === "yes" ? "Labeled as wanted." : "Labeled as not wanted."));
   useShortcuts(episode !== null && !about.isReadOnly ? [{ keys: "y", does: "label this episode as wanted", act: () => label("yes") }, { keys: "n", does: "label this episode as not wanted", act: () => label("no") }] : []);
-  if (!chosen) return <Panel title="Verdict"><p className="soft">It is judged after training, on fresh evaluation episodes.</p></Panel>;
+  if (!chosen) return <Panel title="Verdict"><p className="soft">The policy is judged on fresh evaluation episodes after training.</p></Panel>;
   const verdict = episode === null ? null : chosen.judgement.verdicts[episode];
   const file = files.value?.find((each) => each.is_judged && each.member === chosen.member && each.label === String((episode ?? 0) + 1));
   return (
@@ -126,9 +126,9 @@ function Verdicts({ thing, found, session }: { thing: string; found: IterationDe
             </div>
             {verdict.reason && <p className="small">{verdict.reason}</p>}
             {verdict.disagreements.map((each, index) => <div key={index} className="notice middling small"><strong>{each.criterion}</strong>: code {score(each.code)}, vision {score(each.vision)}</div>)}
-            {file ? <><EpisodePlayer thing={thing} file={file.key} /><Link href={`/play/${thing}?file=${file.key}`}>Open in the player, with criteria over time</Link></> : <p className="soft small">The recording of this episode was not kept.</p>}
+            {file ? <><EpisodePlayer thing={thing} file={file.key} /><Link href={`/play/${thing}?file=${file.key}`}>Open in the player with criteria over time</Link></> : <p className="soft small">No recording of this episode was kept.</p>}
           </div>
-        ) : <p className="small soft">Choose an episode to watch it and to label it.</p>}
+        ) : <p className="small soft">Select an episode to watch and label it.</p>}
       </div>
     </Panel>
   );

@@ -22,10 +22,10 @@ export default function ComparePage() {
   const set = (next: string[]) => go(next.length ? `/compare?${next.map((id) => `id=${encodeURIComponent(id)}`).join("&")}` : "/compare");
   return (
     <>
-      <PageHead title="Compare" lede="Two to six sessions or runs. The others are compared with the first, over training seeds." />
+      <PageHead title="Compare" lede="Compare two to six sessions or runs across training seeds. The first is the baseline." />
       <div className="stacked">
         <Chooser ids={ids} onChange={set} />
-        {ids.length < 2 ? <Empty title="Choose at least two">Select them in the <Link href="/runs">table of runs</Link> and press Compare, or add them above.</Empty> : <Comparison ids={ids} key={ids.join()} />}
+        {ids.length < 2 ? <Empty title="Select at least two sessions or runs">Select rows in the <Link href="/runs">table of runs</Link> and press Compare, or add them above.</Empty> : <Comparison ids={ids} key={ids.join()} />}
       </div>
     </>
   );
@@ -42,7 +42,7 @@ function Chooser({ ids, onChange }: { ids: string[]; onChange: (ids: string[]) =
       })}
       {ids.length < MOST && (
         <select aria-label="Add" value="" style={{ maxWidth: "12rem" }} onChange={(event) => event.target.value && onChange([...ids, event.target.value])}>
-          <option value="">add…</option>
+          <option value="">Add…</option>
           {(artifacts.value?.artifacts ?? []).filter((line) => !ids.includes(line.id)).map((line) => <option key={line.id} value={line.id}>{line.name ?? line.title} · {line.env} · {shortId(line.id)}</option>)}
         </select>
       )}
@@ -62,10 +62,10 @@ function Comparison({ ids }: { ids: string[] }) {
             <Rewards rows={result.rows} />
           </div>
           <div className="span-4 stacked">
-            <Panel title="Videos"><Link className="button" href={`/play/${ids[0]}?with=${ids[1]}`}>Play {ids.length > 2 ? "the first two" : "both"} on one clock</Link></Panel>
+            <Panel title="Videos"><Link className="button" href={`/play/${ids[0]}?with=${ids[1]}`}>Play {ids.length > 2 ? "the first two" : "both"}, synchronized</Link></Panel>
             <Criteria rows={result.rows} />
             <Panel title="Settings that differ" tight={result.settings.length > 0}>
-              {result.settings.length === 0 ? <p className="soft">Their settings are the same.</p> : <Rows label="Settings that differ" heads={["setting", ...result.rows.map((row, index) => <span key={index}><Swatch colour={`var(--c${index + 1})`} /> {shortId(row.line.id)}</span>)]} rows={result.settings.map((each) => [<span key="n" className="soft">{words(each.name)}</span>, ...each.values.map((value) => (value.length > 90 ? `${value.slice(0, 90)}…` : value))])} />}
+              {result.settings.length === 0 ? <p className="soft">All settings are identical.</p> : <Rows label="Settings that differ" heads={["setting", ...result.rows.map((row, index) => <span key={index}><Swatch colour={`var(--c${index + 1})`} /> {shortId(row.line.id)}</span>)]} rows={result.settings.map((each) => [<span key="n" className="soft">{words(each.name)}</span>, ...each.values.map((value) => (value.length > 90 ? `${value.slice(0, 90)}…` : value))])} />}
             </Panel>
           </div>
         </div>
@@ -79,17 +79,17 @@ function Result({ result }: { result: Compared }) {
   return (
     <Panel title="Result">
       <div className="column">
-        {result.obstacles.length > 0 && <div className="notice middling"><strong>These have no common metric.</strong>{result.obstacles.map((each) => <p key={each} className="small">{each}</p>)}</div>}
+        {result.obstacles.length > 0 && <div className="notice middling"><strong>The selected artifacts have no common metric.</strong>{result.obstacles.map((each) => <p key={each} className="small">{each}</p>)}</div>}
         {result.rows.map((row) => row.difference && <p key={row.line.id}><strong>{row.line.name ?? row.line.title} <code className="small">{shortId(row.line.id)}</code></strong>: {row.difference.words}</p>)}
-        <Rows label="Measured values" heads={["", result.measure, "by seed", "difference to the first", "95 % interval", "state"]} numbers={[1, 3, 4]} rows={result.rows.map((row, index) => [
+        <Rows label="Measured values" heads={["", result.measure, "per seed", "difference from the first", "95% interval", "state"]} numbers={[1, 3, 4]} rows={result.rows.map((row, index) => [
           <><Swatch colour={`var(--c${index + 1})`} /> {row.line.name ?? row.line.title} <code className="small soft">{shortId(row.line.id)}</code></>,
           write(row, row.mean),
-          Object.keys(row.values).length === 0 ? "nothing measured" : <span className="soft">{Object.values(row.values).map((value) => write(row, value)).join(", ")}</span>,
+          Object.keys(row.values).length === 0 ? "not measured" : <span className="soft">{Object.values(row.values).map((value) => write(row, value)).join(", ")}</span>,
           row.difference ? `${row.difference.value > 0 ? "+" : ""}${number(row.difference.value)}` : "–",
           row.difference?.low == null ? "–" : `${number(row.difference.low)} to ${number(row.difference.high)}`,
           <Badge key="s" state={row.line.state} />,
         ])} />
-        <p className="small soft">One training seed is one sample. The interval is Welch's, at 95 % for all rows together.</p>
+        <p className="small soft">Each training seed is one sample. Welch confidence intervals hold for all rows simultaneously at 95%.</p>
       </div>
     </Panel>
   );
@@ -138,7 +138,7 @@ function Curves({ ids }: { ids: string[] }) {
   const bands = useLoaded(`compare:bands:${ids}:${name}`, () => Promise.all(ids.map((id) => bandOf(id, name))));
   return (
     <div className="column">
-      <label className="row small">metric<select value={name} onChange={(event) => setName(event.target.value)}>{METRICS.map((each) => <option key={each} value={each}>{words(each)}</option>)}</select><span className="soft">mean over training seeds with its 95 % interval</span></label>
+      <label className="row small">metric<select value={name} onChange={(event) => setName(event.target.value)}>{METRICS.map((each) => <option key={each} value={each}>{words(each)}</option>)}</select><span className="soft">mean across training seeds with 95% interval</span></label>
       <Ready of={bands}>
         {(all) => {
           const known = all.flatMap((band, place) => (band.x.length ? [{ ...band, place }] : []));

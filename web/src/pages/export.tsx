@@ -14,7 +14,7 @@ const PATIENCE_MS = 10 * 60_000;
 export function ReportPanel({ thing, isReadOnly }: { thing: string; isReadOnly: boolean }) {
   const files = useLoaded(`export:${thing}`, () => read<ArtifactFile[]>(`/api/artifacts/${encodeURIComponent(thing)}/files?kind=report&kind=policy&kind=code`));
   const [isExporting, setExporting] = useState(false);
-  const write = () => attempt(() => ask("/api/artifacts/{thing}/report", { thing }, {}), () => { files.reload(); return "The report was written."; });
+  const write = () => attempt(() => ask("/api/artifacts/{thing}/report", { thing }, {}), () => { files.reload(); return "The report was regenerated."; });
   const start = async () => {
     setExporting(true);
     await attempt(async () => waitForJob((await ask("/api/artifacts/{thing}/export", { thing }, {})).job, "end", PATIENCE_MS), () => "The policy was exported.");
@@ -28,13 +28,13 @@ export function ReportPanel({ thing, isReadOnly }: { thing: string; isReadOnly: 
         const exported = all.filter((file) => file.name.startsWith("export/"));
         return (
           <div className="stacked">
-            <Panel title="Export" actions={!isReadOnly && <><button type="button" onClick={write}>Rewrite the report</button><button type="button" onClick={start} disabled={isExporting}>{isExporting ? "Exporting…" : exported.length ? "Export again" : "Export the policy"}</button>{exported.length > 0 && <a className="button primary" href={`/api/artifacts/${encodeURIComponent(thing)}/bundle`} download>Download all (ZIP)</a>}</>}>
+            <Panel title="Export" actions={!isReadOnly && <><button type="button" onClick={write}>Regenerate the report</button><button type="button" onClick={start} disabled={isExporting}>{isExporting ? "Exporting…" : exported.length ? "Export again" : "Export the policy"}</button>{exported.length > 0 && <a className="button primary" href={`/api/artifacts/${encodeURIComponent(thing)}/bundle`} download>Download all (ZIP)</a>}</>}>
               <div className="column">
-                {exported.length > 0 ? <ul className="column" style={{ gap: "0.2rem" }}>{exported.map((file) => <li key={file.key}><a href={file.url} download={file.name.split("/").at(-1)}>{file.name.split("/").at(-1)}</a> <span className="small soft">{bytes(file.bytes)}</span></li>)}</ul> : <p className="soft small">ONNX and NumPy with the normalizer included, verified to 1e-5, and a model card.</p>}
+                {exported.length > 0 ? <ul className="column" style={{ gap: "0.2rem" }}>{exported.map((file) => <li key={file.key}><a href={file.url} download={file.name.split("/").at(-1)}>{file.name.split("/").at(-1)}</a> <span className="small soft">{bytes(file.bytes)}</span></li>)}</ul> : <p className="soft small">An export contains the policy in ONNX and NumPy formats (with the normalizer, outputs verified to 1e-5) and a model card.</p>}
                 <Command line={`telic export ${thing}`} />
               </div>
             </Panel>
-            {page ? <iframe className="panel" src={page.url} title="Report of the session" style={{ width: "100%", height: "min(60rem, 80vh)" }} sandbox="allow-scripts" /> : <Empty title="No report yet">It is written when a session ends or is stopped.</Empty>}
+            {page ? <iframe className="panel" src={page.url} title="Report of the session" style={{ width: "100%", height: "min(60rem, 80vh)" }} sandbox="allow-scripts" /> : <Empty title="No report yet">The report is written when the session ends or is stopped.</Empty>}
           </div>
         );
       }}

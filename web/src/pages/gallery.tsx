@@ -19,11 +19,11 @@ export default function GalleryPage() {
   const fits = ({ line }: Card) => `${line.title} ${line.name ?? ""} ${line.env ?? ""} ${line.tags.join(" ")}`.toLowerCase().includes(filter.toLowerCase()) && (!only || line.state === "passed");
   return (
     <>
-      <PageHead title="Gallery" lede="Policies that were trained here, the newest first." actions={<><label className="row small"><input type="checkbox" checked={only !== ""} onChange={(event) => setOnly(event.target.checked ? "passed" : "")} />Passed only</label><input type="search" aria-label="Filter the gallery" placeholder="filter" value={filter} onChange={(event) => setFilter(event.target.value)} /></>} />
+      <PageHead title="Gallery" lede="Trained policies, newest first." actions={<><label className="row small"><input type="checkbox" checked={only !== ""} onChange={(event) => setOnly(event.target.checked ? "passed" : "")} />Passed only</label><input type="search" aria-label="Filter the gallery" placeholder="filter" value={filter} onChange={(event) => setFilter(event.target.value)} /></>} />
       <Ready of={cards}>
         {(all) => {
           const shown = all.filter(fits);
-          if (shown.length === 0) return <Empty title={all.length === 0 ? "No videos yet" : "No video matches"}>{all.length === 0 && <><p>A session renders a video of its median episode when it ends.</p><Link href="/" className="button">Describe a behavior</Link></>}</Empty>;
+          if (shown.length === 0) return <Empty title={all.length === 0 ? "No videos yet" : "No videos match"}>{all.length === 0 && <><p>A session renders a video of its median episode when it ends.</p><Link href="/" className="button">Describe a behavior</Link></>}</Empty>;
           return <div className="gallery">{shown.map((card) => <GalleryCard key={card.line.id} card={card} />)}</div>;
         }}
       </Ready>

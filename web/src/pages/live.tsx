@@ -81,7 +81,7 @@ export default function LivePage() {
   const loaded = useRobot(id, iteration, ground);
   return (
     <>
-      <PageHead title="Live policy" lede={<span>The exported policy and MuJoCo run in this page; nothing is recorded. <Link href={`/runs/${id}`}>{shortId(id)}</Link></span>} />
+      <PageHead title="Live policy" lede={<span>MuJoCo and the exported policy run in your browser; nothing is recorded. <Link href={`/runs/${id}`}>{shortId(id)}</Link></span>} />
       <Ready of={loaded} lines={6}>{(live) => <Playing key={ground} live={live} ground={ground} onGround={setGround} />}</Ready>
     </>
   );
@@ -98,7 +98,7 @@ function Playing({ live, ground, onGround }: { live: Loaded; ground: Ground; onG
   useEffect(() => robot.setFriction(friction), [robot, friction]);
   const push = (x: number, y: number) => robot.push(x * PUSH_MPS, y * PUSH_MPS);
   useShortcuts([
-    { keys: " ", does: "pause or continue", act: () => setPlaying(!isPlaying) },
+    { keys: " ", does: "pause or resume", act: () => setPlaying(!isPlaying) },
     { keys: "r", does: "restart from another initial state", act: () => began(start + 1) },
     { keys: "ArrowRight", does: "push forward", act: () => push(1, 0) },
     { keys: "ArrowLeft", does: "push backward", act: () => push(-1, 0) },
@@ -110,12 +110,12 @@ function Playing({ live, ground, onGround }: { live: Loaded; ground: Ground; onG
   return (
     <div className="grid">
       <div className="span-8 stacked">
-        <Panel title={`${answer.policy.env} · ${words(answer.member)}`} actions={<span className="small soft" id="now" data-height={place[2]}>{ahead.toFixed(1)} m/s forward · {place[2].toFixed(2)} m high · <span id="seconds">{time.toFixed(1)} s</span></span>}>
+        <Panel title={`${answer.policy.env} · ${words(answer.member)}`} actions={<span className="small soft" id="now" data-height={place[2]}>{ahead.toFixed(1)} m/s forward · torso height {place[2].toFixed(2)} m · <span id="seconds">{time.toFixed(1)} s</span></span>}>
           <LiveStage live={live} isPlaying={isPlaying} onTime={setTime} />
           <div className="transport">
-            <button type="button" onClick={() => setPlaying(!isPlaying)} aria-label={isPlaying ? "Pause" : "Continue"}><Icon name={isPlaying ? "pause" : "play"} /></button>
+            <button type="button" onClick={() => setPlaying(!isPlaying)} aria-label={isPlaying ? "Pause" : "Resume"}><Icon name={isPlaying ? "pause" : "play"} /></button>
             <button type="button" onClick={() => began(start + 1)}>Restart <kbd>r</kbd></button>
-            <span className="grow small soft">Drag the robot to pull it; drag the background to turn the camera.</span>
+            <span className="grow small soft">Drag the robot to pull it; drag the background to rotate the camera.</span>
           </div>
         </Panel>
       </div>
@@ -125,9 +125,9 @@ function Playing({ live, ground, onGround }: { live: Loaded; ground: Ground; onG
           <div className="column">
             <div className="row" role="group" aria-label="Push">
               {([["←", -1, 0, "backward"], ["→", 1, 0, "forward"], ["↑", 0, 1, "left"], ["↓", 0, -1, "right"]] as const).map(([arrow, x, y, where]) => <button key={arrow} type="button" aria-label={`Push ${where}`} title={`Push ${where}`} onClick={() => push(x, y)}>{arrow}</button>)}
-              <span className="small soft">pushes of 1 m/s</span>
+              <span className="small soft">each push adds 1 m/s</span>
             </div>
-            <label className="field small">friction: {Math.round(friction * 100)} % of the training value
+            <label className="field small">friction: {Math.round(friction * 100)}% of the training value
               <input type="range" min={0.05} max={2} step={0.05} value={friction} onChange={(event) => setFriction(Number(event.target.value))} />
             </label>
             {answer.policy.grounds.length > 1 && <div className="scroll-x"><Segmented label="Ground" value={ground} choices={answer.policy.grounds.map((each) => [each, each])} onChange={onGround} /></div>}
@@ -145,9 +145,9 @@ function AgreementPanel({ agreement, robot, answer }: { agreement: Agreement; ro
     <Panel title="Agreement with telic's simulation">
       <div className="column">
       <div className={`notice ${isSame ? "good" : "middling"} small`} data-states={agreement.states} data-actions={agreement.actions} id="agreement">
-        {isSame ? <>The same: {agreement.steps} actions from one initial state agree within {exponent(agreement.states)} m or rad.</> : <>Different: after {agreement.steps} actions the states differ by {exponent(agreement.states)} m or rad.</>}
+        {isSame ? <>Match: after {agreement.steps} actions from the same initial state, the states agree to within {exponent(agreement.states)} m or rad.</> : <>Mismatch: after {agreement.steps} actions from the same initial state, the states differ by {exponent(agreement.states)} m or rad.</>}
       </div>
-      <Facts rows={[["policy", `${words(answer.member)}, ${short(answer.step)} steps`], ["MuJoCo of this page", robot.version], ["MuJoCo of telic", answer.policy.simulator], ["control rate", `${number(1 / answer.policy.control_step_s)} Hz`], ["mass", `${number(answer.policy.mass_kg)} kg`]]} />
+      <Facts rows={[["policy", `${words(answer.member)}, ${short(answer.step)} steps`], ["MuJoCo in this page", robot.version], ["MuJoCo used by telic", answer.policy.simulator], ["control rate", `${number(1 / answer.policy.control_step_s)} Hz`], ["mass", `${number(answer.policy.mass_kg)} kg`]]} />
       </div>
     </Panel>
   );
@@ -210,7 +210,7 @@ function LiveStage({ live, isPlaying, onTime }: { live: Loaded; isPlaying: boole
   }, [live]);
   useEffect(() => scene.current?.setDark(theme === "dark"), [theme]);
   if (problem) return <div className="notice middling">{problem}</div>;
-  return <div className="stage"><canvas ref={canvas} role="img" aria-label="The robot, simulated in this page. Arrow keys turn the camera, + and - zoom." style={{ touchAction: "none" }} /></div>;
+  return <div className="stage"><canvas ref={canvas} role="img" aria-label="The robot, simulated in this page. Arrow keys rotate the camera; + and - zoom." style={{ touchAction: "none" }} /></div>;
 }
 
 interface Drag {

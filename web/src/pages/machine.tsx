@@ -19,7 +19,7 @@ export default function MachinePage() {
       <PageHead title="Machine" lede="Load, jobs and installation." />
       <div className="grid">
         <div className="span-7 stacked">
-          <Panel title="Now"><Ready of={now}>{(machine) => <Now machine={machine} />}</Ready></Panel>
+          <Panel title="Current load"><Ready of={now}>{(machine) => <Now machine={machine} />}</Ready></Panel>
           <Jobs />
         </div>
         <div className="span-5 stacked">
@@ -33,7 +33,7 @@ export default function MachinePage() {
               )}
             </Ready>
           </Panel>
-          <Panel title="Models"><Ready of={now}>{(machine) => <Facts rows={machine.providers.map((each) => [each.provider, each.has_key ? "key found" : each.needs_key ? "no key in the environment" : "needs no key"])} />}</Ready></Panel>
+          <Panel title="Models"><Ready of={now}>{(machine) => <Facts rows={machine.providers.map((each) => [each.provider, each.has_key ? "key found" : each.needs_key ? "no key set in the environment" : "no key required"])} />}</Ready></Panel>
         </div>
       </div>
     </>
@@ -50,10 +50,10 @@ function Now({ machine }: { machine: MachineState }) {
         {machine.cores.map((share, core) => <div key={core} className={machine.usable.includes(core) ? "core" : "core away"} title={`core ${core}${machine.usable.includes(core) ? "" : ", not available to telic"}`}><i style={{ height: `${share}%` }} /><span>{Math.round(share)}%</span></div>)}
       </div>
       {room("memory", machine.memory)}
-      {room("disk of the runs", machine.disk)}
+      {room("disk (runs folder)", machine.disk)}
       {machine.gpus.map((gpu, index) => <div key={index} className="column">{gpu.memory && room(gpu.name, gpu.memory)}<p className="small soft">{number(gpu.utilization)} % utilization</p></div>)}
-      {machine.gpus.length === 0 && <p className="small soft">No GPU found; none is needed.</p>}
-      {machine.leases.length > 0 && <details open><summary>Cores in use</summary><ul className="small">{machine.leases.map((lease, index) => <li key={index}><Link href={`/runs/${lease.holder}`}>{shortId(lease.holder)}</Link>, process {lease.pid}{lease.memory_bytes != null && `, ${bytes(lease.memory_bytes)}`}, since {ago(lease.since)}</li>)}</ul></details>}
+      {machine.gpus.length === 0 && <p className="small soft">No GPU found; a GPU is optional.</p>}
+      {machine.leases.length > 0 && <details open><summary>Cores in use</summary><ul className="small">{machine.leases.map((lease, index) => <li key={index}><Link href={`/runs/${lease.holder}`}>{shortId(lease.holder)}</Link>, process {lease.pid}{lease.memory_bytes != null && `, ${bytes(lease.memory_bytes)}`}, started {ago(lease.since)}</li>)}</ul></details>}
     </div>
   );
 }
@@ -65,7 +65,7 @@ function Jobs() {
   return (
     <Panel title="Jobs started from the dashboard" tight>
       <Ready of={jobs}>
-        {(list) => list.length === 0 ? <Empty title="No jobs yet">Jobs started from a page keep running when the server stops.</Empty> : (
+        {(list) => list.length === 0 ? <Empty title="No jobs yet">Jobs started from the dashboard keep running if the server stops.</Empty> : (
           <div className="scroll-x" tabIndex={0} role="group" aria-label="Jobs">
             <table className="plain">
               <thead><tr><th>Command</th><th>State</th><th>Result</th><th className="number">Started</th><th><span className="sr">log</span></th></tr></thead>
@@ -76,7 +76,7 @@ function Jobs() {
                     <td><Badge state={job.state} /></td>
                     <td>{job.target && <Link href={`/runs/${job.target}`}>{shortId(job.target)}</Link>}</td>
                     <td className="number soft">{ago(job.created)}</td>
-                    <td className="number">{job.state === "running" && <button type="button" className="small" onClick={() => attempt(() => ask("/api/jobs/{job}/stop", { job: job.job }, {}), () => { refresh("jobs"); return "Stopping after saving its work."; })}>Stop</button>} <button type="button" className="plain small" aria-pressed={open === job.job} onClick={() => setOpen(open === job.job ? null : job.job)}>Log</button></td>
+                    <td className="number">{job.state === "running" && <button type="button" className="small" onClick={() => attempt(() => ask("/api/jobs/{job}/stop", { job: job.job }, {}), () => { refresh("jobs"); return "Stopping after saving its progress."; })}>Stop</button>} <button type="button" className="plain small" aria-pressed={open === job.job} onClick={() => setOpen(open === job.job ? null : job.job)}>Log</button></td>
                   </tr>
                 ))}
               </tbody>

@@ -73,7 +73,7 @@ function Playing({ episodes, isSmall, video, course, moment, start = 0, onTime }
   return (
     <div className="column">
       {episodes.length > 1 && <Segmented label="Layout" value={layout} choices={[["lanes", "side by side"], ["over", "overlaid"]]} onChange={setLayout} />}
-      {hasGhosts && <Segmented label="Reference motion" value={ghosts} choices={[["over", "reference as a ghost"], ["lanes", "side by side"], ["none", "hidden"]]} onChange={setGhosts} />}
+      {hasGhosts && <Segmented label="Reference motion" value={ghosts} choices={[["over", "overlaid"], ["lanes", "side by side"], ["none", "hidden"]]} onChange={setGhosts} />}
       <Stage3d actors={actors} clock={clock} sideBySide={layout === "lanes"} label={`3-D playback of ${episodes.map((episode) => episode.name).join(" and ")}`} />
       <Transport clock={clock} marks={marks} />
       {video && <FollowingVideo source={video} clock={clock} label="Video of the same episode" />}
@@ -101,8 +101,8 @@ function Tracks({ episodes, clock, course }: { episodes: Episode[]; clock: Clock
     <>
       {course && course.criteria.length > 0 && (
         <div>
-          <h3>Credit of each criterion so far</h3>
-          <Chart {...time} x={course.times} curves={course.criteria.map((each) => ({ name: each.title, values: each.credits }))} label="Credit of each criterion so far" yRange={[0, 1.05]} height={170} />
+          <h3>Credit per criterion so far</h3>
+          <Chart {...time} x={course.times} curves={course.criteria.map((each) => ({ name: each.title, values: each.credits }))} label="Credit per criterion so far" yRange={[0, 1.05]} height={170} />
         </div>
       )}
       {episodes.map((episode) => (
@@ -110,7 +110,7 @@ function Tracks({ episodes, clock, course }: { episodes: Episode[]; clock: Clock
           {episodes.length > 1 && <h3>{episode.name}</h3>}
           {episode.tracks.map((track) => <Chart key={track.title} {...time} x={episode.times} curves={track.curves} label={`${track.title} over time`} yLabel={track.title} height={track.curves.length > 1 ? 190 : 130} />)}
           {terms.length > 0 && <Chart {...time} x={episode.times} curves={terms.map(([name, values]) => ({ name: words(name), values }))} label="Reward terms over time" yLabel="reward terms" height={190} />}
-          {episode.tracks.length === 0 && terms.length === 0 && <p className="soft small">{course?.missing.find((each) => each.startsWith("reward terms")) ?? "No reward terms were recorded with this episode."}</p>}
+          {episode.tracks.length === 0 && terms.length === 0 && <p className="soft small">{course?.missing.find((each) => each.startsWith("reward terms")) ?? "No reward terms were recorded for this episode."}</p>}
         </div>
       ))}
     </>
@@ -134,7 +134,7 @@ function VerdictPanel({ verdict, course }: { verdict: Verdict; course: ReturnTyp
         </ul>
         {verdict.seen.map((seen, index) => <p key={index} className="small"><strong>{seen.criterion}</strong> ({score(seen.score)}{seen.start_s != null && `, ${number(seen.start_s)} to ${number(seen.end_s)} s`}): {seen.evidence}</p>)}
         {verdict.disagreements.map((each, index) => <div key={index} className="notice middling small"><strong>{each.criterion}</strong>: code {score(each.code)} ({each.measured}), vision {score(each.vision)} ({each.seen}).</div>)}
-        {course.error ? <p className="small soft">Criteria over time are not available: {course.error.message}</p> : course.value ? <p className="small soft">Green and red marks on the time line show where a criterion is met and where it no longer is.</p> : <div className="row small soft">Measuring criteria over time…<Loading lines={1} /></div>}
+        {course.error ? <p className="small soft">Criteria over time are not available: {course.error.message}</p> : course.value ? <p className="small soft">Green marks on the timeline show when a criterion is met, and red marks when it no longer is.</p> : <div className="row small soft">Measuring criteria over time…<Loading lines={1} /></div>}
       </div>
     </Panel>
   );
@@ -166,7 +166,7 @@ export default function PlayerPage() {
   const verdict = other ? null : episodes.value?.[0]?.verdict;
   return (
     <>
-      <PageHead title="Player" lede={<span>Robot, reward and verdict on one time cursor. <Link href={`/runs/${id}`}>{shortId(id)}</Link>{other && <> and <Link href={`/runs/${other}`}>{shortId(other)}</Link></>}</span>}
+      <PageHead title="Player" lede={<span>Robot motion, reward and verdict, synchronized in time. <Link href={`/runs/${id}`}>{shortId(id)}</Link>{other && <> and <Link href={`/runs/${other}`}>{shortId(other)}</Link></>}</span>}
         actions={chosen?.is_judged && !about.isReadOnly && <><button type="button" onClick={() => label("yes")}>Wanted <kbd>y</kbd></button><button type="button" onClick={() => label("no")}>Not wanted <kbd>n</kbd></button></>} />
       <div className="row" style={{ marginBottom: "0.8rem" }}>
         <Choose name="Episode" files={a.value ?? []} value={fileA} onChange={(key) => { setFirst(key); setTime("0"); }} />
@@ -175,7 +175,7 @@ export default function PlayerPage() {
       {a.value && a.value.length === 0 ? <Empty title="No recordings yet">Episodes are recorded at every evaluation, and when a policy is judged.</Empty> : (
         <div className="grid">
           <div className={verdict ? "span-8" : "span-12"}>
-            <Panel title={episodes.value?.map((episode) => episode.name).join(" and ") ?? "Loading the episode"}>
+            <Panel title={episodes.value?.map((episode) => episode.name).join(" and ") ?? "Loading episode"}>
               <Ready of={episodes}>{(loaded) => <Playing episodes={loaded} isSmall={false} video={other ? null : video?.url} course={course.value} moment={time === "0" ? moment : ""} start={Number(time) || 0} onTime={(at) => setTime(at < 0.005 ? "0" : at.toFixed(2))} key={`${fileA}${fileB}`} />}</Ready>
             </Panel>
           </div>
@@ -218,7 +218,7 @@ function CompareWith({ id }: { id: string }) {
   return (
     <label className="row small">Compare with
       <select value="" onChange={(event) => go(`/play/${id}?with=${event.target.value}`)} style={{ maxWidth: "min(20rem, 100%)" }}>
-        <option value="">nothing</option>
+        <option value="">none</option>
         {(artifacts.value?.artifacts ?? []).map((line) => <option key={line.id} value={line.id}>{line.name ?? line.title} · {shortId(line.id)}</option>)}
       </select>
     </label>

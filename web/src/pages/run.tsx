@@ -28,7 +28,7 @@ export default function RunPage({ detail, run, reload }: { detail: Detail; run: 
       <div className="grid">
         <div className="span-7 stacked">
           <Panel title="Summary">
-            <Figures rows={[["best return", number(line.best_return, 4)], ["policies", count(line.members)], ["steps", short(training ? training.step * (line.members ?? 1) : line.steps)], ["time", duration(training?.seconds ?? line.seconds)], ...(training?.seconds_left != null ? [["left", duration(training.seconds_left)] as [string, string]] : [])]} />
+            <Figures rows={[["best return", number(line.best_return, 4)], ["policies", count(line.members)], ["steps", short(training ? training.step * (line.members ?? 1) : line.steps)], ["time", duration(training?.seconds ?? line.seconds)], ...(training?.seconds_left != null ? [["time left", duration(training.seconds_left)] as [string, string]] : [])]} />
             {line.error && <div className="notice bad">{line.error}</div>}
           </Panel>
           <TrackingPanels thing={line.id} isLive={line.is_running} />

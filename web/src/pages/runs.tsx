@@ -36,7 +36,7 @@ const COLUMNS: Column[] = [
   { key: "steps", title: "Steps", width: "4.4rem", isNumber: true, isWide: true, cell: (row) => short(row.steps) },
   { key: "seconds", title: "Time", width: "5.6rem", isNumber: true, isWide: true, cell: (row) => duration(row.seconds) },
   { key: "labels", title: "Labels", width: "4rem", isNumber: true, isWide: true, isOptional: true, cell: (row) => count(row.labels) },
-  { key: "id", title: "Id", width: "6rem", isWide: true, isOptional: true, cell: (row) => <code className="small soft">{shortId(row.id)}</code> },
+  { key: "id", title: "ID", width: "6rem", isWide: true, isOptional: true, cell: (row) => <code className="small soft">{shortId(row.id)}</code> },
   { key: "updated", title: "Last active", width: "7rem", isNumber: true, isWide: true, cell: (row) => <span className="soft">{ago(row.updated)}</span> },
 ];
 
@@ -78,7 +78,7 @@ export default function RunsPage() {
   const ids = [...chosen];
   const compare = () => go(`/compare?${ids.map((id) => `id=${id}`).join("&")}`);
   useShortcuts([
-    { keys: "/", does: "filter", act: () => box.current?.focus() },
+    { keys: "/", does: "focus the filter", act: () => box.current?.focus() },
     { keys: "x", does: "compare the selected rows", act: () => ids.length > 1 && compare() },
   ]);
   const rows = useMemo((): Row[] => (group ? grouped(found).flatMap((row) => (row.inside && open.has(row.id) ? [row, ...row.inside] : [row])) : found), [found, group, open]);
@@ -98,9 +98,9 @@ export default function RunsPage() {
       <PageHead title="Runs" lede={loaded.value ? `${count(found.length)} of ${count(all.length)} shown · ${kinds}` : "Sessions, training runs, searches and studies."}
         actions={<button type="button" className="primary" disabled={ids.length < 2} onClick={compare}>Compare {ids.length || ""}</button>} />
       <div className="row">
-        <input ref={box} className="grow" type="search" aria-label="Filter" style={{ maxWidth: "34rem", flexBasis: "12rem" }} value={filter} onChange={(event) => setFilter(event.target.value)} placeholder="words, or conditions: score>=0.8 env=Ant-v5 tags~baseline" />
+        <input ref={box} className="grow" type="search" aria-label="Filter" style={{ maxWidth: "34rem", flexBasis: "12rem" }} value={filter} onChange={(event) => setFilter(event.target.value)} placeholder="Text or conditions: score>=0.8 env=Ant-v5 tags~baseline" />
         <SavedViews />
-        <label className="row small"><input type="checkbox" checked={group !== ""} onChange={(event) => setGroup(event.target.checked ? "seed" : "")} />Group by seed</label>
+        <label className="row small"><input type="checkbox" checked={group !== ""} onChange={(event) => setGroup(event.target.checked ? "seed" : "")} />Group seeds</label>
         {!isNarrow && (
           <details className="small menu">
             <summary>Columns</summary>
@@ -115,7 +115,7 @@ export default function RunsPage() {
       {loaded.error && <Failure error={loaded.error} onRetry={loaded.reload} />}
       <div className="panel grow" style={{ minHeight: "18rem", overflow: "hidden" }}>
         {!loaded.value && !loaded.error && <Loading lines={8} />}
-        {loaded.value && found.length === 0 && (filter ? <Empty title="No run matches this filter"><button type="button" onClick={() => setFilter("")}>Show all</button></Empty> : <Empty title="No runs yet"><Link href="/" className="button">Describe a behavior</Link></Empty>)}
+        {loaded.value && found.length === 0 && (filter ? <Empty title="No runs match this filter"><button type="button" onClick={() => setFilter("")}>Clear filter</button></Empty> : <Empty title="No runs yet"><Link href="/" className="button">Describe a behavior</Link></Empty>)}
         {found.length > 0 && (
           <VirtualTable columns={columns} rows={rows} rowKey={(row) => row.id} label="Runs" sorting={{ key: sort, isDown: order === "down" }}
             onSort={({ key, isDown }) => { setSort(key); setOrder(isDown ? "down" : "up"); }} isGroup={(row: Row) => row.inside !== undefined} isChosen={(row) => chosen.has(row.id)}
@@ -153,14 +153,14 @@ function SavedViews() {
     else if (what === "open") go(`/runs${views[name]}`);
     else if (what === "drop") keep(Object.fromEntries(Object.entries(views).filter(([each]) => each !== name)));
     else if (what === "save") {
-      const given = window.prompt("Name of this view");
+      const given = window.prompt("Name for this view");
       if (given) keep({ ...views, [given.replaceAll(":", " ")]: window.location.search });
     }
   };
   const names = Object.keys(views);
   return (
     <select aria-label="Saved views" value="" onChange={(event) => choose(event.target.value)}>
-      <option value="">Views…</option>
+      <option value="">Saved views…</option>
       <option value="all">All runs</option>
       {names.map((name) => <option key={name} value={`open:${name}`}>{name}</option>)}
       <option value="save">Save this view…</option>

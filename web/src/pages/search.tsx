@@ -29,22 +29,22 @@ export default function SearchPage({ detail, search, reload }: { detail: Detail;
   const files = useLoaded(`reports:${line.id}`, () => got(api.GET("/api/artifacts/{thing}/files", { params: { path, query: { kind: ["report"] } } })), line.is_running ? 10_000 : null);
   const page = files.value?.find((file) => file.name.endsWith(".html"));
   const { summary } = search;
-  const draw = () => attempt(() => ask("/api/artifacts/{thing}/report", path, {}), () => { files.reload(); return "The map was drawn."; });
+  const draw = () => attempt(() => ask("/api/artifacts/{thing}/report", path, {}), () => { files.reload(); return "The map was generated."; });
   return (
     <>
       <PageHead title={line.name ?? `${line.title} on ${envName(line.env)}`} lede={<span className="row"><Badge state={line.state} /><code className="small">{shortId(line.id)}</code></span>}
-        actions={about.isReadOnly ? undefined : <><button type="button" onClick={draw}>{page ? "Redraw the map" : "Draw the map"}</button><WorkActions line={line} canResume={line.state !== "completed"} reload={reload} /></>} />
+        actions={about.isReadOnly ? undefined : <><button type="button" onClick={draw}>{page ? "Regenerate the map" : "Generate the map"}</button><WorkActions line={line} canResume={line.state !== "completed"} reload={reload} /></>} />
       <div className="stacked" style={{ marginBottom: "var(--gap)" }}><Tags line={line} />{line.open_orders > 0 && <OrdersPanel thing={line.id} />}</div>
       <div className="grid">
         <div className="span-8 stacked">
           <Panel title="Best policy so far"><Chart x={x} curves={curves} xLabel="episodes" label="Return of the best policy so far" yLabel="return" height={260} /></Panel>
           <Panel title="Map of policies" tight>
-            {page ? <iframe src={page.url} title="Map of policies: select a point to play it" style={{ width: "100%", height: "44rem", border: 0, display: "block" }} sandbox="allow-scripts" /> : <Empty title="The map is not drawn yet">Every point is a policy with its video and the model's explanation. Press “Draw the map”.</Empty>}
+            {page ? <iframe src={page.url} title="Map of policies: select a point to play it" style={{ width: "100%", height: "44rem", border: 0, display: "block" }} sandbox="allow-scripts" /> : <Empty title="No map yet">Each point is a policy with its video and the model's explanation. Press “Generate the map”.</Empty>}
           </Panel>
         </div>
         <div className="span-4 stacked">
           {summary && <Panel title="Result"><Figures rows={[["outcome", words(summary.outcome)], ["runs", count(summary.runs.length)], ["time", duration(summary.seconds)]]} /></Panel>}
-          {summary && <Panel title="Runs" tight><Rows label="Runs" heads={["run", "return, fresh episodes", "95 %", "calls", "cost"]} numbers={[1, 2, 3, 4]} rows={summary.runs.map((run) => [run.run, number(run.fresh.mean), run.fresh.low == null ? "–" : `${number(run.fresh.low)} to ${number(run.fresh.high)}`, count(run.calls), money(run.price_usd)])} /></Panel>}
+          {summary && <Panel title="Runs" tight><Rows label="Runs" heads={["run", "return on fresh episodes", "95% interval", "calls", "cost"]} numbers={[1, 2, 3, 4]} rows={summary.runs.map((run) => [run.run, number(run.fresh.mean), run.fresh.low == null ? "–" : `${number(run.fresh.low)} to ${number(run.fresh.high)}`, count(run.calls), money(run.price_usd)])} /></Panel>}
           {iterations.length > 0 && (
             <Panel title="Iterations" tight>
               <ol className="timeline" style={{ maxHeight: "22rem", overflow: "auto" }} tabIndex={0} aria-label="Iterations">

@@ -51,7 +51,7 @@ export function SessionPage({ detail, session, tab, reload }: { detail: Artifact
         <NowLine live={live} state={line.state} isRunning={line.is_running} session={session} sentence={at.sentence} />
         {session.waiting?.reason === "approval" && session.proposal && !session.approval && <Approval thing={line.id} criteria={session.proposal.criteria} forecast={latest(live.events, "session.forecast")} reload={reload} />}
         {session.open_orders > 0 && <OrdersPanel thing={line.id} />}
-        <nav className="tabs" aria-label="Parts of the session" style={{ marginBottom: 0 }}>
+        <nav className="tabs" aria-label="Session sections" style={{ marginBottom: 0 }}>
           {TABS.map(([key, name]) => <Link key={key} href={`/runs/${line.id}${key && `/${key}`}`} aria-current={(place ?? "") === key ? "page" : undefined}>{name}</Link>)}
         </nav>
         {(place ?? "") === "" && <Overview line={line} session={session} live={live} />}
@@ -67,12 +67,12 @@ export function SessionPage({ detail, session, tab, reload }: { detail: Artifact
 }
 
 const OUTCOMES: Record<string, string> = {
-  passed: "The policy does what was asked.", passed_in_part: "Partial pass.", not_passed: "The policy does not do what was asked yet.", unproven: "A policy reached the threshold, but the result is not proven.", claimed: "Reported as passed, but not signed with your key.",
+  passed: "The policy satisfies the request.", passed_in_part: "Partial pass.", not_passed: "The policy does not satisfy the request yet.", unproven: "A policy reached the threshold, but the result is not proven.", claimed: "Reported as passed, but not signed with your key.",
   unconfirmed: "The score was not confirmed on fresh episodes.", stopped: "Stopped. It can be resumed.",
 };
 const STATES: Record<string, [string, string]> = {
-  interrupted: ["Interrupted.", "Resume continues where it was; no training is lost."],
-  starting: ["Starting.", "The process loads; this takes a few seconds."],
+  interrupted: ["Interrupted.", "Resume continues from where it stopped; no training progress is lost."],
+  starting: ["Starting.", "The process is loading; this takes a few seconds."],
   "not started": ["Not started yet.", "Press Start to run it."],
   deleted: ["Deleted.", "It may be in the trash."],
 };
@@ -116,7 +116,7 @@ export function MomentLink({ thing, iteration }: { thing: string; iteration: num
   });
   const worst = kept.sort((a, b) => a.score - b.score)[0];
   const missed = worst?.verdict.leaves.filter((leaf) => !leaf.passed).sort((a, b) => Number(b.is_guard) - Number(a.is_guard) || b.weight * (1 - b.counted) - a.weight * (1 - a.counted))[0];
-  return worst && missed ? <Link href={`/play/${thing}?file=${worst.file.key}&moment=${encodeURIComponent(missed.title)}`}>See the moment</Link> : null;
+  return worst && missed ? <Link href={`/play/${thing}?file=${worst.file.key}&moment=${encodeURIComponent(missed.title)}`}>Show where it fails</Link> : null;
 }
 
 function Overview({ line, session, live }: { line: Schema<"ArtifactLine">; session: SessionDetail; live: Live }) {
@@ -135,8 +135,8 @@ function Overview({ line, session, live }: { line: Schema<"ArtifactLine">; sessi
         {summary && summary.score != null && (
           <Panel title="Result">
             <Figures rows={[
-              ["score", score(summary.score)], ["lower bound (95 %)", summary.low == null ? "none" : score(summary.low)],
-              ...(summary.passing != null ? [["episodes that pass", <>{summary.passing} <small>of {summary.episodes}</small></>] as [string, React.ReactNode]] : []),
+              ["score", score(summary.score)], ["lower bound (95%)", summary.low == null ? "none" : score(summary.low)],
+              ...(summary.passing != null ? [["passing episodes", <>{summary.passing} <small>of {summary.episodes}</small></>] as [string, React.ReactNode]] : []),
               ["iterations", count(summary.iterations)], ["steps", short(summary.steps)], ["time", duration(summary.seconds)], ["model cost", money(spent?.usd)],
             ]} />
           </Panel>
@@ -146,7 +146,7 @@ function Overview({ line, session, live }: { line: Schema<"ArtifactLine">; sessi
         </Panel>
         {last !== null && <Panel title="Reward by term"><TermStack thing={line.id} iteration={last} isLive={line.is_running} /></Panel>}
         <Panel title="Health" actions={<span className="small soft">{findings.length === 0 ? "no findings" : plural(findings.length, "finding")}</span>}>
-          {findings.length === 0 ? <p className="soft">Problems with the reward or the training are listed here.</p> : (
+          {findings.length === 0 ? <p className="soft">Problems with the reward or with training are listed here.</p> : (
             <ul className="column">{findings.map((finding) => <li key={finding.name} className="small"><span className="badge middling">{words(finding.name.split(":")[0]!)}</span> {finding.message} {finding.members.length > 0 && <span className="soft">({finding.members.map(words).join(", ")})</span>}</li>)}</ul>
           )}
         </Panel>
@@ -154,7 +154,7 @@ function Overview({ line, session, live }: { line: Schema<"ArtifactLine">; sessi
       <div className="span-5 stacked">
         <VideoPanel thing={line.id} iteration={summary?.best_iteration ?? last} member={summary?.best_member ?? null} isLive={line.is_running} />
         <Panel title="Criteria" actions={criteria && <span className="small soft">{criteria.length}</span>}>
-          {criteria ? <><CriteriaList criteria={criteria} met={met} />{(asked?.not_understood ?? []).length > 0 && <div className="notice middling small">Not understood: {asked!.not_understood!.join(", ")}</div>}{(asked?.doubts ?? []).map((doubt) => <p key={doubt} className="small soft">{doubt}</p>)}</> : <p className="soft">{line.is_running ? "Reading the prompt." : "No criteria were found."}</p>}
+          {criteria ? <><CriteriaList criteria={criteria} met={met} />{(asked?.not_understood ?? []).length > 0 && <div className="notice middling small">Not understood: {asked!.not_understood!.join(", ")}</div>}{(asked?.doubts ?? []).map((doubt) => <p key={doubt} className="small soft">{doubt}</p>)}</> : <p className="soft">{line.is_running ? "Reading the intent." : "No criteria were found."}</p>}
         </Panel>
         {session.iterations.length > 0 && (
           <Panel title="Lineage" actions={<Link className="small" href={`/runs/${line.id}/candidates`}>iterations</Link>}>
@@ -183,7 +183,7 @@ function lineageOf(session: SessionDetail) {
 function Candidates({ detail, session, chosen }: { detail: ArtifactDetail; session: SessionDetail; chosen: number | null }) {
   const [, go] = useLocation();
   const number_ = chosen ?? session.summary?.best_iteration ?? session.iterations.at(-1)?.number ?? null;
-  if (number_ === null) return <Empty title="No iterations yet">The first one appears when the first reward is written.</Empty>;
+  if (number_ === null) return <Empty title="No iterations yet">The first iteration appears once its reward has been written.</Empty>;
   return (
     <div className="stacked">
       <Panel title="Lineage"><Lineage nodes={lineageOf(session)} chosen={String(number_)} onOpen={(id) => go(`/runs/${detail.line.id}/candidates/${id}`)} /></Panel>
@@ -198,14 +198,14 @@ function Evidence({ session }: { session: SessionDetail }) {
   return (
     <div className="grid">
       <div className="span-7 stacked">
-        <Panel title="Validation of reward and judge" tight={validation !== null && validation.examples.length > 0} actions={validation && <span className="small soft">{plural(validation.examples.length, "reference episode")}</span>}>
-          {validation && validation.examples.length > 0 ? <Rows label="Reference episodes" heads={["reference episode", "expected", "judge's score", "total reward", "criteria not met"]} numbers={[2, 3]} rows={validation.examples.map((each) => [
+        <Panel title="Reward and judge validation" tight={validation !== null && validation.examples.length > 0} actions={validation && <span className="small soft">{plural(validation.examples.length, "reference episode")}</span>}>
+          {validation && validation.examples.length > 0 ? <Rows label="Reference episodes" heads={["reference episode", "expected", "judge score", "total reward", "criteria not met"]} numbers={[2, 3]} rows={validation.examples.map((each) => [
             words(each.name), each.is_good ? <Badge tone="good">good</Badge> : validation.fine.includes(each.name) ? <Badge tone="">acceptable</Badge> : <Badge tone="bad">failure mode</Badge>, score(each.score), number(each.pay), <span className="small soft">{each.reason ?? "–"}</span>,
           ])} /> : <p className="soft">Reward and judge are validated on reference episodes before any training: a scripted demonstration and known failure modes.</p>}
           {validation && [...validation.judge_problems, ...validation.reward_problems].map((problem) => <div key={problem} className="notice middling small" style={{ margin: "0.6rem" }}>{problem}</div>)}
         </Panel>
         <Panel title="Robustness" tight={robustness !== null} actions={robustness && <span className="small soft">{session.robustness_words}</span>}>
-          {robustness ? <Rows label="Conditions" heads={["condition", "changed", "episodes that pass", "mean score", ""]} numbers={[2, 3]} rows={robustness.rows.map((row) => [words(row.condition), row.words, row.passing == null ? row.reason ?? "unknown" : `${row.passing} of ${row.episodes}`, score(row.score), row.passing == null ? "" : <Gauge value={row.passing / Math.max(1, row.episodes)} tone="live" />])} /> : <p className="soft">After a pass the policy is evaluated under pushes, noise and changed dynamics.</p>}
+          {robustness ? <Rows label="Conditions" heads={["condition", "change", "passing episodes", "mean score", ""]} numbers={[2, 3]} rows={robustness.rows.map((row) => [words(row.condition), row.words, row.passing == null ? row.reason ?? "unknown" : `${row.passing} of ${row.episodes}`, score(row.score), row.passing == null ? "" : <Gauge value={row.passing / Math.max(1, row.episodes)} tone="live" />])} /> : <p className="soft">After a pass, the policy is evaluated under pushes, noise and changed dynamics.</p>}
         </Panel>
       </div>
       <div className="span-5 stacked">
@@ -213,14 +213,14 @@ function Evidence({ session }: { session: SessionDetail }) {
           {certificate ? (
             <div className="column">
               {certificate.doubts.map((doubt) => <div key={doubt} className="notice middling small">{doubt}</div>)}
-              <Facts rows={[["independent confirmation", certificate.good ?? "none"], ["judge, SHA-256", <code key="j" className="small">{certificate.judge_hash ?? "not on record"}</code>], ["rewards", plural(Object.keys(certificate.reward_hashes).length, "policy", "policies")]]} />
+              <Facts rows={[["independent confirmation", certificate.good ?? "none"], ["judge SHA-256", <code key="j" className="small">{certificate.judge_hash ?? "not recorded"}</code>], ["reward hashes", plural(Object.keys(certificate.reward_hashes).length, "policy", "policies")]]} />
               {certificate.limits.map((limit) => <p key={limit} className="small soft">{limit}</p>)}
-              {certificate.mutants.length > 0 && <Rows label="Altered episodes" heads={["criterion", "altered episodes", "that change its value", "that lose credit"]} numbers={[1, 2, 3]} rows={certificate.mutants.map((each) => [each.criterion, count(each.total), count(each.changed), count(each.caught)])} />}
+              {certificate.mutants.length > 0 && <Rows label="Altered episodes" heads={["criterion", "altered episodes", "value changed", "credit lost"]} numbers={[1, 2, 3]} rows={certificate.mutants.map((each) => [each.criterion, count(each.total), count(each.changed), count(each.caught)])} />}
             </div>
-          ) : <p className="soft">A pass has a signed certificate with the hashes of its evidence.</p>}
+          ) : <p className="soft">After a pass, a signed certificate lists the hashes of the evidence.</p>}
         </Panel>
         <Panel title="Labels and vetoes">
-          {session.labels.length + session.vetoes.length === 0 ? <p className="soft">Label judged episodes in the player; labels calibrate the judge.</p> : (
+          {session.labels.length + session.vetoes.length === 0 ? <p className="soft">Label judged episodes in the player to calibrate the judge.</p> : (
             <ul className="column">
               {session.labels.map((label, index) => <li key={index} className="small"><Badge tone={label.is_wanted ? "good" : "bad"}>{label.is_wanted ? "wanted" : "not wanted"}</Badge> episode {label.episode} of {words(label.member)} {label.why} <span className="soft">{label.author}</span></li>)}
               {session.vetoes.map((veto, index) => <li key={index} className="small"><Badge tone="bad">veto</Badge> {veto.why} <span className="soft">{veto.author}</span></li>)}
@@ -258,7 +258,7 @@ function Settings({ detail, session }: { detail: ArtifactDetail; session: Sessio
     <div className="grid">
       <div className="span-7 stacked">
         <Panel title="Request">
-          {config && <Facts rows={[["intent", config.intent], ["environment", config.env], ["author", config.model ?? "composer"], ["iterations at most", config.iterations], ["training seeds", config.seeds.join(", ")], ["required lower bound", number(config.threshold)], ["evaluation episodes", config.episodes], ["device", config.device], ["limits", limits || "none"]]} />}
+          {config && <Facts rows={[["intent", config.intent], ["environment", config.env], ["reward author", config.model ?? "composer"], ["maximum iterations", config.iterations], ["training seeds", config.seeds.join(", ")], ["required lower bound", number(config.threshold)], ["evaluation episodes", config.episodes], ["device", config.device], ["limits", limits || "none"]]} />}
         </Panel>
       </div>
       <div className="span-5 stacked">

@@ -72,12 +72,12 @@ export function StartPage() {
     <>
       <div className="hero">
         <h1>What should the robot do?</h1>
-        <p className="soft">Describe a behavior. Get a trained policy, and the evidence that it does what you asked.</p>
+        <p className="soft">Describe a behavior to get a trained policy, with evidence that it does what you asked.</p>
         <form className="intent" onSubmit={(event) => { event.preventDefault(); if (canStart) void start(); }}>
-          <textarea ref={box} rows={2} aria-label="Intent" value={intent} maxLength={2000} autoFocus placeholder="for example: run forward fast"
+          <textarea ref={box} rows={2} aria-label="Intent" value={intent} maxLength={2000} autoFocus placeholder="For example: run forward fast"
             onChange={(event) => { setIntent(event.target.value); setEdits({}); }} onKeyDown={(event) => { if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) { event.preventDefault(); if (canStart) void start(); } }} />
           <div className="row between">
-            <span className="row small soft"><span className="chip">{envName(env)}</span><span className="chip">{options.model || "composer, no model needed"}</span></span>
+            <span className="row small soft"><span className="chip">{envName(env)}</span><span className="chip">{options.model || "composer (no model needed)"}</span></span>
             <button type="submit" className="primary" disabled={!canStart}>{isStarting ? "Starting…" : "Start"}</button>
           </div>
         </form>
@@ -131,21 +131,21 @@ function CriteriaPanel({ preview, edits, onEdits, hasWords, options, onOptions }
     return (
       <Panel title="Criteria">
         <div className="column">
-          {error ? <Failure error={error} /> : <p className="soft">{options.model} reads the intent when the session starts and proposes the criteria.</p>}
+          {error ? <Failure error={error} /> : <p className="soft">{options.model} reads the intent when the session starts and proposes criteria.</p>}
           {approve}
         </div>
       </Panel>
     );
   return (
     <Panel title="Criteria">
-      {!hasWords && <p className="soft">Criteria appear while you type. Edit a target, remove a criterion, or change its weight. Nothing is spent before you press Start.</p>}
+      {!hasWords && <p className="soft">Criteria appear as you type. You can edit targets, change weights and remove criteria. Nothing runs until you press Start.</p>}
       {hasWords && error && <Failure error={error} />}
       {hasWords && !value && !error && <Loading />}
       {hasWords && value && !error && (
         <div className="column">
           <CriteriaForm criteria={value.criteria} edits={edits} onChange={onEdits} />
-          {value.not_understood.length > 0 && <div className="notice middling"><strong>Not understood:</strong> {value.not_understood.join(", ")}. No criterion measures these words, so a pass would be a partial pass.</div>}
-          {value.dropped.length > 0 && <div className="notice middling"><strong>Left out:</strong> {value.dropped.join(", ")}.</div>}
+          {value.not_understood.length > 0 && <div className="notice middling"><strong>Not understood:</strong> {value.not_understood.join(", ")}. No criterion measures these words, so at most a partial pass is possible.</div>}
+          {value.dropped.length > 0 && <div className="notice middling"><strong>Omitted:</strong> {value.dropped.join(", ")}.</div>}
           {value.doubts.map((doubt) => <p key={doubt} className="small soft">{doubt}</p>)}
           {approve}
         </div>
@@ -164,22 +164,22 @@ function CostPanel({ preview, options, isEdited, onOptions }: { preview: Preview
   return (
     <Panel title="Cost">
       <div className="column">
-        <Figures rows={[["if the first iteration passes", amount(forecast?.first_steps, forecast?.first_seconds)], ["at most", amount(forecast?.most_steps, forecast?.most_seconds)], ["model cost", options.model ? money(forecast?.usd) : "$0"]]} />
-        {options.model && <p className="small soft">The forecast is available when the model has written the reward. Set a limit below.</p>}
-        {forecast && forecast.first_seconds === null && <p className="small soft">The time is known after the first training of this environment on this machine.</p>}
-        {forecast && forecast.measured_runs > 0 && <p className="small soft">From {plural(forecast.measured_runs, "training")} on this machine, {count(forecast.steps_per_second)} steps/s.</p>}
+        <Figures rows={[["if the first iteration passes", amount(forecast?.first_steps, forecast?.first_seconds)], ["maximum", amount(forecast?.most_steps, forecast?.most_seconds)], ["model cost", options.model ? money(forecast?.usd) : "$0"]]} />
+        {options.model && <p className="small soft">A forecast is available once the model has written the reward. You can set limits below.</p>}
+        {forecast && forecast.first_seconds === null && <p className="small soft">Training time can be estimated after the first training run in this environment on this machine.</p>}
+        {forecast && forecast.measured_runs > 0 && <p className="small soft">Based on {plural(forecast.measured_runs, "training run")} on this machine ({count(forecast.steps_per_second)} steps/s).</p>}
         <details>
           <summary>Options and limits</summary>
           <div className="grid" style={{ gap: "0.6rem" }}>
-            {field("iterations", "Iterations at most", String(config?.iterations ?? ""), true)}
+            {field("iterations", "Maximum iterations", String(config?.iterations ?? ""), true)}
             {field("seeds", "Training seeds", config?.seeds.join(", ") ?? "")}
-            {field("steps", "Steps per policy", "chosen by the author")}
+            {field("steps", "Steps per policy", "automatic")}
             {field("model", "Model", "composer")}
-            {field("max_usd", "Model cost, USD, at most", "no limit", true)}
-            {field("max_hours", "Hours at most", "no limit", true)}
+            {field("max_usd", "Maximum model cost (USD)", "no limit", true)}
+            {field("max_hours", "Maximum hours", "no limit", true)}
           </div>
           <datalist id="models"><option value="host">answer work orders yourself</option></datalist>
-          <p className="small soft" style={{ marginTop: "0.5rem" }}>Model: <code>provider:model</code>, or <code>host</code> to answer its work orders on the session page.</p>
+          <p className="small soft" style={{ marginTop: "0.5rem" }}>For the model, enter <code>provider:model</code>, or <code>host</code> to answer work orders yourself on the session page.</p>
         </details>
         <div>
           <h3>Equivalent command</h3>
@@ -208,7 +208,7 @@ function Environments({ chosen, onChoose }: { chosen: string; onChoose: (env: st
               ))}
             </div>
             <details open={filter !== "" || isRobot}>
-              <summary>Robots by name ({robots.value?.length ?? "…"})</summary>
+              <summary>More robots ({robots.value?.length ?? "…"})</summary>
               <div className="pictures">
                 {(robots.value ?? []).filter((robot) => fits(`${robot.robot} ${robot.title} ${robot.kind}`)).map((robot) => (
                   <PictureButton key={robot.robot} name={robot.robot} title={robot.title} note={`${robot.kind}, ${number(robot.mass_kg)} kg`} isChosen={chosen === robot.robot} onChoose={onChoose} />
@@ -235,9 +235,9 @@ function PictureButton(props: { name: string; title: string; note: string; isCho
 function Recent() {
   const recent = useLoaded("recent", () => got(api.GET("/api/artifacts", { params: { query: { kind: ["session"], limit: 6 } } })), 3000);
   return (
-    <Panel title="Recent sessions" tight actions={<Link href="/runs" className="small">all runs</Link>}>
+    <Panel title="Recent sessions" tight actions={<Link href="/runs" className="small">All runs</Link>}>
       <Ready of={recent}>
-        {(page) => page.artifacts.length === 0 ? <p className="soft" style={{ padding: "0.9rem" }}>Your sessions will be listed here.</p> : (
+        {(page) => page.artifacts.length === 0 ? <p className="soft" style={{ padding: "0.9rem" }}>No sessions yet.</p> : (
           <table className="plain">
             <thead className="sr"><tr><th>intent</th><th>state</th><th>last active</th></tr></thead>
             <tbody>

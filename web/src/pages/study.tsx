@@ -46,7 +46,7 @@ export default function StudyPage({ detail, study }: { detail: Detail; study: No
               </div>
             </Panel>
             <Budget budget={state.budget} />
-            <Panel title="State"><details><summary>all records</summary><pre className="code small" tabIndex={0}>{JSON.stringify(state, null, 2)}</pre></details></Panel>
+            <Panel title="State"><details><summary>All records</summary><pre className="code small" tabIndex={0}>{JSON.stringify(state, null, 2)}</pre></details></Panel>
             <Panel title="Command line"><div className="column"><Command line="telic study status" /><Command line="telic study next" /><Command line="telic study report" /></div></Panel>
           </div>
         </div>
@@ -107,7 +107,7 @@ function GateList({ id, candidate }: { id: string; candidate: string }) {
       <h3>Launch gates of {candidate}</h3>
       <Ready of={gates}>
         {({ gates: list }) => (
-          <ul className="column" style={{ gap: "0.3rem", marginTop: "0.4rem" }}>{list.map((gate) => <li key={gate.id}><Badge tone={gate.passed ? "good" : "bad"}>{gate.passed ? "open" : "blocked"}</Badge> {gate.id} <span className="small soft">{gate.why}</span></li>)}</ul>
+          <ul className="column" style={{ gap: "0.3rem", marginTop: "0.4rem" }}>{list.map((gate) => <li key={gate.id}><Badge tone={gate.passed ? "good" : "bad"}>{gate.passed ? "passed" : "blocked"}</Badge> {gate.id} <span className="small soft">{gate.why}</span></li>)}</ul>
         )}
       </Ready>
     </div>

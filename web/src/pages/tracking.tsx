@@ -34,7 +34,7 @@ function Tracking({ report }: { report: Report }) {
       <Figures rows={[["clips", count(report.encoders[0]?.clips)], ["split", words(report.split)], ["steps", short(report.step)], ...report.tokens.map((token): [string, string] => [`token levels in use, ${words(token.encoder)}`, percent(1 - token.dead_share)])]} />
       <Rows label="Encoders" heads={["encoder", "tracked to the end", "local error, mm", "joint error, rad", "mean share tracked"]} numbers={[2, 3, 4]} rows={all.map((each) => [
         <>{words(each.encoder)}{each === report.control && <div className="small soft">baseline: holds its pose</div>}</>,
-        <><Gauge value={each.success_rate} low={each.interval?.[0]} tone="live" /><span className="small soft">{clips(each)}{each.interval && each.success_rate > 0 && `, 95 % interval ${percent(each.interval[0])} to ${percent(each.interval[1])}`}</span></>,
+        <><Gauge value={each.success_rate} low={each.interval?.[0]} tone="live" /><span className="small soft">{clips(each)}{each.interval && each.success_rate > 0 && `, 95% interval ${percent(each.interval[0])} to ${percent(each.interval[1])}`}</span></>,
         number(each.mpjpe_l_mm), number(each.joint_rad), percent(each.progress_rate),
       ])} />
     </div>
@@ -62,7 +62,7 @@ function Videos({ thing }: { thing: string }) {
   const videos = (files.value ?? []).filter((file) => file.name.includes("/evaluations/"));
   if (videos.length === 0) return null;
   return (
-    <Panel title="Videos with the reference as a ghost">
+    <Panel title="Videos with overlaid reference">
       <div className="column">{videos.slice(-6).map((video) => <figure key={video.key} style={{ margin: 0 }}><video src={video.url} controls muted loop playsInline preload="metadata" aria-label={video.name} /><figcaption className="small soft">{video.name.split("/").at(-1)}</figcaption></figure>)}</div>
     </Panel>
   );

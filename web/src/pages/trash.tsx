@@ -14,11 +14,11 @@ export default function TrashPage() {
   });
   return (
     <>
-      <PageHead title="Trash" lede="Deleted sessions, runs and searches. Empty runs/.trash yourself to remove them for good." />
+      <PageHead title="Trash" lede="Deleted sessions, runs and searches. To delete them permanently, empty runs/.trash." />
       <Ready of={trash}>
         {(lines) => lines.length === 0 ? <Empty title="The trash is empty">Deleted sessions, runs and searches can be restored from here.</Empty> : (
           <Panel title={`${lines.length} deleted`} tight>
-            <div className="scroll-x" tabIndex={0} role="group" aria-label="Deleted">
+            <div className="scroll-x" tabIndex={0} role="group" aria-label="Deleted items">
               <table className="plain">
                 <thead><tr><th>Name</th><th>Kind</th><th>Environment</th><th>State</th><th>Last active</th><th><span className="sr">Restore</span></th></tr></thead>
                 <tbody>

@@ -27,7 +27,7 @@ export function VideoPanel({ thing, iteration, member, isLive }: { thing: string
         {!__SITE__ && <Link className="small" href={`/live/${thing}`} title="Run the policy in this page, with pushes and commands">live</Link>}
       </>
     )}>
-      {shown ? <EpisodePlayer thing={thing} file={shown.key} /> : <p className="soft">{isLive ? "The first episode is recorded at the first evaluation." : "No episode was recorded."}</p>}
+      {shown ? <EpisodePlayer thing={thing} file={shown.key} /> : <p className="soft">{isLive ? "The first episode is recorded at the first evaluation." : "No episodes were recorded."}</p>}
       {videos.length > 0 && (
         <details style={{ marginTop: "0.6rem" }}>
           <summary>{videos.length === 1 ? "Video" : `${videos.length} videos`}</summary>

@@ -10,7 +10,7 @@ const SIGNS = { at_least: "≥", at_most: "≤", about: "≈" };
 
 /** A target in words: ≥ 3 m/s. */
 export function goalOf({ direction, goal, unit }: { direction: Criterion["direction"]; goal?: number | null; unit: string }): string {
-  if (goal === null || goal === undefined) return "as defined by the judge's code";
+  if (goal === null || goal === undefined) return "defined by the judge's code";
   return `${SIGNS[direction]} ${+goal.toPrecision(4)}${unit ? ` ${unit}` : ""}`;
 }
 

@@ -146,17 +146,17 @@ export function sentenceOf(event: LoggedEvent, at?: Standing): string | null {
     case "session.resumed":
       return "Resumed.";
     case "session.admitted":
-      return `Got CPU cores after ${duration(event.waited_s as number)}.`;
+      return `Waited ${duration(event.waited_s as number)} for CPU cores.`;
     case "session.notes":
-      return `Iteration ${text("number")} answers feedback: ${(event.notes as { text: string }[]).map((note) => `“${note.text}”`).join(", ")}.`;
+      return `Iteration ${text("number")} addresses feedback: ${(event.notes as { text: string }[]).map((note) => `“${note.text}”`).join(", ")}.`;
     case "model.sent":
-      return `Asked ${text("model")} as ${text("role")}.`;
+      return `Request sent to ${text("model")} (${text("role")}).`;
     case "model.reply":
-      return `${text("model")} answered as ${text("role")} after ${duration(event.latency_s as number)}.`;
+      return `${text("model")} (${text("role")}) answered after ${duration(event.latency_s as number)}.`;
     case "model.retry":
     case "model.rejected":
     case "model.failed":
-      return `${text("model")} as ${text("role")}: ${text("error")}`;
+      return `${text("model")} (${text("role")}): ${text("error")}`;
     default:
       return at ? null : event.event;
   }
@@ -172,7 +172,7 @@ export function stagesOf(at: Standing, state: string, isRunning: boolean): Stage
   const details: Record<StageName, string | undefined> = {
     Read: at.criteria === null ? undefined : plural(at.criteria, "criterion", "criteria"),
     Write: at.iteration ? `iteration ${at.iteration}: ${at.change}` : undefined,
-    Check: at.examples ? `${at.examples[0]} of ${at.examples[1]} right` : undefined,
+    Check: at.examples ? `${at.examples[0]} of ${at.examples[1]} correct` : undefined,
     Train: at.totalSteps === null ? undefined : `${at.isScreening ? "screening, " : ""}${short(at.step)} of ${short(at.totalSteps)} steps`,
     Judge: at.score === null ? undefined : `score ${score(at.score)}`,
     Decide: isRunning ? undefined : words(state),

@@ -42,7 +42,7 @@ from telic.training.policy import Policy
 Reals = tuple[float, ...]
 
 
-class Drives(Record):
+class JointParameters(Record):
     """Parameters of the actuated joints, ordered like the actions of the policy."""
 
     names: tuple[str, ...] = Field(description="names of joints and actuators in scene.xml")
@@ -96,7 +96,7 @@ class Deployment(Record):
     control_hz: float = Field(description="control rate in Hz")
     physics_step_s: float = Field(gt=0, description="simulation time step in s")
     physics_steps: int = Field(gt=0, description="simulation steps per action")
-    joints: Drives = Field(description="observation blocks with one column per actuated joint")
+    joints: JointParameters = Field(description="parameters of the actuated joints")
     observation: tuple[SensorBlock, ...] = Field(
         description="blocks of a single observation, in order"
     )
@@ -224,7 +224,7 @@ def deployment_of(env: MujocoEnv, task: RobotTask, robot: str) -> Deployment:
         control_hz=1.0 / task.dt,
         physics_step_s=float(model.opt.timestep),
         physics_steps=arguments.frame_skip,
-        joints=_drives(env, task),
+        joints=_joint_parameters(env, task),
         observation=tuple(blocks),
         columns=columns,
         history=arguments.history,
@@ -238,7 +238,7 @@ def deployment_of(env: MujocoEnv, task: RobotTask, robot: str) -> Deployment:
     )
 
 
-def _drives(env: MujocoEnv, task: RobotTask) -> Drives:
+def _joint_parameters(env: MujocoEnv, task: RobotTask) -> JointParameters:
     model = env.model
     joints = [int(model.actuator_trnid[i, 0]) for i in range(model.nu)]
     places = [int(model.jnt_qposadr[joint]) for joint in joints]
@@ -246,7 +246,7 @@ def _drives(env: MujocoEnv, task: RobotTask) -> Drives:
     low, high = np.asarray(task.action_limits).T
     hinge = int(mujoco.mjtJoint.mjJNT_HINGE)
     efforts = zip(model.actuator_forcelimited, model.actuator_forcerange, strict=True)
-    return Drives(
+    return JointParameters(
         names=action_names(model),
         units=tuple("rad" if model.jnt_type[joint] == hinge else "m" for joint in joints),
         rest=row_of(task.qpos0.cpu().numpy()[places]),
