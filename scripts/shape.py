@@ -74,28 +74,28 @@ class Limit(NamedTuple):
 LINES: dict[tuple[str, ...], Limit] = {
     ("core", "errors", "loop", "storage"): Limit(4_500, 4_735),
     ("jobs", "sandbox"): Limit(5_000, 5_091),
-    ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_728),
-    ("quantities", "rewards", "judges"): Limit(8_000, 10_146),
-    ("composer", "authors", "llm"): Limit(9_000, 12_305),
-    ("training",): Limit(8_500, 8_914),
+    ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_726),
+    ("quantities", "rewards", "judges"): Limit(8_000, 9_949),
+    ("composer", "authors", "llm"): Limit(9_000, 12_304),
+    ("training",): Limit(8_500, 8_906),
     ("session", "bench"): Limit(5_000, 5_940),
-    ("search",): Limit(4_000, 3_990),
-    ("tracking", "motions"): Limit(9_500, 9_404),
-    ("studies", "plugin"): Limit(11_000, 12_862),
-    ("verbs", "cli", "mcp", "web", "connections", "gym"): Limit(10_000, 10_518),
-    ("report",): Limit(1_500, 1_046),
+    ("search",): Limit(4_000, 3_986),
+    ("tracking", "motions"): Limit(9_500, 9_402),
+    ("studies", "plugin"): Limit(11_000, 12_768),
+    ("verbs", "cli", "mcp", "web", "connections", "gym"): Limit(10_000, 10_260),
+    ("report",): Limit(1_500, 1_045),
 }
 """limits on the lines of groups of packages"""
 TOTALS = {
-    "lines": Limit(80_000, 96_500),
-    "modules": Limit(380, 400),
-    "public names per 1,000 lines": Limit(10, 23.1),
+    "lines": Limit(80_000, 96_037),
+    "modules": Limit(380, 399),
+    "public names per 1,000 lines": Limit(10, 22.7),
     "names defined in two files": Limit(0, 0),
     "import circles": Limit(0, 0),
-    "imports inside functions": Limit(80, 80),
+    "imports inside functions": Limit(80, 79),
     "commands": Limit(55, 55),
     "options": Limit(280, 231),
-    "modules reachable from telic run": Limit(120, 188),
+    "modules reachable from telic run": Limit(120, 187),
 }
 
 
