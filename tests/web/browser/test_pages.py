@@ -20,7 +20,7 @@ PAGES = {
     "search": ("/runs/search_20260101_000000_bbbb2222", "Map of policies"),
     "evidence": ("/runs/{failed}/evidence", "reference episodes"),
     "gallery": ("/gallery", "Trained policies, newest first"),
-    "player": ("/play/{failed}", "Robot, reward and verdict"),
+    "player": ("/play/{failed}", "synchronized in time"),
     "compare": ("/compare?id={written}&id={failed}", "Settings that differ"),
     "studies": ("/studies", "No studies yet"),
     "benchmarks": ("/bench", "No benchmarks yet"),
