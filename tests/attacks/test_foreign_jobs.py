@@ -41,7 +41,7 @@ def home(tmp_path, monkeypatch):
 
 
 def forge(home, name=NAME, claimed=None, **more):
-    """Lay out a job for the request of `VALUES`, as somebody else would."""
+    """Lay out a job for the request of `VALUES`, as another user would."""
     job = verb_job(("train",), "train:train", VALUES, Path("runs"))
     board = home / "runs" / "jobs"
     (board / "keys").mkdir(parents=True)
@@ -186,7 +186,7 @@ def test_only_the_session_that_was_asked_for_is_countersigned(home):
     folder = SessionFolder(home / "runs" / "session_1")
     asked = {"intent": "do a backflip", "env": "Hopper-v5"}
     write_json(folder.config, asked)
-    assert not _is_answer(folder, asked), "somebody else's"
+    assert not _is_answer(folder, asked), "of another user"
     sign_folder(folder.path)
     assert _is_answer(folder, asked)
     assert not _is_answer(folder, {**asked, "intent": "hop"})

@@ -92,10 +92,10 @@ def test_a_training_whose_score_rose_to_the_end_is_given_more_steps():
 def test_a_wish_changes_the_reward_or_its_weights():
     made = next_candidate([iteration(1, earned(0.2))], {1: FIRST})
     wished = apply_wishes(
-        made, [ParsedNote("gently", ("jitters",), SPEED + "\n# gently\n")], ["as told"]
+        made, [ParsedNote("gently", ("jitters",), SPEED + "\n# gently\n")], ["addressed"]
     )
     assert "# gently" in wished.reward and not any(each.warm for each in wished.variants)
-    plain = apply_wishes(made, [ParsedNote("gently", ("jitters",), None)], ["as told"])
+    plain = apply_wishes(made, [ParsedNote("gently", ("jitters",), None)], ["addressed"])
     assert plain.reward == made.reward
     assert plain.variants[1].weights["control"] > made.variants[1].weights.get("control", 0.1)
 

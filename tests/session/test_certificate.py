@@ -249,6 +249,24 @@ def test_the_composer_is_second_reader_of_a_models_prompt(copy, monkeypatch, int
     assert any(doubt in each for each in found.doubts) if doubt else not found.doubts
 
 
+def test_an_episode_that_the_composer_cannot_judge_is_a_doubt_and_no_error(copy, monkeypatch):
+    judged = Certifier._judged
+
+    def partly(self, by, episodes):
+        first, *others = judged(self, by, episodes)
+        return [first.model_copy(update={"leaves": (), "score": None}), *others]
+
+    monkeypatch.setattr(Certifier, "_judged", partly)
+    monkeypatch.setattr(Certifier, "_mutants", lambda *_: ((), []))
+    monkeypatch.setattr(Certifier, "_untrained", lambda *_: ())
+    asked = copy.work.brief.config.model_copy(update={"intent": "run forward", "model": "other"})
+    work = replace(copy.work, brief=replace(copy.work.brief, config=asked))
+    iteration = read_record(copy.files.judgment, SessionIteration)
+    with at_home():
+        found = Certifier(work, read_record(copy.folder.author, Composition), iteration)
+        assert any("scores the passing episodes" in each for each in found.certificate().doubts)
+
+
 # ------------------------------------------------------- records changed between stop and resume
 
 

@@ -59,7 +59,7 @@ def not_judged(
     `claims` is the author's mapping of words to criteria.
     """
     titles = {each.title for each in criteria}
-    said = " ".join(
+    covered = " ".join(
         [f"{each.title} {each.quantity} {each.measure}" for each in criteria]
         + [each.words for each in claims if titles.intersection(each.criteria)]
     ).lower()
@@ -68,7 +68,7 @@ def not_judged(
     goals = [float(number) for number in _LIMIT.findall(limits)]
 
     def is_named(words: str) -> bool:
-        return all(word[:_STEM] in said for word in _content(words)) and all(
+        return all(word[:_STEM] in covered for word in _content(words)) and all(
             any(math.isclose(value, goal, rel_tol=0.1) for value in values for goal in goals)
             for values in _numbers(words).values()
         )

@@ -271,9 +271,9 @@ class Certifier:
             if theirs < _CONTRADICTS * self._threshold:
                 text = "the composer's reading of the intent scores the passing episodes"
                 doubts.append(f"{text} only {theirs:.2f}")
-            for made_of in zip(*(verdict.leaves for verdict in verdicts), strict=True):
-                if not made_of[0].is_guard and max(each.credit for each in made_of) < _NOTHING:
-                    text = f'the composer\'s criterion "{made_of[0].title}" earns nothing'
+            for scores in zip(*(each.leaves for each in verdicts if each.leaves), strict=False):
+                if not scores[0].is_guard and max(each.credit for each in scores) < _NOTHING:
+                    text = f'the composer\'s criterion "{scores[0].title}" earns nothing'
                     doubts.append(f"{text} in the passing episodes")
         return (made, theirs) if self._is_own or not made.not_understood else (None, None)
 
