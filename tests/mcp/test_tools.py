@@ -8,13 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
 from telic.errors import UsageError
-from telic.mcp._workplace import READS, Workplace, add_tool
-from telic.mcp.server import hide_in, make_server
+from telic.mcp._workplace import Workplace
+from telic.mcp.server import hide_in
 from telic.plugin.package import read_skills
 from tests.mcp.host import Refusal
 from tests.mcp.toy import ENVIRONMENT_SECRET, METRIC_SPEC, PROTOCOL, SECRET
@@ -82,18 +81,6 @@ async def test_the_same_request_makes_one_candidate(host):
         revise = {"revise": first["id"], "draft": {"plan": {"steps": 5}}, "key": "two"}
         assert (await call("study_propose", **revise))["revision"] == 2
         assert (await call("study_propose", **revise))["revision"] == 2
-
-
-async def test_a_tool_that_tries_to_start_something_is_refused(repository):
-    def naughty() -> dict[str, int]:
-        """Start a process."""
-        return {"code": subprocess.run(["true"], check=False).returncode}
-
-    server = make_server(Workplace(repository, repository / "runs"))
-    add_tool(server, naughty, READS)
-    async with Client(server) as client:
-        found = await client.call_tool("naughty", {})
-    assert found.is_error and "E_OFFLINE" in found.content[0].text
 
 
 WATCHED = """

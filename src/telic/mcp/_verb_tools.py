@@ -38,7 +38,7 @@ from telic.mcp._workplace import (
     ask,
     caller,
     consent_to,
-    guarded,
+    readable,
     workplace,
 )
 from telic.storage.files import plain
@@ -219,7 +219,7 @@ def _asking(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
         is_agreed = question is None or question.seen.get("needs_nobody")
         return Asking(question, not is_agreed)
 
-    question = guarded(_signed(work_out, tool, verb, Asking, name=f"{tool.name}_question"))
+    question = readable(_signed(work_out, tool, verb, Asking, name=f"{tool.name}_question"))
 
     def show(
         call: Call, asking: Annotated[Asking, Resolve(question)]
@@ -230,7 +230,7 @@ def _asking(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
 
     show.__annotations__["asking"] = Annotated[Asking, Resolve(question)]
     show.__qualname__ = f"{tool.name}_form"
-    form = guarded(show)
+    form = readable(show)
 
     def do(call: Call, asking: Asking, answer: Any, **values: Any) -> dict[str, Any]:
         question, consent = asking.question, None

@@ -30,7 +30,6 @@ from telic.studies.approvals import Consent
 from telic.studies.canonical import utc_now
 from telic.studies.documents.base import StudyActor
 from telic.studies.errors import GateRefused
-from telic.studies.offline import offline
 from telic.studies.study import Study
 
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -112,25 +111,11 @@ def _tool_error(error: TelicError) -> Exception:
 
 
 def add_tool(server: Server, function: Callable[..., object], hints: ToolAnnotations) -> None:
-    """Register a tool. Only tools of kind `STARTS` may start processes or open connections."""
-    made = _readable(function) if hints is STARTS else guarded(function)
-    server.add_tool(made, annotations=hints, structured_output=True)
+    """Register a tool, whose errors are shown as text."""
+    server.add_tool(readable(function), annotations=hints, structured_output=True)
 
 
-def guarded(
-    function: Callable[Given, Result], told: Callable[[TelicError], Exception] = _tool_error
-) -> Callable[Given, Result]:
-    """Run a function without access to processes or connections, and convert errors to text."""
-
-    @wraps(function)
-    def offline_call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-        with offline(function.__name__.strip("_").replace("_", " ")):
-            return function(*args, **kwargs)
-
-    return _readable(offline_call, told)
-
-
-def _readable(
+def readable(
     function: Callable[Given, Result],
     told: Callable[[TelicError], Exception] = _tool_error,
 ) -> Callable[Given, Result]:

@@ -21,7 +21,7 @@ from telic.core.text import is_mapping, is_row
 from telic.errors import TelicError, UnknownName, UsageError
 from telic.llm.keys import redact
 from telic.mcp import _orders, _verb_tools
-from telic.mcp._workplace import Call, Server, Workplace, guarded, workplace
+from telic.mcp._workplace import Call, Server, Workplace, readable, workplace
 from telic.plugin.package import read_skills
 from telic.storage.reading import read_bytes, read_text
 from telic.studies.evidence.measurement import read_run_log
@@ -67,10 +67,10 @@ def make_server(place: Workplace) -> Server:
         """Return the tasks and studies of the repository, including the active ones."""
         return _text(read_registry(place.root).as_data())
 
-    server.resource("telic://registry", mime_type=_JSON)(guarded(registry, _resource_error))
+    server.resource("telic://registry", mime_type=_JSON)(readable(registry, _resource_error))
     # Pictures are registered before studies, whose pattern would also match them.
     for path, mime_type, read in _RESOURCES:
-        server.resource(path, mime_type=mime_type)(guarded(read, _resource_error))
+        server.resource(path, mime_type=mime_type)(readable(read, _resource_error))
     for name, about, text in read_skills():
         server.add_prompt(
             Prompt.from_function(lambda text=text: text, name=name, description=about)

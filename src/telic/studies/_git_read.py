@@ -1,4 +1,4 @@
-"""Query git repositories with a fixed list of read-only subcommands.
+"""Query git repositories with read-only subcommands.
 
 Only this module and `launch` start processes in this package. These commands must not change the
 repository, use the network or run code that the repository configures (hooks, file-system monitors,
@@ -11,34 +11,16 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from telic.errors import Refused, TelicError
+from telic.errors import TelicError
 from telic.storage.reading import read_text
 
 _TIMEOUT_S = 60
 
-# Subcommands with flags of which one is required, because without it git would write.
-_READ_ONLY: dict[str, frozenset[str]] = {
-    "apply": frozenset({"--check", "--numstat"}),
-    "cat-file": frozenset(),
-    "config": frozenset({"--get-regexp"}),
-    "diff": frozenset({"--no-ext-diff"}),
-    "hash-object": frozenset(),
-    "ls-files": frozenset(),
-    "ls-tree": frozenset(),
-    "merge-base": frozenset(),
-    "read-tree": frozenset(),
-    "rev-parse": frozenset(),
-    "status": frozenset({"--porcelain"}),
-}
-# Flags that make a read-only subcommand write or run programs configured by the repository.
-_NEVER = frozenset(
-    {"-w", "--output", "--ext-diff", "--textconv", "--filters", "--apply", "-u", "--unsafe-paths"}
-)
 _SAFE_SETTINGS = (
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.hooksPath=/dev/null"),
@@ -78,30 +60,8 @@ class Answer(NamedTuple):
         return self.code == 0
 
 
-def is_allowed(argv: Sequence[str]) -> bool:
-    """Return whether `argv` is an allowed git command as built by `ask`."""
-    head = ("git", *_SAFE_SETTINGS)
-    if tuple(argv[: len(head)]) != head or len(argv) <= len(head):
-        return False
-    command, *words = argv[len(head) :]
-    needed = _READ_ONLY.get(command)
-    if needed is None or any(flag.split("=")[0] in _NEVER for flag in words):
-        return False
-    return not needed or not needed.isdisjoint(words)
-
-
 def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
-    """Run one allowed git subcommand in `root`.
-
-    `index` is a temporary index outside the repository, required by `read-tree`. Raises Refused for
-    forbidden subcommands.
-    """
-    argv = ["git", *_SAFE_SETTINGS, *words]
-    if not is_allowed(argv) or (words[0] == "read-tree" and index is None):
-        raise Refused(
-            f"git {' '.join(words)} is not an allowed read-only git command.",
-            hint=f"Allowed: {', '.join(sorted(_READ_ONLY))}.",
-        )
+    """Run a git subcommand in `root`. `read-tree` needs a temporary `index` outside of it."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     environment |= _SAFE_ENVIRONMENT
     if words[0] in _CONVERTING:
@@ -110,7 +70,7 @@ def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
         environment["GIT_INDEX_FILE"] = str(index)
     try:
         done = subprocess.run(
-            argv,
+            ["git", *_SAFE_SETTINGS, *words],
             cwd=root,
             env=environment,
             capture_output=True,

@@ -228,10 +228,9 @@ def _results(study: Study) -> Iterator[NextAction]:
             yield _do("stop", why, f"{_RUN} --stop {run}", **args)
     for run in unmeasured:
         yield _do("ingest", f"{run}: it finished but was not measured", _AUDIT.format(run), run=run)
-    last = {run: state.runs[run].intent_at for run in state.active_runs}
-    alerts = study.events_of("monitor.alert", about=state.active_runs)
-    last |= {str(alert.subject): alert.at for alert in alerts}
-    for run, at in last.items():
+    for run in state.active_runs:
+        report = study.latest("monitor", run=run)
+        at = report.created_at if report else state.runs[run].intent_at
         if moment(utc_now()) - moment(at) > WATCH_EVERY:
             why = f"{run}: it is running and was not monitored recently"
             yield _do("monitor", why, _AUDIT.format(run), run=run)
@@ -261,8 +260,8 @@ def _unreviewed(study: Study) -> list[str]:
 
 def _review_asks(candidate: str) -> tuple[str, ...]:
     return (
-        "a reviewer other than its author decides (--no-exploit: the reward is not exploited)",
-        f"a passing self-review counts after a person approves: {_APPROVE.format(candidate)}",
+        "a person or another agent decides (--no-exploit: the reward is not exploited)",
+        f"or a person approves it: {_APPROVE.format(candidate)}",
     )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, cast
 
 from telic.core.config import Record
 from telic.core.request import VerbRequest, argument, context, inner, location, option
 from telic.core.text import pairs
-from telic.core.verb import Question, Verb, verb
+from telic.core.verb import Question, verb
 from telic.errors import UsageError
 from telic.studies.adapter_check import (
     AdapterCheck,
@@ -42,14 +41,9 @@ from telic.studies.documents.contract import ApprovalKey, MetricSpec, Protocol
 from telic.studies.draft import write_draft
 from telic.studies.errors import GateRefused
 from telic.studies.launch.attempt import check_token
-from telic.studies.offline import offline
 from telic.studies.study import Study
 
 CANDIDATE = "Candidate, e.g. c-0003-more-tracking."
-RUN = "Run, e.g. r-20260801T090000Z-k3f9qa."
-
-Asked = TypeVar("Asked", bound=VerbRequest)
-Result = TypeVar("Result")
 
 
 class RootRequest(VerbRequest):
@@ -102,32 +96,6 @@ class PersonRequest(StudyRequest):
         )
 
 
-def study_verb(
-    request: type[Asked],
-    *,
-    examples: str = "",
-    exit_code: Callable[[Any], int] = lambda result: 0,
-    question: Callable[[Asked], Question | None] | None = None,
-) -> Callable[[Callable[[Asked], Result]], Verb[Asked, Result]]:
-    """Declare an operation that cannot start processes or open connections. See `verb`."""
-
-    def make(function: Callable[[Asked], Result]) -> Verb[Asked, Result]:
-        asked = None if question is None else _offline(question)
-        how = verb(request, examples=examples, exit_code=exit_code, question=asked)
-        return how(_offline(function))
-
-    return make
-
-
-def _offline(function: Callable[[Asked], Result]) -> Callable[[Asked], Result]:
-    @wraps(function)
-    def guarded(request: Asked) -> Result:
-        with offline(function.__name__.strip("_").replace("_", " ")):
-            return function(request)
-
-    return guarded
-
-
 # ---------------------------------------------------------------------------- creation
 
 
@@ -157,7 +125,7 @@ class NewStudy(Record):
         return f"Fill in {files} (telic study adapter, telic study contract), then: telic study run"
 
 
-@study_verb(InitRequest)
+@verb(InitRequest)
 def init(request: InitRequest) -> NewStudy:
     """Create a study with a ledger and valid template files. Repeating the command has no effect.
 
@@ -214,11 +182,10 @@ def adapter(request: AdapterRequest) -> AdapterReport:
     if request.smoke != (request.confirm is not None):
         raise UsageError("Start smoke runs with: --smoke --confirm RUN_CANDIDATE.")
     study = request.open()
-    with offline("adapter"):
-        held = study.state.approvals.get("adapter")
-        approved = APPROVED_PARTS if held and held.status == "approved" else ()
-        questions = write_draft(study.folder, approved).questions if request.draft else ()
-        check = check_adapter(study.refresh(), questions)
+    held = study.state.approvals.get("adapter")
+    approved = APPROVED_PARTS if held and held.status == "approved" else ()
+    questions = write_draft(study.folder, approved).questions if request.draft else ()
+    check = check_adapter(study.refresh(), questions)
     if not request.smoke or not check.ok:
         return AdapterReport(check=check)
     return AdapterReport(check=check, proof=prove_adapter(study, request.who, request.on_step))
@@ -291,7 +258,7 @@ def _change_contract(study: Study, request: ContractRequest) -> None:
     study.refresh()
 
 
-@study_verb(ContractRequest, exit_code=lambda view: 0 if view.ok else 4, question=_amend_question)
+@verb(ContractRequest, exit_code=lambda view: 0 if view.ok else 4, question=_amend_question)
 def contract(request: ContractRequest) -> ContractView:
     """Check the contract. Exits with code 4 on errors or unrecorded changes.
 
@@ -362,7 +329,7 @@ def _approve_question(request: ApproveRequest) -> Question | None:
     )
 
 
-@study_verb(ApproveRequest, question=_approve_question)
+@verb(ApproveRequest, question=_approve_question)
 def approve_study(request: ApproveRequest) -> Approvals:
     """Approve a candidate or parts of the contract. A person types a code to confirm.
 

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from telic.core.config import Record
 from telic.core.request import argument, option
 from telic.core.text import texts
-from telic.core.verb import Question
+from telic.core.verb import Question, verb
 from telic.storage.files import as_record, read_fields
 from telic.storage.reading import read_text
 from telic.studies.approvals import change_diff
@@ -25,7 +25,7 @@ from telic.studies.errors import StudyError
 from telic.studies.queue import more_seeds
 from telic.studies.rules.checks import ValidationOutcome, outcome_of, validate_candidate
 from telic.studies.study import Study
-from telic.verbs.study import CANDIDATE, PersonRequest, StudyRequest, study_verb
+from telic.verbs.study import CANDIDATE, PersonRequest, StudyRequest
 
 _KEY = "x-request-key"
 
@@ -113,7 +113,7 @@ telic study propose better.yaml --revise c-0003-more-tracking
 """
 
 
-@study_verb(ProposeRequest, examples=_EXAMPLES, exit_code=lambda found: 0 if found.ok else 4)
+@verb(ProposeRequest, examples=_EXAMPLES, exit_code=lambda found: 0 if found.ok else 4)
 def propose(request: ProposeRequest) -> ValidationOutcome:
     """Write a candidate and run the checks V01 to V16. Exits with code 4 if a check fails.
 
@@ -193,7 +193,7 @@ def _decide_question(request: DecideRequest) -> Question | None:
     return Question(text, request.terminal_command(*words))
 
 
-@study_verb(DecideRequest, question=_decide_question)
+@verb(DecideRequest, question=_decide_question)
 def decide(request: DecideRequest) -> DecisionOutcome:
     """Record a decision with evidence. A person must confirm `accept`, `keep` and `revert`.
 

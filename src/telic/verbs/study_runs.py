@@ -34,11 +34,10 @@ from telic.studies.launch.recovery import reconcile
 from telic.studies.launch.recovery import stop_run as ask_to_stop
 from telic.studies.loop import run_study
 from telic.studies.next import NextAction, next_step, note_next
-from telic.studies.offline import offline
 from telic.studies.report import write_study_report
 from telic.studies.rules.results import ingest
 from telic.studies.study import Study
-from telic.verbs.study import CANDIDATE, PersonRequest, StudyRequest, study_verb
+from telic.verbs.study import CANDIDATE, PersonRequest, StudyRequest
 
 _LOOK_EVERY_S = 0.5
 
@@ -211,7 +210,7 @@ class _GatesRequest(StudyRequest):
     seed: int | None = option("Seed. Default: the next seed of the phase.", default=None)
 
 
-@study_verb(_GatesRequest)
+@verb(_GatesRequest)
 def check_gates(request: _GatesRequest) -> DryRun:
     """Evaluate the gates G01 to G24 and show the command of a run without starting it."""
     study = request.open()
@@ -246,7 +245,7 @@ class StatusReport(Record):
         return {**self.facts, **following}
 
 
-@study_verb(StatusRequest)
+@verb(StatusRequest)
 def status(request: StatusRequest) -> StatusReport:
     """Show the state of the study or of one of its candidates, runs or evidence records."""
     study, about = request.open(), request.about
@@ -269,7 +268,7 @@ def status(request: StatusRequest) -> StatusReport:
             return StatusReport(about="candidate", facts=study.candidate(about).as_data())
 
 
-@study_verb(StudyRequest)
+@verb(StudyRequest)
 def next_action(request: StudyRequest) -> NextAction:
     """Print the next safe step with its command and reason, without executing it."""
     return note_next(request.open())
@@ -319,15 +318,14 @@ class StudyAudit(Record):
         return {**self.facts, "evidence": self.evidence, "reflection": self.reflection}
 
 
-@study_verb(AuditRequest)
+@verb(AuditRequest)
 def audit(request: AuditRequest) -> StudyAudit:
     """Audit a run or a candidate and record the result as evidence.
 
     An ended run is measured and its reward terms are analyzed. A live run is monitored. A
     candidate's claim is compared with the incumbent in twelve checks that lead to a verdict.
-    --finding records a review. A self-review by the author counts only if it finds an exploit, or
-    if a person approves the candidate after it. --probe determines the parameter ranges in which
-    the candidate's policies work.
+    --finding records a review, in which the author can only report an exploit. --probe determines
+    the parameter ranges in which the candidate's policies work.
     """
     study, about, who = request.open(), request.about, request.who
     if request.finding is not None:
@@ -339,9 +337,7 @@ def audit(request: AuditRequest) -> StudyAudit:
         return _entered("claim", audit_result(study, about, who))
     run = study.state.runs.get(about)
     if run is not None and run.is_live:
-        report = monitor_run(study, about, who)
-        advice = report.recommendation.replace("_", " ")
-        return StudyAudit(kind="monitor", evidence=None, summary=advice, facts=report.as_data())
+        return _entered("monitor", monitor_run(study, about, who))
     found = _entered("metrics", ingest(study, about, who, is_unusable=request.unusable))
     if not study.metric_spec.components or found.facts.get("primary") is None:
         return found
@@ -350,7 +346,9 @@ def audit(request: AuditRequest) -> StudyAudit:
     return found.model_copy(update={"reflection": terms})
 
 
-def _entered(kind: Literal["metrics", "claim", "review", "probe"], sheet: Evidence) -> StudyAudit:
+def _entered(
+    kind: Literal["metrics", "monitor", "claim", "review", "probe"], sheet: Evidence
+) -> StudyAudit:
     return StudyAudit(kind=kind, evidence=sheet.id, summary=sheet.summary, facts=sheet.payload)
 
 
@@ -450,12 +448,11 @@ def verify(request: VerifyRequest) -> LedgerReport | Verification:
     """
     if request.path is not None:
         return _verify_path(request.path)  # trained policies: imports the training code
-    with offline("verify"):
-        study = request.open()
-        if request.adopt and request.person and study.ledger.verify().foreign:
-            study.ledger.adopt()
-        check = study.ledger.verify()
-        changed = changed_files(study) if check.ok else ()
+    study = request.open()
+    if request.adopt and request.person and study.ledger.verify().foreign:
+        study.ledger.adopt()
+    check = study.ledger.verify()
+    changed = changed_files(study) if check.ok else ()
     facts = check.model_dump(exclude={"ok"})
     return LedgerReport(**facts, ok=check.ok and not changed, changed=changed)
 
@@ -485,7 +482,7 @@ def _close_question(request: ReportRequest) -> Question | None:
     )
 
 
-@study_verb(ReportRequest, question=_close_question)
+@verb(ReportRequest, question=_close_question)
 def report_study(request: ReportRequest) -> StudyReportFiles:
     """Write report.md and report.html from the ledger and the evidence, keeping manual notes.
 

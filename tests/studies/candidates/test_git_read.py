@@ -3,7 +3,6 @@ import subprocess
 
 import pytest
 
-from telic.errors import Refused
 from telic.studies import _git_read as git_read
 
 GOOD = "--- a/reward.py\n+++ b/reward.py\n@@ -1 +1 @@\n-weight = 1\n+weight = 2\n"
@@ -28,28 +27,6 @@ def repository(tmp_path):
 
 def snapshot(root):
     return {p: p.read_bytes() for p in root.rglob("*") if p.is_file()}
-
-
-REFUSED = """
-commit -m x
-apply x.diff
-apply --check --apply x.diff
-hash-object -w x
-read-tree HEAD
-diff
-diff --no-ext-diff --output=x
-fetch
-worktree add x
-notes --ref=refs/notes/telic append -F - --output=x
-"""
-
-
-def test_what_writes_or_runs_foreign_code_is_refused(repository):
-    for line in REFUSED.strip().splitlines():
-        with pytest.raises(Refused, match="not an allowed read-only"):
-            git_read.ask(repository, *line.split())
-    assert not git_read.is_allowed(["git", "status", "--porcelain"])
-    assert not git_read.is_allowed(["sh", "-c", "git status --porcelain"])
 
 
 def test_a_patch_is_checked_against_its_base_whatever_lies_in_the_tree(repository, tmp_path):

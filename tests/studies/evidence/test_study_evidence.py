@@ -19,9 +19,7 @@ from telic.studies.evidence.measurement import (
     Measurement,
     analyze_run,
     fatal_alerts,
-    look_at_run,
     monitor_run,
-    open_alerts,
 )
 from telic.studies.evidence.review import (
     is_unreviewed,
@@ -125,8 +123,6 @@ def test_a_planted_exploit_is_high_blocks_the_claim_and_stops_the_study(study):
     assert active_stops(study) == ()
     reflect_run(study, runs[2], AGENT)
     assert not is_unreviewed(study, name), "reviewed once is enough"
-    report = look_at_run(study, runs[0])
-    assert "metric_divergence" in {each.id for each in report.signatures}
 
 
 def test_a_breached_guardrail_pauses_the_study_until_a_person_resumes_it(study):
@@ -146,22 +142,22 @@ def test_a_breached_guardrail_pauses_the_study_until_a_person_resumes_it(study):
     assert active_stops(study) == ()
 
 
-def test_praise_of_its_own_settles_nothing_until_a_person_approves_it_knowingly(study):
+def test_authors_do_not_clear_their_own_work_but_report_exploits_and_people_approve(study):
     name, runs = measured(study, "bonus", GAMED, is_gamed=True)
     review_candidate(study, name, HUMAN, "fine", is_exploit=False)
     reflect_run(study, runs[0], AGENT)
     assert is_unreviewed(study, name), "it knew nothing of the reflection"
-    review_candidate(study, name, TWIN, "fine", is_exploit=False)
-    assert is_unreviewed(study, name)
+    for author in (AGENT, TWIN):
+        with pytest.raises(GateRefused, match="E_OWN_REVIEW"):
+            review_candidate(study, name, author, "fine", is_exploit=False)
     consent = Consent(by="ada", method="tty", at=utc_now())
     grant(study, "experiment", consent, candidate=name)
     assert not is_unreviewed(study, name)
     review_candidate(study, name, TWIN, "it stands still", is_exploit=True)
-    assert "it stands still" in unresolved_exploit(study, name), (
-        "an exploit counts whoever finds it"
-    )
-    review_candidate(study, name, TWIN, "on second thoughts, fine", is_exploit=False)
     assert "it stands still" in unresolved_exploit(study, name)
+    grant(study, "experiment", consent, candidate=name)
+    assert unresolved_exploit(study, name) is None
+    review_candidate(study, name, TWIN, "it still stands still", is_exploit=True)
     review_candidate(study, name, HUMAN, "it has to stand still", is_exploit=False)
     assert unresolved_exploit(study, name) is None
 
@@ -178,49 +174,26 @@ def live_run(study, rows):
     return run
 
 
-def test_trouble_is_entered_once_and_cleared_when_it_is_over(study):
+def test_the_last_report_on_a_live_run_counts(study):
     rows = log_rows(BETTER, 1)
     run = live_run(study, [*rows[:16], {**rows[16], "return": "NaN"}])
-    found = monitor_run(study, run, AGENT)
-    assert [each.id for each in found.signatures] == ["nan_inf"]
-    assert found.recommendation == "kill", "the process counts as alive until it says otherwise"
-    head = study.ledger.head
-    monitor_run(study, run, AGENT)
-    assert study.ledger.head == head, "nothing new"
+    found = monitor_run(study, run, AGENT).payload
+    assert [each["id"] for each in found["alerts"]] == ["nan_inf"] and found["alive"]
     assert fatal_alerts(study, [run]) == (f"nan_inf in {run}",)
-    log = study.folder.run(run) / "artefacts" / "metrics.jsonl"
+    folder = study.folder.run(run)
+    log = folder / "artefacts" / "metrics.jsonl"
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     monitor_run(study, run, AGENT)
-    assert fatal_alerts(study, [run]) == () and not open_alerts(study.events, [run])[run]
-
-
-def test_a_silent_process_is_stalled_and_a_gone_one_is_dead(study):
-    run = live_run(study, log_rows(BETTER, 1)[:20])
-    folder = study.folder.run(run)
+    assert fatal_alerts(study, [run]) == ()
     old = time.time() - 500
     for each in [*folder.rglob("*.jsonl"), *folder.glob("*.log")]:
         os.utime(each, (old, old))
-    found = look_at_run(study, run)
-    assert {each.id: each.severity for each in found.signatures}["stalled"] == "fatal"
-
+    monitor_run(study, run, AGENT)
+    assert fatal_alerts(study, [run]) == (f"stalled in {run}",)
     gone = {**asdict(ProcessId.own()), "pid": 2**22 - 1, "boot": "another"}
     write_json(folder / "pid.json", gone)
-    found = look_at_run(study, run)
-    assert [each.id for each in found.signatures] == ["dead"]
-    assert found.recommendation == "inspect"
-
-
-def test_exit_code_zero_without_results_is_a_silent_failure(study):
-    update_yaml(
-        study.folder.adapter,
-        {"outputs": {"checkpoint_glob": "*.pt", "completion": {"marker_file": "done"}}},
-    )
-    _, runs = promoted(study, "more weight", BETTER)
-    found = look_at_run(study, runs[0])
-    assert "marker done, checkpoint *.pt" in found.signatures[0].evidence
-    for name in ("done", "last.pt"):
-        (study.folder.run(runs[0]) / "artefacts" / name).touch()
-    assert look_at_run(study, runs[0]).signatures == ()
+    found = monitor_run(study, run, AGENT).payload
+    assert [each["id"] for each in found["alerts"]] == ["dead"] and not found["alive"]
 
 
 @pytest.mark.parametrize(

@@ -263,9 +263,10 @@ def test_g19_and_g21_want_the_evaluator_and_an_approved_network(study, candidate
 
 def test_g22_wants_generated_code_allowed_confined_and_reviewed(study):
     origin = {"engine": "coder", "model": "some-model"}
-    name = make_candidate(study, patch=PATCH, **draft(study, **CODE, origin=origin))
+    made = draft(study, **CODE, origin=origin)
+    name = make_candidate(study, patch=PATCH, approved=False, **made)
     why = gate(study, name, "G22").why
-    assert "does not allow generated code" in why and "no passing review" in why
+    assert "does not allow generated code" in why and "no person approved it" in why
     change_contract(study, {"generated_code": {"allowed": True, "sandbox": "process"}})
     content = situation(study, name).candidate.compute_hash()
     assert gate(study, name, "G22").remedy == "review"
@@ -281,7 +282,8 @@ def test_g22_wants_generated_code_allowed_confined_and_reviewed(study):
     path = study.folder.evidence_file(sheet.id)
     path.write_text(path.read_text().replace("mended", "invented"))
     assert gate(study, name, "G22").remedy == "review"
-    path.write_text(path.read_text().replace("invented", "mended"))
+    approve(study, "experiment", candidate=name)
+    assert gate(study, name, "G22").passed, "a person saw the change"
     change_contract(study, {"generated_code": {"sandbox": "confined"}})
     assert "requires confinement" in gate(study, name, "G22").why
 

@@ -69,7 +69,8 @@ def hook(event, details):
         "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn",
     ):
         words = [str(w) for w in details[1]] if event == "subprocess.Popen" else []
-        if words[:1] != ["git"]:
+        writes = {"add", "apply", "checkout", "commit", "update-index", "worktree"} & set(words)
+        if words[:1] != ["git"] or (writes and "--check" not in words and "--numstat" not in words):
             seen.append(event)
     if event in ("socket.connect", "socket.getaddrinfo", "socket.bind"):
         seen.append(event)

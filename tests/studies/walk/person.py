@@ -12,7 +12,6 @@ from telic.studies.documents.base import StudyActor, update_yaml
 from telic.studies.errors import GateRefused
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.review import review_candidate
-from telic.studies.next import next_step
 from telic.studies.queue import fresh_seeds
 from tests.studies.launch.toy_study import EVALUATOR, PATCH
 
@@ -77,13 +76,11 @@ def _review(world, study, said) -> None:
 
 
 def _look(world, study, name) -> None:
-    """Somebody else looks at a candidate, or its author does and a person lets that count."""
+    """A person reviews a candidate, or approves it."""
     if world.luck.random() < 0.5:
         review_candidate(study, name, HUMAN, "it is what it says", is_exploit=False)
-        return
-    review_candidate(study, name, TWIN, "it is what it says", is_exploit=False)
-    assert next_step(study.refresh()).action in ("review", "stop"), "an author's praise counted"
-    grant(study, "experiment", consent(), candidate=name)
+    else:
+        grant(study, "experiment", consent(), candidate=name)
 
 
 def _mend(world, study, said) -> None:

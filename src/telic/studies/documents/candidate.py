@@ -7,7 +7,13 @@ from pydantic import Field
 
 from telic.studies.canonical import SLUG
 from telic.studies.documents.base import DocumentPart, Envelope, Sha
-from telic.studies.documents.contract import CandidateKind, Direction, Resources, StudyPhase
+from telic.studies.documents.contract import (
+    COMMIT,
+    CandidateKind,
+    Direction,
+    Resources,
+    StudyPhase,
+)
 
 
 class CandidateStatus(StrEnum):
@@ -127,7 +133,7 @@ class Candidate(Envelope):
     parents: tuple[str, ...] = ()
     hypothesis: Hypothesis
     change: Change = Change()
-    base_commit: str | None = None
+    base_commit: str | None = Field(default=None, pattern=COMMIT)
     evidence_refs: tuple[str, ...] = ()
     reflection_ref: str | None = None
     dr_probe_ref: str | None = None

@@ -8,6 +8,7 @@ from telic.studies.canonical import SLUG
 from telic.studies.documents.adapter import CommandSpec, LauncherKind
 from telic.studies.documents.base import Document, DocumentPart, Sha
 
+COMMIT = "^([0-9a-f]{40}|[0-9a-f]{64})$"
 StopName = Literal[
     "target_reached",
     "budget_exhausted",
@@ -208,7 +209,7 @@ class Baseline(DocumentPart):
     """Baseline, the first incumbent."""
 
     command: Literal["train", "eval", "smoke", "resume"] = "train"
-    commit: str | None = Field(default=None, pattern="^([0-9a-f]{40}|[0-9a-f]{64})$")
+    commit: str | None = Field(default=None, pattern=COMMIT)
     """commit of evaluator and candidates; default: the current one when the contract is agreed"""
     overrides: dict[str, Any] = Field(default={})
     seeds: tuple[int, ...] = ()

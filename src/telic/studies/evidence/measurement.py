@@ -21,13 +21,12 @@ from pydantic import Field
 
 from telic.errors import TelicError
 from telic.storage.files import read_fields
-from telic.storage.journal import JournalEntry
 from telic.storage.reading import file_hash, files_below
 from telic.studies.canonical import content_hash, moment, utc_now
-from telic.studies.documents.base import Document, DocumentPart, StudyActor
+from telic.studies.documents.base import DocumentPart, StudyActor
 from telic.studies.documents.candidate import Evidence
 from telic.studies.errors import BrokenIntegrity, StudyError
-from telic.studies.evidence._logs import Aggregate, Series, aggregate, gain, read_rows, to_series
+from telic.studies.evidence._logs import Aggregate, Series, aggregate, read_rows, to_series
 from telic.studies.evidence.store import add_evidence, require_unaltered
 from telic.studies.launch.command import EVALUATIONS, NOMINAL, expected_names
 from telic.studies.launch.process import RunProcess
@@ -291,141 +290,75 @@ _REMOTE_S = 120.0
 """heartbeat timeout in seconds of a process on another machine"""
 _PATIENCE_S, _PATIENCE_GAPS = 120.0, 10
 _MIN_DISK_GB = 2.0
-_OUT_OF_MEMORY_CODE = 137
 _RESOURCE_TEXT = re.compile(
     r"out of memory|OutOfMemory|CUDA error: |Cannot allocate memory|No space left on device|"
     r"GPU has fallen off the bus|Unable to determine the device handle|oom-kill",
     re.IGNORECASE,
 )
-_MIN_POINTS = 10
 _MUST_BE_FINITE = re.compile(r"loss|return|reward|grad", re.IGNORECASE)
-_FLAT = 0.2
-"""maximum change of a flat metric, in pooled standard deviations"""
 
 
-class Signature(DocumentPart):
-    """Symptom of a problem in a run."""
+class Alert(DocumentPart):
+    """Problem of a live run."""
 
     id: str
-    severity: Literal["info", "warn", "fatal"]
-    value: float | None = None
-    threshold: float | None = None
-    since_step: float | None = None
+    severity: Literal["warn", "fatal"]
     evidence: str
 
 
-class MonitorReport(Document):
-    """Health report of a run."""
-
-    schema_id: str = Field(default="telic.monitor/1", alias="schema")
-    run: str
-    at: str
-    progress: float | None
-    """fraction of the planned steps"""
-    process: dict[str, Any]
-    signatures: tuple[Signature, ...]
-    recommendation: Literal["continue", "checkpoint_and_stop", "kill", "inspect"]
-    problems: tuple[str, ...] = ()
-    """logs that could not be read"""
-
-
-def look_at_run(study: Study, run: str) -> MonitorReport:
-    """Return the health of a run from its files and the process table."""
-    state, spec = study.run_state(run), study.metric_spec
-    log = read_run_log(study, run)
+def monitor_run(study: Study, run: str, actor: StudyActor) -> Evidence:
+    """Record the health of a live run, from its files and the process table."""
+    state, log = study.run_state(run), read_run_log(study, run)
     steps = study.candidate(state.candidate).plan.steps
     planned = None if steps is None else steps * study.contract.phase_share(state.phase, steps)
-    vitals = _vitals(study, run, log.series)
-    curves = learning_signatures(log.series, spec.primary.key, spec.primary.direction)
-    signs = (*vital_signatures(vitals), *curves)
-    is_lost = vitals.is_alive and any(sign.severity == "fatal" for sign in signs)
     reached = _last_step(log.series)
-    return MonitorReport(
-        run=run,
-        at=utc_now(),
-        progress=None if not planned or reached is None else min(1.0, reached / planned),
-        process={
-            "alive": vitals.is_alive,
-            "exit_code": vitals.exit_code,
-            "silent_s": vitals.silent_s,
-        },
-        signatures=signs,
-        recommendation="kill" if is_lost else "inspect" if signs else "continue",
-        problems=log.problems,
-    )
-
-
-def monitor_run(study: Study, run: str, actor: StudyActor) -> MonitorReport:
-    """Return the health of a run and record new and cleared alerts."""
-    report = look_at_run(study, run)
-    now = {sign.id: sign for sign in report.signatures}
-    events = study.events_of("monitor.alert", about=(run,))
-    before = open_alerts(events, [run])[run]
-    begun = {name: sign for name, sign in now.items() if before.get(name) != sign.severity}
-    cleared = sorted(before.keys() - now.keys())
-    if begun:
-        text = ", ".join(sorted(now))
-        sheet = add_evidence(study, "monitor", report.as_data(), actor, run=run, summary=text)
-        for name, sign in begun.items():
-            facts = {"run": run, "signature": name, "severity": sign.severity, "evidence": sheet.id}
-            study.append("monitor.alert", run, facts, actor)
-    last = moment(events[-1].at if events else study.state.runs[run].intent_at)
-    if cleared or (not begun and moment(utc_now()) - last > WATCH_EVERY):
-        # Healthy runs also get a monitor entry.
-        name = cleared[0] if cleared else "looked"
-        facts = {"run": run, "signature": name, "severity": "info", "cleared": cleared}
-        study.append("monitor.alert", run, facts, actor)
-    return report
-
-
-def open_alerts(events: Iterable[JournalEntry], runs: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return the severity of the given runs' open alerts by run and signature."""
-    found: dict[str, dict[str, str]] = {run: {} for run in runs}
-    for event in events:
-        alerts = found.get(str(event.subject))
-        if event.kind == "monitor.alert" and alerts is not None:
-            for cleared in event.data.get("cleared", ()):
-                alerts.pop(cleared, None)
-            if event.data["severity"] != "info":
-                alerts[str(event.data["signature"])] = event.data["severity"]
-    return found
+    health = _health(study, run, log.series)
+    alerts = [*process_alerts(health), *log_alerts(log.series, study.metric_spec.primary.key)]
+    found = {
+        "at": utc_now(),
+        "progress": None if not planned or reached is None else min(1.0, reached / planned),
+        "alive": health.is_alive,
+        "silent_s": health.silent_s,
+        "alerts": [each.as_data() for each in alerts],
+        "problems": log.problems,
+    }
+    text = ", ".join(each.id for each in alerts) or "no problem found"
+    return add_evidence(study, "monitor", found, actor, run=run, summary=text)
 
 
 def fatal_alerts(study: Study, runs: Iterable[str]) -> tuple[str, ...]:
-    """Return the open fatal alerts of the given runs."""
-    alerts = open_alerts(study.events_of("monitor.alert"), runs).items()
-    return tuple(f"{x} in {run}" for run, each in alerts for x in each if each[x] == "fatal")
-
-
-# ---------------------------------------------------------------------------- the process
+    """Return the fatal alerts in the last monitor report of each of the runs."""
+    reports = {run: study.latest("monitor", run=run) for run in runs}
+    return tuple(
+        f"{alert['id']} in {run}"
+        for run, report in reports.items()
+        for alert in (report.payload.get("alerts", ()) if report else ())
+        if alert["severity"] == "fatal"
+    )
 
 
 class ProcessHealth(NamedTuple):
     """State of a run's process. None means unknown."""
 
     is_alive: bool
-    has_exit_record: bool = False
-    exit_code: int | None = None
+    has_ended: bool = False
     silent_s: float | None = None
     """seconds since the last write"""
     gap_s: float = 0.0
     """mean seconds between logged points"""
-    lacks: tuple[str, ...] = ()
-    """missing outputs of a complete run, i.e. marker or checkpoint"""
     text: str = ""
     """end of the output"""
     free_disk_gb: float | None = None
 
 
-def _vitals(study: Study, run: str, series: Mapping[str, Series]) -> ProcessHealth:
+def _health(study: Study, run: str, series: Mapping[str, Series]) -> ProcessHealth:
     folder, state = study.folder.run(run), study.state.runs[run]
     process = RunProcess(folder)
-    ended, is_alive = process.exit_record, process.state == "alive"
+    has_ended, is_alive = process.exit_record is not None, process.state == "alive"
     if process.state in ("unclaimed", "elsewhere"):
         beat = process.heartbeat if process.state == "elsewhere" else None
         age = moment(utc_now()) - moment(beat["at"]) if beat else timedelta()
-        is_alive = state.is_live and ended is None and age.total_seconds() < _REMOTE_S
-    is_killed = ended and ended.get("signal") == "SIGKILL" and ended.get("ended_by") is None
+        is_alive = state.is_live and not has_ended and age.total_seconds() < _REMOTE_S
     files = [*study.folder.artefacts(run).rglob("*"), *folder.glob("*.log")]
     written = max((path.stat().st_mtime for path in files if path.is_file()), default=None)
     text = ""
@@ -437,63 +370,36 @@ def _vitals(study: Study, run: str, series: Mapping[str, Series]) -> ProcessHeal
     ran_s = 0.0 if written is None else written - moment(state.intent_at).timestamp()
     return ProcessHealth(
         is_alive=is_alive,
-        has_exit_record=ended is not None,
-        exit_code=_OUT_OF_MEMORY_CODE if is_killed else (ended or {}).get("code"),
+        has_ended=has_ended,
         silent_s=None if written is None else max(0.0, time.time() - written),
         gap_s=ran_s / points if points else 0.0,
-        lacks=tuple(missing_outputs(study, run)) if ended else (),
         text=text,
         free_disk_gb=shutil.disk_usage(study.root).free / _GIB,
     )
 
 
-def _sign(
-    name: str, severity: str, evidence: str, value: float | None = None, *more: float
-) -> Signature:
-    """Return a signature with the value, the threshold and the first step."""
-    numbers = zip(("value", "threshold", "since_step"), (value, *more), strict=False)
-    fields = {"id": name, "severity": severity, "evidence": evidence, **dict(numbers)}
-    return Signature.model_validate(fields)
-
-
-def vital_signatures(run: ProcessHealth) -> Iterator[Signature]:
-    """Yield all signatures found in the process state."""
+def process_alerts(run: ProcessHealth) -> Iterator[Alert]:
+    """Yield the problems of a run's process."""
     limit = max(_PATIENCE_S, _PATIENCE_GAPS * run.gap_s)
     if run.is_alive and run.silent_s is not None and run.silent_s > limit:
         severity = "fatal" if run.silent_s > 3 * limit else "warn"
-        yield _sign("stalled", severity, "seconds without a new point", run.silent_s, limit)
-    if not run.is_alive and not run.has_exit_record:
-        yield _sign("dead", "fatal", "the process ended without an exit record")
-    if run.has_exit_record and run.exit_code == 0 and run.lacks:
-        text = f"exit code 0, but missing: {', '.join(run.lacks)}"
-        yield _sign("silent_failure", "fatal", text)
+        why = f"no output for {run.silent_s:.0f} s (limit {limit:.0f} s)"
+        yield Alert(id="stalled", severity=severity, evidence=why)
+    if not run.is_alive and not run.has_ended:
+        why = "the process ended without an exit record"
+        yield Alert(id="dead", severity="fatal", evidence=why)
     if found := _RESOURCE_TEXT.search(run.text):
-        yield _sign("resource", "fatal", f"its output contains: {found[0]}")
-    elif run.exit_code == _OUT_OF_MEMORY_CODE:
-        yield _sign("resource", "fatal", "exit code 137: killed, most likely out of memory")
+        yield Alert(id="resource", severity="fatal", evidence=f"its output contains: {found[0]}")
     if run.free_disk_gb is not None and run.free_disk_gb < _MIN_DISK_GB:
-        yield _sign("resource", "fatal", "GB of free disk", run.free_disk_gb, _MIN_DISK_GB)
+        why = f"{run.free_disk_gb:.1f} GB of disk space are free (minimum {_MIN_DISK_GB:g} GB)"
+        yield Alert(id="resource", severity="fatal", evidence=why)
 
 
-# ---------------------------------------------------------------------------- learning curves
-
-
-def learning_signatures(
-    series: Mapping[str, Series], primary: str, direction: str
-) -> Iterator[Signature]:
-    """Yield all signatures found in the learning curves."""
-    found = {name: each.finite() for name, each in series.items()}
-    long = {name: each for name, each in found.items() if len(each.values) >= _MIN_POINTS}
+def log_alerts(series: Mapping[str, Series], primary: str) -> Iterator[Alert]:
+    """Yield an alert for each loss, return or gradient, and for a metric, that is not finite."""
     for name in sorted({primary, *filter(_MUST_BE_FINITE.search, series)} & series.keys()):
         points = zip(*series[name], strict=True)
         bad = next((point for point in points if not math.isfinite(point[1])), None)
         if bad is not None:
-            text = f"{name} is {bad[1]} at step {bad[0]:g}"
-            sign = _sign("nan_inf", "fatal", text)
-            yield sign.model_copy(update={"since_step": bad[0]})
-    returns, metric = long.get("return"), long.get(primary)
-    if returns and metric and primary != "return":
-        up, real = gain(returns, 0.2), gain(metric.oriented(direction), 0.2)
-        if up is not None and real is not None and up > 1 and real <= _FLAT:
-            text = f"return up by {up:.2g} standard deviations, {primary} by {real:.2g}"
-            yield _sign("metric_divergence", "warn", text, up, 1.0, returns.part(0.8, 1).steps[0])
+            why = f"{name} is {bad[1]} at step {bad[0]:g}"
+            yield Alert(id="nan_inf", severity="fatal", evidence=why)

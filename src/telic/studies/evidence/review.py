@@ -1,7 +1,7 @@
 """Analysis of logged rewards, and candidate reviews that resolve a risk of reward hacking.
 
-A passing self-review counts only if a person approves the candidate after it. A review that finds
-an exploit always counts.
+Authors cannot clear their own candidates, but anyone may report an exploit. A person's approval of
+a candidate, whose change is displayed, also counts as a review.
 """
 
 from __future__ import annotations
@@ -30,20 +30,18 @@ def review_candidate(
 ) -> Evidence:
     """Record a review of the current candidate.
 
-    If the reviewer may be the author under another name, such as a second agent of the same
-    session, the review is recorded as a self-review. Raises GateRefused E_OWN_REVIEW if the author
-    reviews, or StudyError E_REASON if the finding is empty.
+    Raises GateRefused E_OWN_REVIEW if a passing reviewer may be the author under another name, or
+    StudyError E_REASON if the finding is empty.
     """
-    author = study.candidate_state(candidate).author
+    author = study.candidate(candidate).created_by
     if not finding.strip():
         raise StudyError("E_REASON", "A review requires a finding.", hint="Add --finding TEXT.")
-    if actor.label == author:
+    if may_be_author(author, actor) and not is_exploit:
         raise GateRefused(
             "E_OWN_REVIEW",
-            f"{actor.label} wrote {candidate} and cannot review it.",
-            hint="Ask a person or another agent.",
+            f"{actor.label} may be the author of {candidate} and can only report an exploit.",
+            hint="Ask a person, or an agent in another session.",
         )
-    is_self = may_be_author(study.candidate(candidate).created_by, actor)
     reflections = study.evidence_names("reflection", candidate=candidate)
     # The hash binds a review to this content; `knew` distinguishes an identical text about a newer
     # reflection.
@@ -51,52 +49,48 @@ def review_candidate(
         "finding": finding,
         "exploit": is_exploit,
         "passed": not is_exploit,
-        "self_review": is_self,
         "knew": reflections[-1] if reflections else None,
         "content_hash": study.candidate(candidate).compute_hash(),
     }
-    text = f"{'self-review: ' if is_self else ''}{'exploit' if is_exploit else 'no exploit'}"
+    text = "exploit" if is_exploit else "no exploit"
     return add_evidence(study, "review", facts, actor, candidate=candidate, summary=text)
 
 
 def may_be_author(author: StudyActor, reviewer: StudyActor) -> bool:
     """Return whether a reviewer could be the author under another name.
 
-    People are distinct from agents and identified by name. Two agents are distinct only if both
-    specify a session and the sessions differ.
+    People are distinct from agents and identified by name. Two agents are distinct only if their
+    names differ and both specify a session and the sessions differ.
     """
-    if "human" in (author.kind, reviewer.kind):
+    if "human" in (author.kind, reviewer.kind) or author.label == reviewer.label:
         return author.label == reviewer.label
     return author.session is None or reviewer.session in (None, author.session)
 
 
 def reviews(study: Study, candidate: str) -> Iterator[Evidence]:
-    """Yield the valid reviews of all versions of a candidate, newest first.
+    """Yield the reviews of all versions of a candidate, newest first.
 
     A review resolves a high hacking risk. Gate G22 requires one before generated code runs.
     """
     for name in reversed(study.evidence_names("review", candidate=candidate)):
         review = study.sheet(name)
-        is_self_praise = review.payload.get("self_review") and not review.payload.get("exploit")
-        if not is_self_praise or is_approved_knowing(study, review):
+        # Earlier versions recorded reviews by the author that do not count.
+        if review.payload.get("exploit") or not review.payload.get("self_review"):
             yield review
 
 
 def last_review(study: Study, candidate: str) -> Evidence | None:
-    """Return the newest valid review of a candidate, or None."""
+    """Return the newest review of a candidate, or None."""
     return next(reviews(study, candidate), None)
 
 
-def is_approved_knowing(study: Study, review: Evidence) -> bool:
-    """Return whether a person approved the candidate after it was reviewed."""
-    entry = study.state.evidence[review.id]
-    candidate = entry.candidate
-    if candidate is None or study.approval("experiment", candidate).status != "approved":
+def is_approved_since(study: Study, candidate: str, evidence: str) -> bool:
+    """Return whether a person approved the current candidate after an evidence record."""
+    if study.approval("experiment", candidate).status != "approved":
         return False
-    return any(
-        event.seq > entry.seq and event.data["key"] == "experiment"
-        for event in study.events_of("approval.granted", about=(candidate,))
-    )
+    seq = study.state.evidence[evidence].seq
+    granted = study.events_of("approval.granted", about=(candidate,))
+    return any(event.seq > seq and event.data["key"] == "experiment" for event in granted)
 
 
 # ---------------------------------------------------------------------------- hacking risk
@@ -122,14 +116,16 @@ def hacking_levels(study: Study) -> tuple[str, ...]:
 
 
 def is_reviewed(study: Study, candidate: str) -> bool:
-    """Return whether a candidate was reviewed in its current version after its risk became high.
+    """Return whether the current candidate was reviewed or approved after its risk became high.
 
     A review also covers later runs of the reviewed content.
     """
     entries, now = study.state.evidence, study.state.candidates[candidate].content_hash
     reflections = study.evidence_names("reflection", candidate=candidate)
     risky = next((name for name in reflections if _level(study, name) == "high"), None)
-    return risky is not None and any(
+    if risky is None or is_approved_since(study, candidate, risky):
+        return risky is not None
+    return any(
         entries[review.id].seq > entries[risky].seq
         for review in reviews(study, candidate)
         if review.payload.get("content_hash") == now

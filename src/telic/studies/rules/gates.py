@@ -345,10 +345,12 @@ def _generated_code(attempt: LaunchAttempt) -> Problems:
         yield "generated_code is not approved"
     elif allowed.sandbox == "confined" and options.get("sandbox") != "confined":
         yield "the contract requires confinement, which this launcher does not provide"
-    review = last_review(study, attempt.request.candidate)
+    if study.approval("experiment", candidate.id).status == "approved":
+        return
+    review = last_review(study, candidate.id)
     facts = {} if review is None or study.altered([review.id]) else review.payload
     if facts.get("content_hash") != candidate.compute_hash() or facts.get("passed") is not True:
-        yield Problem("it has no passing review by another person or agent", "review")
+        yield Problem("no person approved it, and no other agent's review passed it", "review")
 
 
 @_gate(

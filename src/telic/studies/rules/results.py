@@ -20,7 +20,7 @@ from telic.studies.evidence._statistics import difference_interval, iqm, oriente
 from telic.studies.evidence.measurement import analyze_run, fatal_alerts
 from telic.studies.evidence.review import (
     hacking_levels,
-    is_approved_knowing,
+    is_approved_since,
     last_review,
     reflect_run,
 )
@@ -124,7 +124,7 @@ def unresolved_exploit(study: Study, candidate: str) -> str | None:
     now = study.candidate_state(candidate).content_hash
     if review is None or review.payload.get("content_hash") != now:
         return None
-    if not review.payload.get("exploit") or is_approved_knowing(study, review):
+    if not review.payload.get("exploit") or is_approved_since(study, candidate, review.id):
         return None
     return f"{review.id} reports an exploit: {review.payload['finding']}"
 
