@@ -97,15 +97,17 @@ def row(name: str, client: httpx2.Client, path: str, query: dict, count: int = 6
     print(f"| {name} | {first:.0f} | {middle:.0f} | {worst:.0f} | {size:.0f} |", flush=True)
 
 
-def follow(address: str, token: str, thing: str, heard: list[int], until: threading.Event) -> None:
-    """Count the events of a stream."""
+def follow(
+    address: str, token: str, artifact: str, received: list[int], until: threading.Event
+) -> None:
+    """Record the numbers of the events in a stream."""
     headers = {"authorization": f"Bearer {token}"}
-    with httpx2.stream(
-        "GET", f"{address}/api/things/{thing}/stream", headers=headers, timeout=60
-    ) as answer:
+    path = f"{address}/api/stream?artifact={artifact}"
+    with httpx2.stream("GET", path, headers=headers, timeout=60) as answer:
         for line in answer.iter_lines():
             if line.startswith("data: ") and '"n":' in line:
-                heard.append(json.loads(line[6:])["n"])
+                events = json.loads(line[6:])["page"]["events"]
+                received += [event["n"] for event in events if "n" in event]
             if until.is_set():
                 return
 
@@ -114,13 +116,13 @@ def viewers(
     process: subprocess.Popen[str], address: str, token: str, session: Path, many: int, seconds: int
 ) -> None:
     """Let many viewers follow one growing log, and print the cost and the received events."""
-    heard: list[list[int]] = [[] for _ in range(many)]
+    received: list[list[int]] = [[] for _ in range(many)]
     until = threading.Event()
     threads = [
         threading.Thread(
             target=follow, args=(address, token, session.name, each, until), daemon=True
         )
-        for each in heard
+        for each in received
     ]
     for thread in threads:
         thread.start()
@@ -138,10 +140,10 @@ def viewers(
     spent = sum(server.cpu_times()[:2]) - before
     time.sleep(3)
     until.set()
-    whole = sum(each == list(range(written)) for each in heard)
+    whole = sum(each == list(range(written)) for each in received)
     share = spent / seconds
-    print(f"\n{many} viewers, {written} events in {seconds} s: {whole} heard all of them in order;")
-    print(f"the server took {spent:.2f} s of processor time, {share:.1%} of one core.")
+    print(f"\n{many} viewers, {written} events in {seconds} s: {whole} received all in order;")
+    print(f"the server took {spent:.2f} s of CPU time, {share:.1%} of one core.")
 
 
 def main() -> None:
@@ -160,14 +162,14 @@ def main() -> None:
             headers = {"authorization": f"Bearer {token}"}
             with httpx2.Client(base_url=address, headers=headers, timeout=120) as client:
                 start = time.perf_counter()
-                found = client.get("/api/things").json()
+                found = client.get("/api/artifacts").json()
                 cold = time.perf_counter() - start
-                print(f"{found['total']:,} things; the first look took {cold:.1f} s\n")
+                print(f"{found['total']:,} artifacts; the first look took {cold:.1f} s\n")
                 print("| question | first ms | median ms | 95 % ms | kB |\n|---|--:|--:|--:|--:|")
                 for name, query in QUERIES.items():
-                    row(name, client, "/api/things", query)
-                row("a session of 20 tries", client, f"/api/things/{session.name}", {}, 20)
-                series = f"/api/things/{session.name}/series"
+                    row(name, client, "/api/artifacts", query)
+                row("a session of 20 tries", client, f"/api/artifacts/{session.name}", {}, 20)
+                series = f"/api/artifacts/{session.name}/series"
                 query = {"iteration": 1, "member": "own_seed_1"}
                 row("a curve of 100,000 points", client, series, query, 20)
                 near = {"start": 40_000, "end": 40_900}

@@ -90,7 +90,7 @@ def session(page: Page, address: str, name: str) -> None:
     for _ in range(5):
         page.goto("about:blank")
         start = time.perf_counter()
-        page.goto(f"{address}/things/{name}")
+        page.goto(f"{address}/runs/{name}")
         page.get_by_text("try 20").first.wait_for()
         page.get_by_text("Reward by term").first.wait_for()
         taken.append(1000 * (time.perf_counter() - start))
@@ -99,7 +99,7 @@ def session(page: Page, address: str, name: str) -> None:
 
 def curve(page: Page, address: str, name: str) -> None:
     """Measure the time of a key on a curve of 100,000 points, and of its finer points."""
-    page.goto(f"{address}/things/{name}/candidates/1")
+    page.goto(f"{address}/runs/{name}/candidates/1")
     page.get_by_role("img", name="Training curve").wait_for()
     page.wait_for_timeout(500)
     row("a key on a curve of 100,000 points", [page.evaluate(PRESS, key) for key in KEYS])

@@ -96,31 +96,34 @@ def train(runs: Path) -> tuple[float, Path]:
     raise SystemExit(f"{session} was not trained")
 
 
-def look_on(address: str, token: str, many: int, known: set[str], told: Any, heard: Any) -> None:
+def look_on(
+    address: str, token: str, many: int, known: set[str], has_ended: Any, results: Any
+) -> None:
     """Follow the next session from a separate process."""
     headers = {"authorization": f"Bearer {token}"}
     with httpx2.Client(base_url=address, headers=headers, timeout=60) as client:
         while True:
-            things = client.get("/api/things").json()["things"]
-            new = [thing["id"] for thing in things if thing["id"] not in known]
+            artifacts = client.get("/api/artifacts").json()["artifacts"]
+            new = [artifact["id"] for artifact in artifacts if artifact["id"] not in known]
             if new:
                 break
             time.sleep(0.2)
     numbers: list[list[int]] = [[] for _ in range(many)]
 
     def follow(own: list[int]) -> None:
-        path = f"{address}/api/things/{new[0]}/stream"
+        path = f"{address}/api/stream?artifact={new[0]}"
         with httpx2.stream("GET", path, headers=headers, timeout=None) as answer:
             for line in answer.iter_lines():
-                if line.startswith("id: "):
-                    own.append(int(line[4:]))  # noqa: PERF401  others read it meanwhile
+                page = json.loads(line[6:]).get("page") if line.startswith("data: ") else None
+                if page:
+                    own.append(page["end"])
 
     for own in numbers:
         threading.Thread(target=follow, args=[own], daemon=True).start()
-    told.wait()
+    has_ended.wait()
     time.sleep(2.0)
     same = sum(own == numbers[0] and own == sorted(set(own)) for own in numbers)
-    heard.put((same, len(numbers[0])))
+    results.put((same, len(numbers[0])))
 
 
 def onlookers(many: int, rounds: int) -> None:
@@ -134,21 +137,21 @@ def onlookers(many: int, rounds: int) -> None:
             train(runs)  # the first one compiles and reads everything
             for is_watched in [False, True] * rounds:
                 known = {path.name for path in runs.glob("session_*")}
-                told, heard = multiprocessing.Event(), multiprocessing.Queue()
+                has_ended, results = multiprocessing.Event(), multiprocessing.Queue()
                 watching = multiprocessing.Process(
-                    target=look_on, args=(address, token, many, known, told, heard)
+                    target=look_on, args=(address, token, many, known, has_ended, results)
                 )
                 if is_watched:
                     watching.start()
                 rate, _ = train(runs)
                 rates[is_watched].append(rate)
-                said = ""
+                summary = ""
                 if is_watched:
-                    told.set()
-                    same, events = heard.get(timeout=60)
+                    has_ended.set()
+                    same, events = results.get(timeout=60)
                     watching.join()
-                    said = f"; {same} of {many} heard the same {events} events in order"
-                print(f"{'watched' if is_watched else 'alone':8} {rate:8,.0f} steps/s{said}")
+                    summary = f"; {same} of {many} received the same {events} events in order"
+                print(f"{'watched' if is_watched else 'alone':8} {rate:8,.0f} steps/s{summary}")
         finally:
             process.terminate()
             process.wait(timeout=20)

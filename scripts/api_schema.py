@@ -34,8 +34,8 @@ curl -H "Authorization: Bearer $TELIC_WEB_TOKEN" http://127.0.0.1:8764/api/artif
 - **OpenAPI**: `web/src/api/schema.json`, and `/api/openapi.json` of a server.
 - **Access**: every request needs the token, as a header or as the cookie that the printed address
   sets. Requests with another `Host` or `Origin` are refused.
-- **Names**: `{thing}` is an exact id from `/api/artifacts`, or `task~study` for a study. Files are
-  addressed by keys instead of paths.
+- **Names**: `{artifact}` is an exact id from `/api/artifacts`, or `task~study` for a study. Files
+  are addressed by keys instead of paths.
 - **Work**: GET requests do not change anything. Long work runs in a separate process (`202`, a job)
   and continues without the server.
 - **Events**: the id of an event is its position in the log. Streams start after `after` or

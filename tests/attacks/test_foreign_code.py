@@ -177,7 +177,7 @@ def test_a_server_that_only_a_folder_names_gets_no_key(theirs):
     (home / "runs" / "search_theirs").mkdir()
     write_json(home / "runs" / "search_theirs" / "search.json", config)
     for call in (
-        lambda: control.resume(thing="search_theirs", runs_dir=home / "runs"),
+        lambda: control.resume(artifact="search_theirs", runs_dir=home / "runs"),
         lambda: connect(server, home),
     ):
         with pytest.raises(Refused, match="that you have not approved"):

@@ -25,7 +25,7 @@ from telic.storage.files import write_json
 from telic.testing import LauncherContract
 from telic.verbs import background, jobs
 from telic.verbs.background import STARTED, JobFile, JobProgress
-from telic.verbs.elsewhere import thing_of, verb_job
+from telic.verbs.elsewhere import artifact_of, verb_job
 from telic.verbs.search import search
 from telic.verbs.session import run
 
@@ -49,12 +49,12 @@ def test_an_error_elsewhere_is_the_error_here(tmp_path):
     record = JobBoard(tmp_path / "runs").take(job.spec, "ray")[1]
     future.set_result(record.model_copy(update={"state": "failed", "reason": "no room"}))
     with pytest.raises(Refused, match=r"failed on ray: no room.*telic jobs search_.* --logs"):
-        thing_of(job, future, print)  # it never began
+        artifact_of(job, future, print)  # it never began
     told = {"error": "No task named CartPole-v9.", "hint": "Closest: CartPole-v1."}
     progress = JobProgress(pid=1, started=0.0, state="failed", exit_code=2, **told)
     write_json(job.state, progress)
     with pytest.raises(TelicError, match="No task named CartPole-v9") as raised:
-        thing_of(job, future, print)
+        artifact_of(job, future, print)
     assert (raised.value.exit_code, raised.value.hint) == (2, "Closest: CartPole-v1.")
 
 
@@ -302,7 +302,7 @@ def test_what_the_dashboard_started_is_listed_apart_from_jobs_elsewhere(tmp_path
         asked = JobFile(job=name, verb="session:run", values={}, command=command)
         write_json(folder / f"{name}.json", asked)
         progress = JobProgress(
-            pid=now.pid, started=now.started, thing=f"session_of_{name}", **ended
+            pid=now.pid, started=now.started, artifact=f"session_of_{name}", **ended
         )
         write_json(folder / f"{name}.state.json", progress)
         (folder / f"{name}.log").write_text(f"{name} says")

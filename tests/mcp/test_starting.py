@@ -76,11 +76,11 @@ async def test_only_work_that_runs_can_be_stopped(host, repository):
     (repository / "runs" / "session_1" / "session.json").write_text("{}")
     async with host(allow_launch=True) as call:
         with pytest.raises(Refusal, match="session_1 is not running"):
-            await call("stop_work", thing="session_1")
+            await call("stop_work", artifact="session_1")
         with pytest.raises(Refusal, match="No session, run or search named"):
-            await call("stop_work", thing="../session_1")
+            await call("stop_work", artifact="../session_1")
         with RunLock(repository / "runs" / "session_1" / "lock"):
-            await call("stop_work", thing="session_1")
+            await call("stop_work", artifact="session_1")
     assert (repository / "runs" / "session_1" / "stop").exists()
 
 

@@ -208,7 +208,7 @@ def look(walk):
 
 def browse(walk):
     client = client_of(walk.root)
-    for path in ("things", f"things/{walk.folder.name}"):
+    for path in ("artifacts", f"artifacts/{walk.folder.name}"):
         answer = client.get(f"/api/{path}")
         assert answer.status_code < 500, (walk.steps, answer.text)
 

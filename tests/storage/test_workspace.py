@@ -63,7 +63,7 @@ def test_what_is_deleted_comes_back_and_nothing_is_lost(workspace):
         workspace.delete(run)
     kept = workspace.delete(run)
     assert kept.is_dir() and not run.path.exists()
-    assert [thing.name for thing in workspace.deleted()] == ["run_1"]
+    assert [artifact.name for artifact in workspace.deleted()] == ["run_1"]
     write_json(run.path / "config.json", {"another": True})
     with pytest.raises(Refused, match="already exists"):
         workspace.restore("run_1")

@@ -68,9 +68,9 @@ def test_a_try_shows_its_code_and_what_changed(client):
 
 
 def test_a_line_follows_what_happens_to_its_thing(own):
-    def state(thing):
+    def state(artifact):
         found = client_of(own).get("/api/artifacts").json()["artifacts"]
-        return [line["state"] for line in found if line["id"] == thing]
+        return [line["state"] for line in found if line["id"] == artifact]
 
     place = WebPlace(own / "runs", own)
     assert place.listed()[RUN].line.state == "completed"
@@ -86,7 +86,7 @@ def test_a_line_follows_what_happens_to_its_thing(own):
 
 
 def compared(root, *names):
-    return client_of(root).get("/api/compare", params={"thing": names}).json()
+    return client_of(root).get("/api/compare", params={"artifact": names}).json()
 
 
 def make_measured(root, run, returns, env="HalfCheetah-v5", reward="class Own: ...\n"):

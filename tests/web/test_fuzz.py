@@ -45,8 +45,8 @@ def fuzz(root, examples: int, stride: int = 1) -> int:
         )
         def attempt(case, name):
             nonlocal tried
-            if "thing" in (case.path_parameters or {}):
-                case.path_parameters["thing"] = quote(name, safe="")
+            if "artifact" in (case.path_parameters or {}):
+                case.path_parameters["artifact"] = quote(name, safe="")
             arguments = case.as_transport_kwargs(base_url="http://127.0.0.1:8764")
             arguments["headers"] = dict(client.headers) | {
                 key: value

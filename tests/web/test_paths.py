@@ -44,7 +44,7 @@ def routes():
 
 
 def fill(path, name, real=None):
-    filled = path.replace("{thing}", real) if real else path
+    filled = path.replace("{artifact}", real) if real else path
     return re.sub(r"{\w+}", lambda _: name, filled)
 
 
@@ -55,11 +55,11 @@ def attempts(stride: int):
     """
     for number, (method, path) in enumerate(routes()):
         for name in NAMES[number % stride :: stride]:
-            for real in (None, SESSION, RUN) if "{thing}" in path else (None,):
+            for real in (None, SESSION, RUN) if "{artifact}" in path else (None,):
                 if real and path.endswith("/stream"):
                     continue  # a real stream never ends
-                if real and method == "post" and "{" not in path.replace("{thing}", ""):
-                    continue  # that is a request for the thing itself
+                if real and method == "post" and "{" not in path.replace("{artifact}", ""):
+                    continue  # that is a request for the artifact itself
                 yield method, fill(path, name, real), real is None and not name.startswith(".")
 
 
@@ -86,7 +86,7 @@ def test_no_route_follows_any_name_out(made):
     assert attack(made, stride=1) > 1500
 
 
-@pytest.mark.parametrize("link", ["file", "folder", "thing"])
+@pytest.mark.parametrize("link", ["file", "folder", "artifact"])
 def test_links_that_lead_out_are_not_followed(own, link):
     run = own / "runs" / RUN
     if link == "file":
@@ -103,7 +103,7 @@ def test_links_that_lead_out_are_not_followed(own, link):
         os.rename(run, own / "moved")
         os.symlink(own / "moved", run)
     client = client_of(own)
-    if link == "thing":
+    if link == "artifact":
         assert client.get(f"/api/artifacts/{RUN}").status_code == 404
         return
     for file in client.get(f"/api/artifacts/{RUN}/files").json():

@@ -25,7 +25,7 @@ def one_application(app, monkeypatch):
 
 def saved(root, name, folder):
     place = WebPlace(root / "runs", root)
-    told = write_site(place.thing(name), root / "runs", root, folder)
+    told = write_site(place.artifact(name), root / "runs", root, folder)
     text = (folder / "data.js").read_text()
     return told, json.loads(text.removeprefix("window.TELIC_SITE=").rstrip(";\n"))
 
@@ -34,7 +34,7 @@ def saved(root, name, folder):
 def test_a_saved_page_has_what_the_server_answers(made, client, name, tmp_path):
     told, site = saved(made, name, tmp_path / "site")
     home = f"/api/artifacts/{name}"
-    assert site["thing"] == name and site["answers"][home] == client.get(home).json()
+    assert site["artifact"] == name and site["answers"][home] == client.get(home).json()
     log = (made / "runs" / name / "events.jsonl").read_text()
     events = site["answers"][f"{home}/events"]["events"]
     assert [json.dumps(event) for event in events] == log.splitlines()

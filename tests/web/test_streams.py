@@ -42,9 +42,9 @@ def serving(root):
 
 
 def read(address, count, name=SESSION, after=0):
-    """Return so many events of one thing from a stream, and the position after them."""
+    """Return so many events of one artifact from a stream, and the position after them."""
     found, end = [], after
-    path = f"{address}/api/stream?thing={name}&after={after}"
+    path = f"{address}/api/stream?artifact={name}&after={after}"
     with httpx2.stream("GET", path, headers=FULL, timeout=30) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         for line in answer.iter_lines():
@@ -87,14 +87,14 @@ def test_one_stream_follows_many_and_the_workspace(served):
     root, address = served
     with RunLock(root / "runs" / RUN / "lock", RUN):
         names = [SESSION, RUN, "session_that_is_gone"]
-        query = "&".join(f"thing={name}&after=999999999" for name in names)
+        query = "&".join(f"artifact={name}&after=999999999" for name in names)
         states, running = {}, None
         with httpx2.stream("GET", f"{address}/api/stream?{query}", headers=FULL, timeout=30) as got:
             for line in got.iter_lines():
                 message = json.loads(line[6:]) if line.startswith("data: ") else {}
                 running = message.get("running", running)
                 if "pulse" in message:
-                    states[message["thing"]] = message["pulse"]["is_running"]
+                    states[message["artifact"]] = message["pulse"]["is_running"]
                 if running and len(states) == 2:
                     break
     assert states == {SESSION: False, RUN: True}
@@ -148,7 +148,7 @@ def test_a_reader_that_does_not_read_holds_up_nobody(served):
     with (big / "events.jsonl").open("a") as file:
         for number in range(2000):
             file.write(json.dumps({"event": "log", "message": "x" * 5000, "n": number}) + "\n")
-    path = f"{address}/api/stream?thing={big.name}"
+    path = f"{address}/api/stream?artifact={big.name}"
     with httpx2.stream("GET", path, headers=FULL, timeout=30):
         events, _ = read(address, 2005, big.name)
         assert [event["n"] for event in events[5:]] == list(range(2000))

@@ -77,7 +77,7 @@ function Frame() {
     <div className="app">
       <a className="skip" href="#main">Skip to content</a>
       <nav className="rail" aria-label="Pages">
-        <Link href={site ? `/runs/${site.thing}` : "/"} className="brand">{!__SITE__ && <img src="/mark.svg" alt="" />}<span>telic</span></Link>
+        <Link href={site ? `/runs/${site.artifact}` : "/"} className="brand">{!__SITE__ && <img src="/mark.svg" alt="" />}<span>telic</span></Link>
         {site && <span className="small soft" style={{ padding: "0 0.6rem" }}>saved {site.made.slice(0, 10)}</span>}
         {!about.isReadOnly && <button type="button" className="plain search" onClick={() => setOpen("palette")}><Icon name="search" /><span>Search</span><kbd>Ctrl K</kbd></button>}
         {(about.isReadOnly ? SAVED : PAGES).map(({ path, name, icon }) => (
@@ -100,7 +100,7 @@ function Frame() {
               <Route path="/gallery" component={GalleryPage} />
               <Route path="/runs" component={RunsPage} />
               <Route path="/runs/:id/*?" component={ArtifactPage} />
-              <Route path="/things/*" /* language: quoted */>{({ "*": rest }) => <Redirect to={`/runs/${rest}`} replace />}</Route>
+              <Route path="/artifacts/*" /* language: quoted */>{({ "*": rest }) => <Redirect to={`/runs/${rest}`} replace />}</Route>
               <Route path="/live/:id" component={LivePage} />
               <Route path="/play/:id/*?" component={PlayerPage} />
               <Route path="/compare" component={ComparePage} />

@@ -18,7 +18,7 @@ export function useEndings(): void {
     before.current = now;
     if (old === null) return;
     const ended = [...old.keys()].filter((id) => !now.has(id));
-    if (ended.length > 0 || now.size !== old.size) refresh("artifacts", "recent", "gallery", "thing:");
+    if (ended.length > 0 || now.size !== old.size) refresh("artifacts", "recent", "gallery", "artifact:");
     for (const id of ended) void report(id);
   }, [running]);
 }

@@ -9,7 +9,7 @@ import { useSavedPlace, useSavedSearch } from "./site/place";
 import { startTheme } from "./theme";
 
 startTheme();
-if (site && !window.location.hash) window.location.hash = `/runs/${site.thing}`;
+if (site && !window.location.hash) window.location.hash = `/runs/${site.artifact}`;
 createRoot(document.getElementById("root")!).render(
   <StrictMode>
     <Router hook={useSavedPlace} searchHook={useSavedSearch}>

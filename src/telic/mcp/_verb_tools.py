@@ -81,7 +81,7 @@ class VerbTool(NamedTuple):
     """command of an operation that runs in the background"""
     defaults: Mapping[str, Any] = {}
     """defaults for agents that differ from the command's defaults"""
-    thing: str | None = None
+    artifact: str | None = None
     """field with the full id of a session, run or search. Paths are rejected for safety."""
 
 
@@ -140,7 +140,7 @@ LAUNCHES = (
         defaults={"model": "host"},
         help="Start a policy search in the background.",
     ),
-    VerbTool("stop_work", "control:stop", STARTS, thing="thing", defaults={"wait": 0.0}),
+    VerbTool("stop_work", "control:stop", STARTS, artifact="artifact", defaults={"wait": 0.0}),
 )
 """tools that start processes, available only with --allow-launch"""
 
@@ -151,14 +151,14 @@ OPINIONS = (
         ADDS,
         required=("answer", "why"),
         hidden=("export",),
-        thing="session",
+        artifact="session",
         help="Label whether a judged episode shows the intended behavior, as an agent.",
     ),
     VerbTool(
         "veto_session",
         "labels:veto",
         ADDS,
-        thing="session",
+        artifact="session",
         help="Withdraw the pass of a session, which becomes permanently unproven.",
     ),
 )
@@ -175,10 +175,10 @@ def register(server: Server, tools: tuple[VerbTool, ...]) -> None:
 
 def _plain(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
     def do(call: Call, **values: Any) -> Any:
-        if tool.thing is not None:
-            known = [thing.name for thing in Workspace(workplace(call).runs_dir).things(*WORK)]
-            if values[tool.thing] not in known:
-                raise UnknownName("session, run or search", values[tool.thing], known)
+        if tool.artifact is not None:
+            known = [each.name for each in Workspace(workplace(call).runs_dir).artifacts(*WORK)]
+            if values[tool.artifact] not in known:
+                raise UnknownName("session, run or search", values[tool.artifact], known)
         require_permitted_request(values)
         with telling_places():
             return _data(verb.do(_request(tool, verb, call, values)))
@@ -290,7 +290,7 @@ def _parameter(tool: VerbTool, field: RequestField) -> inspect.Parameter:
         how["ge"] = field.minimum
     if field.maximum is not None:
         how["le"] = field.maximum
-    if not field.is_required and field.name not in (*tool.required, tool.thing):
+    if not field.is_required and field.name not in (*tool.required, tool.artifact):
         default = how["default"] = tool.defaults.get(field.name, field.default)
     return _keyword(field.name, Annotated[kind, Field(**how)], default)
 

@@ -145,14 +145,14 @@ class Workspace:
         self.runs_dir = Path(runs_dir)
         self.root = Path(root)
 
-    def things(self, *kinds: ArtifactKind) -> list[Artifact]:
+    def artifacts(self, *kinds: ArtifactKind) -> list[Artifact]:
         """Return all artifacts of the given kinds, most recently active first."""
-        things = list(self._in(self.runs_dir))
+        artifacts = list(self._in(self.runs_dir))
         if "study" in kinds:
             studies = self.root.glob(".telic/tasks/*/studies/*/ledger.jsonl")
-            things += [Artifact("study", ledger.parent) for ledger in studies]
-        chosen = [thing for thing in things if thing.kind in kinds]
-        return sorted(chosen, key=lambda thing: (thing.last_active, thing.name), reverse=True)
+            artifacts += [Artifact("study", ledger.parent) for ledger in studies]
+        chosen = [artifact for artifact in artifacts if artifact.kind in kinds]
+        return sorted(chosen, key=lambda each: (each.last_active, each.name), reverse=True)
 
     def find(self, name: str = LATEST, *kinds: ArtifactKind, prefer_live: bool = False) -> Artifact:
         """Find an artifact by its id, an id prefix, a path, or "latest".
@@ -165,9 +165,9 @@ class Workspace:
             kind = kind_of(path)
             if kind in kinds:
                 return _without_links(Artifact(kind, path))
-        known = self.things(*kinds)
+        known = self.artifacts(*kinds)
         if prefer_live:
-            known.sort(key=lambda thing: thing.is_running, reverse=True)
+            known.sort(key=lambda artifact: artifact.is_running, reverse=True)
         return _without_links(_pick(name, known, kinds, self.runs_dir))
 
     def run(self, name: str = LATEST) -> RunFolder:
@@ -183,29 +183,29 @@ class Workspace:
 
         Work of other users is never resumed implicitly.
         """
-        for thing in self.things(kind):
+        for work in self.artifacts(kind):
             with contextlib.suppress(TelicError):  # a damaged folder cannot be resumed
-                is_open = is_own_folder(thing.path) and not thing.is_running and not thing.has_ended
-                if is_open and is_same(thing.path):
-                    return _without_links(thing).path
+                is_open = is_own_folder(work.path) and not work.is_running and not work.has_ended
+                if is_open and is_same(work.path):
+                    return _without_links(work).path
         return None
 
-    def delete(self, thing: Artifact) -> Path:
+    def delete(self, artifact: Artifact) -> Path:
         """Move an artifact to the trash and return its new path. `restore` reverts this."""
-        if thing.path.resolve().parent != self.runs_dir.resolve():
+        if artifact.path.resolve().parent != self.runs_dir.resolve():
             raise UsageError(
-                f"{thing.path} is not a folder directly in {self.runs_dir}.",
+                f"{artifact.path} is not a folder directly in {self.runs_dir}.",
                 hint="Only complete runs, sessions and searches can be deleted.",
             )
-        if thing.is_running:
-            raise Refused(f"{thing.name} is running.", hint=f"Run: telic stop {thing.name}")
-        place = self._trash / thing.name
+        if artifact.is_running:
+            raise Refused(f"{artifact.name} is running.", hint=f"Run: telic stop {artifact.name}")
+        place = self._trash / artifact.name
         number = 2
         while place.exists():
-            place = self._trash / f"{thing.name}.{number}"
+            place = self._trash / f"{artifact.name}.{number}"
             number += 1
         place.parent.mkdir(exist_ok=True)
-        os.replace(thing.path, place)
+        os.replace(artifact.path, place)
         return place
 
     def deleted(self) -> list[Artifact]:
@@ -214,13 +214,13 @@ class Workspace:
 
     def restore(self, name: str = LATEST) -> Artifact:
         """Restore a deleted artifact."""
-        known = sorted(self.deleted(), key=lambda thing: thing.path.stat().st_ctime, reverse=True)
-        thing = _pick(name, known, WORK, self._trash)
-        place = self.runs_dir / thing.name
+        known = sorted(self.deleted(), key=lambda each: each.path.stat().st_ctime, reverse=True)
+        artifact = _pick(name, known, WORK, self._trash)
+        place = self.runs_dir / artifact.name
         if place.exists():
             raise Refused(f"{place} already exists.", hint="Delete it first.")
-        os.replace(thing.path, place)
-        return Artifact(thing.kind, place)
+        os.replace(artifact.path, place)
+        return Artifact(artifact.kind, place)
 
     @property
     def _trash(self) -> Path:
@@ -233,18 +233,18 @@ class Workspace:
                 yield Artifact(kind, path)
 
 
-def _without_links(thing: Artifact) -> Artifact:
+def _without_links(artifact: Artifact) -> Artifact:
     """Return an artifact. Raises Refused if it contains a link, which could redirect writes.
 
     The run and session that contain a policy are also checked.
     """
-    whole = thing.path.absolute()
-    if thing.kind == "policy":
+    whole = artifact.path.absolute()
+    if artifact.kind == "policy":
         whole = whole.parents[2] if whole.is_file() else whole.parent
-    if thing.kind in ("run", "policy") and (whole.parents[1] / "session.json").is_file():
+    if artifact.kind in ("run", "policy") and (whole.parents[1] / "session.json").is_file():
         whole = whole.parents[1]
     without_links(whole.resolve())  # the work folder itself may be on another disk
-    return thing
+    return artifact
 
 
 def _pick(name: str, known: list[Artifact], kinds: Sequence[ArtifactKind], where: Path) -> Artifact:
@@ -257,21 +257,21 @@ def _pick(name: str, known: list[Artifact], kinds: Sequence[ArtifactKind], where
         )
     if name == LATEST:
         return known[0]
-    matches = [thing for thing in known if name and _starts(thing, name)]
-    exact = [thing for thing in matches if name in (thing.name, thing.path.name)]
+    matches = [artifact for artifact in known if name and _starts(artifact, name)]
+    exact = [artifact for artifact in matches if name in (artifact.name, artifact.path.name)]
     if not matches:
-        raise UnknownName(words, name, [thing.name for thing in known], see=_SEE.get(kinds[0]))
+        raise UnknownName(words, name, [each.name for each in known], see=_SEE.get(kinds[0]))
     if len(matches) > 1 and len(exact) != 1:
-        names = ", ".join(thing.name for thing in matches[:5])
+        names = ", ".join(artifact.name for artifact in matches[:5])
         raise UsageError(
             f'"{name}" matches {len(matches)} ids: {names}.', hint="Use a longer prefix."
         )
     return (exact or matches)[0]
 
 
-def _starts(thing: Artifact, name: str) -> bool:
+def _starts(artifact: Artifact, name: str) -> bool:
     """Return whether the id starts with `name`, which may omit the kind ("session_") or task."""
-    full, short = thing.name, thing.path.name
+    full, short = artifact.name, artifact.path.name
     return any(
-        text.startswith(name) for text in (full, short, short.removeprefix(f"{thing.kind}_"))
+        text.startswith(name) for text in (full, short, short.removeprefix(f"{artifact.kind}_"))
     )

@@ -23,19 +23,19 @@ from telic.verbs.control import WorkResumeRequest, WorkState, work_state
 from telic.verbs.lines import state_of
 
 
-def resume(thing: Artifact, request: WorkResumeRequest) -> Run | Session | Search | WorkState:
+def resume(artifact: Artifact, request: WorkResumeRequest) -> Run | Session | Search | WorkState:
     """Resume the work in a folder. Runs and searches keep their configuration."""
-    if thing.kind != "session" and not thing.has_ended:  # the user has just named it
-        sign_folder(thing.path)
-    if thing.kind == "run":
-        return _resume_run(thing, request)
-    if thing.kind == "session":
-        return _resume_session(SessionFolder(thing.path), thing.is_running, request)
-    if thing.is_running or thing.has_ended:
-        raise UsageError(f"{thing.name} is {state_of(thing)} and cannot be resumed.")
-    config = read_record(thing.path / "search.json", SearchConfig)
+    if artifact.kind != "session" and not artifact.has_ended:  # the user has just named it
+        sign_folder(artifact.path)
+    if artifact.kind == "run":
+        return _resume_run(artifact, request)
+    if artifact.kind == "session":
+        return _resume_session(SessionFolder(artifact.path), artifact.is_running, request)
+    if artifact.is_running or artifact.has_ended:
+        raise UsageError(f"{artifact.name} is {state_of(artifact)} and cannot be resumed.")
+    config = read_record(artifact.path / "search.json", SearchConfig)
     listening = {"on_event": request.on_event, "should_stop": request.should_stop}
-    return run_search(config, thing.path.parent, **listening)
+    return run_search(config, artifact.path.parent, **listening)
 
 
 def result_in(path: Path) -> Session | Run | Search:
@@ -50,11 +50,11 @@ def result_in(path: Path) -> Session | Run | Search:
             return run._replace(videos=tuple(sorted(path.rglob("*.mp4"))))
 
 
-def _resume_run(thing: Artifact, request: WorkResumeRequest) -> Run:
-    folder = RunFolder(thing.path)
-    if thing.has_ended and (wanted := owed(folder)):  # it was stopped while rendering
+def _resume_run(artifact: Artifact, request: WorkResumeRequest) -> Run:
+    folder = RunFolder(artifact.path)
+    if artifact.has_ended and (wanted := owed(folder)):  # it was stopped while rendering
         return draw_run(finished_run(folder), wanted, request.on_event, request.should_stop)
-    if thing.has_ended:
+    if artifact.has_ended:
         raise UsageError(f"{folder.name} is complete and cannot be resumed.")
     if (folder.path / CONFIG).is_file():
         return resume_tracker(folder, request.on_event, request.should_stop)

@@ -31,21 +31,21 @@ _ALL: tuple[ArtifactKind, ...] = (*WORK, "study", "policy")
 class ArtifactRequest(RunsRequest):
     """Request for a session, run, search, study or policy by name."""
 
-    thing: str = argument(_NAMED, default="latest", metavar="THING")
+    artifact: str = argument(_NAMED, default="latest", metavar="ARTIFACT")
     root: Path | str = location("Repository folder, for studies.", "--root", default=Path())
 
     def find(self, *kinds: ArtifactKind, prefer_live: bool = False) -> Artifact:
         """Find an artifact by name. "latest" is the most recent artifact of the given kinds."""
         workspace = Workspace(self.runs_dir, self.root)
-        if self.thing == "latest":
-            return workspace.find(self.thing, *kinds, prefer_live=prefer_live)
-        thing = workspace.find(self.thing, *dict.fromkeys((*kinds, *_ALL)))
-        if thing.kind not in kinds:
+        if self.artifact == "latest":
+            return workspace.find(self.artifact, *kinds, prefer_live=prefer_live)
+        artifact = workspace.find(self.artifact, *dict.fromkeys((*kinds, *_ALL)))
+        if artifact.kind not in kinds:
             raise UsageError(
-                f"{thing.name} is a {thing.kind}, but the command requires a {' or '.join(kinds)}.",
-                hint=_INSTEAD.get(thing.kind),
+                f"{artifact.name} is a {artifact.kind}; expected a {' or '.join(kinds)}.",
+                hint=_INSTEAD.get(artifact.kind),
             )
-        return thing
+        return artifact
 
 
 _INSTEAD: dict[ArtifactKind, str] = {
@@ -71,32 +71,32 @@ class _PolicyRequest(_MemberRequest):
 
     def choose(self) -> _PolicyPlace:
         """Locate the requested policy. For a session, this is the judged policy."""
-        thing = self.find("session", "run", "policy")
-        if thing.kind == "session":
-            return self._judged(thing)
-        if thing.kind == "run":
-            return _PolicyPlace(RunFolder(thing.path), self.member, self.step, thing.path)
-        is_file = thing.path.is_file()
-        member = thing.path.parent.parent if is_file else thing.path
-        step = int(thing.path.stem.removeprefix("policy_")) if is_file else self.step
+        artifact = self.find("session", "run", "policy")
+        if artifact.kind == "session":
+            return self._judged(artifact)
+        if artifact.kind == "run":
+            return _PolicyPlace(RunFolder(artifact.path), self.member, self.step, artifact.path)
+        is_file = artifact.path.is_file()
+        member = artifact.path.parent.parent if is_file else artifact.path
+        step = int(artifact.path.stem.removeprefix("policy_")) if is_file else self.step
         return _PolicyPlace(RunFolder(member.parent), member.name, step, member)
 
-    def _judged(self, thing: Artifact) -> _PolicyPlace:
-        folder = SessionFolder(thing.path)
+    def _judged(self, artifact: Artifact) -> _PolicyPlace:
+        folder = SessionFolder(artifact.path)
         best = {"best_iteration": int | None, "best_step": int | None, "best_member": str | None}
         summary = read_fields(folder.summary, **best) if folder.summary.exists() else {}
         member, iteration = summary.get("best_member"), summary.get("best_iteration")
         if member is None or iteration is None:
             raise UsageError(
-                f"{thing.name} has no judged policy yet.",
+                f"{artifact.name} has no judged policy yet.",
                 hint="A policy is available after the first judgement.",
             )
         run = folder.iteration(iteration).run
         if self.member is not None:
-            return _PolicyPlace(run, self.member, self.step, thing.path)
+            return _PolicyPlace(run, self.member, self.step, artifact.path)
         own = summary.get("best_step")
         is_judged = self.step in (None, own)
-        return _PolicyPlace(run, member, own if is_judged else self.step, thing.path, is_judged)
+        return _PolicyPlace(run, member, own if is_judged else self.step, artifact.path, is_judged)
 
 
 class _PolicyPlace(NamedTuple):
@@ -131,9 +131,9 @@ _COLUMNS = ("id", "title", "env", "state", "score", "best_return", "labels", "op
 def list_artifacts(request: _ArtifactListRequest) -> VerbResult[list[ArtifactLine]]:
     """List sessions, runs, searches and studies with their request, state and score."""
     kinds: tuple[ArtifactKind, ...] = (request.kind,) if request.kind else (*WORK, "study")
-    found = Workspace(request.runs_dir, request.root).things(*kinds)
+    found = Workspace(request.runs_dir, request.root).artifacts(*kinds)
     begun = (x for x in found if x.kind != "session" or has_begun(x.path))
-    lines = [read_line(thing) for thing in islice(begun, request.limit)]
+    lines = [read_line(artifact) for artifact in islice(begun, request.limit)]
     return VerbResult(lines, _COLUMNS, "" if lines else 'Start with: telic run "run forward fast"')
 
 
@@ -154,12 +154,12 @@ class RunPage(NamedTuple):
 @verb(_MemberRequest)
 def show(request: _MemberRequest) -> RunPage | dict[str, Any] | SearchSummary | StatusReport:
     """Show the results, findings and files of a session, run, search, study or policy."""
-    thing = request.find(*_ALL)
-    return _PAGES[thing.kind](thing, request.member)
+    artifact = request.find(*_ALL)
+    return _PAGES[artifact.kind](artifact, request.member)
 
 
-def _run_page(thing: Artifact, member: str | None) -> RunPage:
-    run = RunFolder(thing.path)
+def _run_page(artifact: Artifact, member: str | None) -> RunPage:
+    run = RunFolder(artifact.path)
     members = [_member(folder) for folder in run.members() if member in (None, folder.name)]
     facts = training.folder.run_facts(run)
     if run.manifest.exists():
@@ -167,8 +167,8 @@ def _run_page(thing: Artifact, member: str | None) -> RunPage:
     return RunPage(facts, members, len(members) == 1 or member is not None)
 
 
-def _policy_page(thing: Artifact, member: str | None) -> RunPage:
-    folder = thing.path.parent.parent if thing.path.is_file() else thing.path
+def _policy_page(artifact: Artifact, member: str | None) -> RunPage:
+    folder = artifact.path.parent.parent if artifact.path.is_file() else artifact.path
     return _run_page(Artifact("run", folder.parent), folder.name)
 
 
@@ -195,10 +195,10 @@ def _member(folder: MemberFolder) -> dict[str, Any]:
     }
 
 
-def _session_page(thing: Artifact, member: str | None) -> dict[str, Any]:
-    folder, line = SessionFolder(thing.path), read_line(thing)
+def _session_page(artifact: Artifact, member: str | None) -> dict[str, Any]:
+    folder, line = SessionFolder(artifact.path), read_line(artifact)
     if line.state == DAMAGED:
-        raise TelicError(line.error or f"{thing.name} is damaged.")
+        raise TelicError(line.error or f"{artifact.name} is damaged.")
     shown = ("number", "change", "score", "best", "tags", "steps", "failure")
     tried = [
         {name: facts.get(name) for name in shown} | {"reached_threshold": facts.get("passed")}
@@ -220,22 +220,22 @@ def _session_page(thing: Artifact, member: str | None) -> dict[str, Any]:
     }
 
 
-def _search_page(thing: Artifact, member: str | None) -> SearchSummary:
+def _search_page(artifact: Artifact, member: str | None) -> SearchSummary:
     from telic.search.runner import load_search
 
-    return load_search(thing.path.parent, thing.path.name).summary
+    return load_search(artifact.path.parent, artifact.path.name).summary
 
 
-def _study_page(thing: Artifact, member: str | None) -> StatusReport:
+def _study_page(artifact: Artifact, member: str | None) -> StatusReport:
     from telic.verbs.study_runs import status
 
-    return status(**_study(thing))
+    return status(**_study(artifact))
 
 
-def _study(thing: Artifact) -> dict[str, Any]:
+def _study(artifact: Artifact) -> dict[str, Any]:
     """Return the fields that identify a study."""
-    task, _, study = thing.name.partition("/")
-    return {"root": thing.path.absolute().parents[4], "task": task, "study": study}
+    task, _, study = artifact.name.partition("/")
+    return {"root": artifact.path.absolute().parents[4], "task": task, "study": study}
 
 
 _PAGES: dict[ArtifactKind, Callable[[Artifact, str | None], Any]] = {
@@ -253,7 +253,7 @@ _PAGES: dict[ArtifactKind, Callable[[Artifact, str | None], Any]] = {
 class _ExportRequest(_PolicyRequest):
     """A policy to export."""
 
-    out: Path | None = option("Output folder. Default: THING/export.", "--out", "-o", default=None)
+    out: Path | None = option("Folder. Default: ARTIFACT/export.", "--out", "-o", default=None)
     verify: bool = option(
         "Score a robot's deployment bundle in plain MuJoCo with the session's judge.",
         "--verify",
@@ -341,23 +341,24 @@ class ReportPlace(NamedTuple):
 @verb(ArtifactRequest)
 def report(request: ArtifactRequest) -> ReportPlace:
     """Write the report of a session, search or study, and print its path."""
-    thing = request.find("session", "search", "study")
-    if thing.kind == "search":
+    artifact = request.find("session", "search", "study")
+    if artifact.kind == "search":
         from telic.search.report import write_page
         from telic.search.runner import load_search
 
-        return ReportPlace(None, str(write_page(load_search(thing.path.parent, thing.path.name))))
-    if thing.kind == "study":
+        page = write_page(load_search(artifact.path.parent, artifact.path.name))
+        return ReportPlace(None, str(page))
+    if artifact.kind == "study":
         from telic.verbs.study_runs import report_study as write_report
 
-        files = write_report(**_study(thing))
+        files = write_report(**_study(artifact))
         return ReportPlace(files.markdown, files.page)
-    folder = SessionFolder(thing.path)
+    folder = SessionFolder(artifact.path)
     if folder.summary.exists():
         sessions.report.rewrite_report(folder)
     elif not folder.report.exists():
         raise UsageError(
-            f"{thing.name} has no report yet.", hint="It is written when the work ends."
+            f"{artifact.name} has no report yet.", hint="It is written when the work ends."
         )
     return ReportPlace(str(folder.report), str(folder.page) if folder.page.exists() else None)
 
@@ -368,10 +369,10 @@ def report(request: ArtifactRequest) -> ReportPlace:
 class _DeleteRequest(RunsRequest):
     """Something to delete."""
 
-    thing: str = argument(
-        "Session, run or search: an id or its prefix, or a path.", metavar="THING"
+    artifact: str = argument(
+        "Session, run or search: an id or its prefix, or a path.", metavar="ARTIFACT"
     )
-    undo: bool = option("Restore a deleted THING from the trash, or 'latest'.", default=False)
+    undo: bool = option("Restore a deleted ARTIFACT from the trash, or 'latest'.", default=False)
 
 
 @verb(_DeleteRequest)
@@ -379,10 +380,10 @@ def delete(request: _DeleteRequest) -> VerbResult[dict[str, Any]]:
     """Move a session, run or search to the trash, or restore it with --undo."""
     workspace = Workspace(request.runs_dir)
     if request.undo:
-        thing = workspace.restore(request.thing)
-        path, hint = thing.path, ""
+        artifact = workspace.restore(request.artifact)
+        path, hint = artifact.path, ""
     else:
-        thing = workspace.find(request.thing, *WORK)
-        path, hint = workspace.delete(thing), f"Undo: telic delete --undo {thing.name}"
-    moved = {"kind": thing.kind, "name": thing.name, "path": str(path)}
+        artifact = workspace.find(request.artifact, *WORK)
+        path, hint = workspace.delete(artifact), f"Undo: telic delete --undo {artifact.name}"
+    moved = {"kind": artifact.kind, "name": artifact.name, "path": str(path)}
     return VerbResult({**moved, "is_deleted": not request.undo}, hint=hint)

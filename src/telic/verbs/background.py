@@ -23,6 +23,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
+from pydantic import AliasChoices, Field
+
 from telic.core.config import Record
 from telic.core.events import Event, SearchStart, SessionStart, TrainStart
 from telic.core.request import command_words
@@ -65,7 +67,7 @@ class JobProgress(Record):
     pid: int | None = None
     started: float = 0.0
     """start time of the process, which distinguishes it from a later one with the same pid"""
-    thing: str | None = None
+    artifact: str | None = Field(None, validation_alias=AliasChoices("artifact", "thing"))
     """session, run or search that the process works on"""
     state: Literal["starting", "running", "done", "failed", "interrupted"] = "running"
     exit_code: int | None = None
@@ -128,7 +130,7 @@ def read_job(runs_dir: Path, job: str) -> StartedJob:
         if progress.state == "running" and not is_alive:
             progress = progress.model_copy(update={"state": "interrupted"})
     about = request.model_dump(include={"job", "verb", "command"})
-    target = progress.thing or request.values.get("thing")
+    target = progress.artifact or request.values.get("artifact")
     created = changed_at(known[job])
     return StartedJob(**progress.model_dump(), **about, created=created, target=target)
 
@@ -199,9 +201,9 @@ def run_job_file(file: str, digest: str | None = None) -> int:
     def hear(event: Event) -> None:
         nonlocal progress
         match event:
-            case SessionStart(session=thing) | SearchStart(search=thing) | TrainStart(run=thing):
-                if progress.thing is None:
-                    progress = progress.model_copy(update={"thing": thing})
+            case SessionStart(session=name) | SearchStart(search=name) | TrainStart(run=name):
+                if progress.artifact is None:
+                    progress = progress.model_copy(update={"artifact": name})
                     write_json(state, progress)
             case _:
                 pass

@@ -66,18 +66,18 @@ def _becomes(is_so: Callable[[], bool], seconds: float) -> bool:
 class _WorkRequest(ArtifactRequest):
     """Request about a session, run or search."""
 
-    thing: str = argument(
+    artifact: str = argument(
         "An id or its prefix, a path, or 'latest' (running work first).",
         default="latest",
-        metavar="THING",
+        metavar="ARTIFACT",
     )
 
     root: Path | str = inner("Repository folder, for studies.", default=Path())
 
     def work(self) -> tuple[Artifact, WorkFolder]:
         """Return the artifact and its folder."""
-        thing = self.find(*WORK, prefer_live=True)
-        return thing, WorkFolder(thing.path)
+        artifact = self.find(*WORK, prefer_live=True)
+        return artifact, WorkFolder(artifact.path)
 
 
 class _WorkStopRequest(_WorkRequest):
@@ -89,18 +89,18 @@ class _WorkStopRequest(_WorkRequest):
 @verb(_WorkStopRequest, examples=STEER)
 def stop(request: _WorkStopRequest) -> WorkState:
     """Stop a running session, run or search. Its state is saved, so it can be resumed."""
-    thing, folder = request.work()
-    if not thing.is_running:
-        raise UsageError(f"{thing.name} is not running. Its state is {state_of(thing)}.")
+    artifact, folder = request.work()
+    if not artifact.is_running:
+        raise UsageError(f"{artifact.name} is not running. Its state is {state_of(artifact)}.")
     folder.stop.touch()
     if not request.wait:
-        return work_state(thing.kind, thing.name, "stopping")
-    if not _becomes(lambda: not thing.is_running, request.wait):
+        return work_state(artifact.kind, artifact.name, "stopping")
+    if not _becomes(lambda: not artifact.is_running, request.wait):
         raise TelicError(
-            f"{thing.name} did not stop within {request.wait:g} s.",
+            f"{artifact.name} did not stop within {request.wait:g} s.",
             hint="It stops after the current step. Try again later, or check its events.jsonl.",
         )
-    return work_state(thing.kind, thing.name, state_of(thing))
+    return work_state(artifact.kind, artifact.name, state_of(artifact))
 
 
 class WorkResumeRequest(_WorkRequest, WatchedRequest):
@@ -144,13 +144,13 @@ class _WatchRequest(_WorkRequest, WatchedRequest):
 @verb(_WatchRequest)
 def watch(request: _WatchRequest) -> WorkState:
     """Print past and new events until the work ends. Ctrl-C ends the command but not the work."""
-    thing, folder = request.work()
+    artifact, folder = request.work()
     position = 0
     while True:
-        is_over = not thing.is_running  # checked first: earlier writes are then printed
+        is_over = not artifact.is_running  # checked first: earlier writes are then printed
         position = tell_from(folder.events, position, request.on_event)
         if is_over or request.should_stop():
-            return work_state(thing.kind, thing.name, state_of(thing))
+            return work_state(artifact.kind, artifact.name, state_of(artifact))
         time.sleep(0.2)
 
 

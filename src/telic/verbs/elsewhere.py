@@ -97,7 +97,7 @@ class RemoteVerbs(NamedTuple):
             if field.default is MISSING or given[field.name] != field.default
         }
         job = verb_job(words, path, values, self.runs_dir)
-        folder = thing_of(job, self.pool.submit(job.spec), on_event)
+        folder = artifact_of(job, self.pool.submit(job.spec), on_event)
         if path == "session:run" and _is_answer(SessionFolder(folder), given):
             countersign(SessionFolder(folder))
         return _resume.result_in(folder)
@@ -165,7 +165,7 @@ def _named_files(values: Any, cwd: Path) -> Iterator[str]:
             yield path.as_posix()
 
 
-def thing_of(job: _VerbJob, future: Future[JobRecord], on_event: Listener) -> Path:
+def artifact_of(job: _VerbJob, future: Future[JobRecord], on_event: Listener) -> Path:
     """Wait for a job while emitting its events, and return the folder of its results.
 
     Raises the job's error, or Refused if the job was stopped or could not run.
@@ -176,8 +176,8 @@ def thing_of(job: _VerbJob, future: Future[JobRecord], on_event: Listener) -> Pa
         is_over = future.done()  # checked first, so that events written until then are also emitted
         if job.state.exists():
             progress = read_record(job.state, JobProgress)
-            if progress.thing is not None:
-                folder = job.runs_dir / check_name(progress.thing, "Result")
+            if progress.artifact is not None:
+                folder = job.runs_dir / check_name(progress.artifact, "Result")
                 events = SessionFolder(folder).events
                 position = tell_from(events, position, on_event)
         if not is_over:

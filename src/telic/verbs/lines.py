@@ -22,9 +22,9 @@ STUDY_MARK = "~"
 """separates task and study in an id, and is not allowed in names"""
 
 
-def artifact_id(thing: Artifact) -> str:
+def artifact_id(artifact: Artifact) -> str:
     """Return the id of an artifact in the API."""
-    return thing.name.replace("/", STUDY_MARK)
+    return artifact.name.replace("/", STUDY_MARK)
 
 
 class ArtifactLine(Record):
@@ -75,23 +75,24 @@ class ArtifactAbout(Record):
     note: str | None = Field(default=None, max_length=5000)
 
 
-def read_line(thing: Artifact) -> ArtifactLine:
+def read_line(artifact: Artifact) -> ArtifactLine:
     """Read the row of an artifact. Errors are reported in the row, not raised."""
     try:
-        line, about = _LINES[thing.kind](thing), _read_about(thing)
+        line, about = _LINES[artifact.kind](artifact), _read_about(artifact)
         return line if about is None else line.model_copy(update=about.model_dump())
     except TelicError as error:
-        return _line(thing, artifact_id(thing), DAMAGED, error=error.message, is_running=False)
+        facts = {"error": error.message, "is_running": False}
+        return _line(artifact, artifact_id(artifact), DAMAGED, **facts)
 
 
 def _line(
-    thing: Artifact, title: str, state: str, env: str | None = None, **facts: Any
+    artifact: Artifact, title: str, state: str, env: str | None = None, **facts: Any
 ) -> ArtifactLine:
-    known = {"id": artifact_id(thing), "kind": thing.kind, "updated": thing.last_active}
+    known = {"id": artifact_id(artifact), "kind": artifact.kind, "updated": artifact.last_active}
     return ArtifactLine.model_validate(
         {
             **known,
-            "is_running": thing.is_running,
+            "is_running": artifact.is_running,
             **facts,
             "title": title,
             "state": state,
@@ -100,9 +101,9 @@ def _line(
     )
 
 
-def _read_about(thing: Artifact) -> ArtifactAbout | None:
+def _read_about(artifact: Artifact) -> ArtifactAbout | None:
     """Read the name, tags and note of an artifact."""
-    file = thing.path / "about.json"
+    file = artifact.path / "about.json"
     return read_record(file, ArtifactAbout) if file.exists() else None
 
 
@@ -124,8 +125,8 @@ def judged_facts(folder: SessionFolder) -> list[dict[str, Any]]:
     return [read_fields(file, **_JUDGED) for file in files if file.exists()]
 
 
-def _session(thing: Artifact) -> ArtifactLine:
-    folder = SessionFolder(thing.path)
+def _session(artifact: Artifact) -> ArtifactLine:
+    folder = SessionFolder(artifact.path)
     request = read_fields(folder.config, intent=str, env=str)
     judged = [each for each in judged_facts(folder) if each.get("number") != 0]  # 0: its origin
     origin = labels = None
@@ -141,7 +142,7 @@ def _session(thing: Artifact) -> ArtifactLine:
         kinds = {"steps": int | None, "seconds": float | None, "score": float | None}
         known |= {name: read_fields(folder.summary, **kinds)[name] for name in kinds}
     return _line(
-        thing,
+        artifact,
         request["intent"],
         _session_state(folder),
         request["env"],
@@ -150,7 +151,7 @@ def _session(thing: Artifact) -> ArtifactLine:
         origin=origin.session if origin else None,
         labels=len(labels or ()),
         disputed=sum(label.disagrees for label in labels or ()),
-        open_orders=open_orders(thing.path),
+        open_orders=open_orders(artifact.path),
     )
 
 
@@ -173,14 +174,14 @@ def open_orders(path: Path) -> int:
         return 0
 
 
-def _run(thing: Artifact) -> ArtifactLine:
-    facts = run_facts(RunFolder(thing.path))
-    names = [member.name for member in RunFolder(thing.path).members()]
+def _run(artifact: Artifact) -> ArtifactLine:
+    facts = run_facts(RunFolder(artifact.path))
+    names = [member.name for member in RunFolder(artifact.path).members()]
     seeds = [name.rpartition("_seed_") for name in names]
     configs = sorted({config for config, _, _ in seeds})
     return _line(
-        thing,
-        ", ".join(configs) or thing.name,
+        artifact,
+        ", ".join(configs) or artifact.name,
         facts["status"],
         facts["env"],
         best_return=facts["best_return"],
@@ -196,32 +197,32 @@ def _run(thing: Artifact) -> ArtifactLine:
 _Ended = Literal["completed", "stopped", "failed"]
 
 
-def state_of(thing: Artifact) -> str:
+def state_of(artifact: Artifact) -> str:
     """Return the state or the outcome of a session, run or search."""
-    if thing.kind == "session":
-        return session_state(SessionFolder(thing.path))
-    if thing.kind == "run":
-        return status_of(RunFolder(thing.path))
-    if thing.is_running:
+    if artifact.kind == "session":
+        return session_state(SessionFolder(artifact.path))
+    if artifact.kind == "run":
+        return status_of(RunFolder(artifact.path))
+    if artifact.is_running:
         return "running"
-    summary = thing.path / "summary.json"
+    summary = artifact.path / "summary.json"
     return read_fields(summary, outcome=_Ended)["outcome"] if summary.exists() else "interrupted"
 
 
-def _search(thing: Artifact) -> ArtifactLine:
-    request = read_fields(thing.path / "search.json", method=str, env=str)
+def _search(artifact: Artifact) -> ArtifactLine:
+    request = read_fields(artifact.path / "search.json", method=str, env=str)
     return _line(
-        thing,
+        artifact,
         request["method"],
-        state_of(thing),
+        state_of(artifact),
         request["env"],
         group=f"{request['env']} {request['method']}",
-        open_orders=open_orders(thing.path),
+        open_orders=open_orders(artifact.path),
     )
 
 
-def _study(thing: Artifact) -> ArtifactLine:
-    return _line(thing, thing.name, "study", is_running=False)
+def _study(artifact: Artifact) -> ArtifactLine:
+    return _line(artifact, artifact.name, "study", is_running=False)
 
 
 _LINES: dict[ArtifactKind, Callable[[Artifact], ArtifactLine]] = {

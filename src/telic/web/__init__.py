@@ -64,12 +64,12 @@ def write_report(request: _ArtifactReportRequest) -> ReportPlace | SavedSite:
     """Write the report of a session, search or study and print its path, or export pages."""
     if request.site is None:
         where = {"runs_dir": request.runs_dir, "root": request.root}
-        return report(request.thing, **where)
+        return report(request.artifact, **where)
     _require_web()
     from telic.web._static_site import write_site
 
-    thing = request.find("session", "run", "search", "study")
-    return write_site(thing, Path(request.runs_dir), Path(request.root), request.site)
+    artifact = request.find("session", "run", "search", "study")
+    return write_site(artifact, Path(request.runs_dir), Path(request.root), request.site)
 
 
 @verb(_DashboardRequest, examples=_EXAMPLES)

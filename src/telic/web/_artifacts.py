@@ -242,8 +242,8 @@ class _Reader:
         return None
 
 
-def _session(thing: Artifact, is_running: bool, reader: _Reader) -> SessionDetail:
-    folder = SessionFolder(thing.path)
+def _session(artifact: Artifact, is_running: bool, reader: _Reader) -> SessionDetail:
+    folder = SessionFolder(artifact.path)
     has_ended = folder.summary.exists() and not is_running
     card = reader.record(folder.robustness, RobustnessCard)
     return SessionDetail(
@@ -276,8 +276,8 @@ def _line(folder: SessionFolder, number: int, reader: _Reader) -> IterationLine:
     return IterationLine(number=number, is_judged=judged is not None, **values)
 
 
-def _run(thing: Artifact, is_running: bool, reader: _Reader) -> RunDetail:
-    run = RunFolder(thing.path)
+def _run(artifact: Artifact, is_running: bool, reader: _Reader) -> RunDetail:
+    run = RunFolder(artifact.path)
     command = None
     if run.manifest.exists():
         manifest = reader.attempt(lambda: read_fields(run.manifest, command=str | None))
@@ -285,11 +285,11 @@ def _run(thing: Artifact, is_running: bool, reader: _Reader) -> RunDetail:
     return RunDetail(job=reader.record(run.config, TrainJob), command=command)
 
 
-def _search(thing: Artifact, is_running: bool, reader: _Reader) -> SearchDetail:
+def _search(artifact: Artifact, is_running: bool, reader: _Reader) -> SearchDetail:
     return SearchDetail(
-        config=reader.record(thing.path / "search.json", SearchConfig),
-        summary=reader.record(thing.path / "summary.json", SearchSummary),
-        curves=tuple(reader.attempt(lambda: _search_curves(SearchFolder(thing.path))) or ()),
+        config=reader.record(artifact.path / "search.json", SearchConfig),
+        summary=reader.record(artifact.path / "summary.json", SearchSummary),
+        curves=tuple(reader.attempt(lambda: _search_curves(SearchFolder(artifact.path))) or ()),
     )
 
 
@@ -310,9 +310,9 @@ def _search_curves(folder: SearchFolder) -> list[SearchCurve]:
     return curves
 
 
-def _study(thing: Artifact, is_running: bool, reader: _Reader) -> StudyDetail:
-    task, _, study = thing.name.partition("/")
-    where = {"root": thing.path.absolute().parents[4], "task": task, "study": study}
+def _study(artifact: Artifact, is_running: bool, reader: _Reader) -> StudyDetail:
+    task, _, study = artifact.name.partition("/")
+    where = {"root": artifact.path.absolute().parents[4], "task": task, "study": study}
     return StudyDetail(state=reader.attempt(lambda: as_data(status(**where))))
 
 
@@ -381,22 +381,21 @@ def _change(
     return RewardChange(parent=candidate.parent, before=before, after=after, terms=terms)
 
 
-def _gallery_video(thing: Artifact) -> str | None:
+def _gallery_video(artifact: Artifact) -> str | None:
     """Return the URL of an artifact's representative video, or None if it has no video."""
-    path = thing.path / "report" / "median.mp4"
-    if thing.kind == "run":
-        videos = [video for member in RunFolder(thing.path).members() for video in member.videos()]
+    path = artifact.path / "report" / "median.mp4"
+    if artifact.kind == "run":
+        videos = [video for each in RunFolder(artifact.path).members() for video in each.videos()]
         path = max(videos, key=lambda x: (x.label == "median", x.step)).path if videos else path
-    if thing.kind not in ("session", "run") or not path.is_file() or path.is_symlink():
+    if artifact.kind not in ("session", "run") or not path.is_file() or path.is_symlink():
         return None
-    return (
-        f"{API}/artifacts/{artifact_id(thing)}/files/{file_key(str(path.relative_to(thing.path)))}"
-    )
+    key = file_key(str(path.relative_to(artifact.path)))
+    return f"{API}/artifacts/{artifact_id(artifact)}/files/{key}"
 
 
 def _gallery_card(entry: ListedArtifact) -> GalleryCard | None:
     """Return the gallery card of an artifact, or None if it has no video."""
-    video, summary = _gallery_video(entry.thing), entry.thing.path / "summary.json"
+    video, summary = _gallery_video(entry.artifact), entry.artifact.path / "summary.json"
     if video is None:
         return None
     is_ended = entry.line.kind == "session" and summary.exists()
@@ -406,7 +405,7 @@ def _gallery_card(entry: ListedArtifact) -> GalleryCard | None:
 
 def _found(entry: ListedArtifact, wanted: str) -> Iterator[TextMatch]:
     """Yield the first matching line of the artifact's description and of each of its files."""
-    line, home = entry.line, entry.thing.path
+    line, home = entry.line, entry.artifact.path
     texts = {"intent": " ".join(filter(None, (line.title, line.name, line.note)))}
     for file in (path for each in _SEARCHED for path in sorted(home.glob(each))):
         if file.is_file() and not file.is_symlink() and file.stat().st_size < _LARGEST:
@@ -438,8 +437,8 @@ def _library_routes(router: APIRouter, place: WebPlace) -> None:
 def _order_routes(router: APIRouter, place: WebPlace) -> None:
     """Register the routes for work orders, which can also be answered with `telic orders`."""
 
-    def folder_of(thing: str) -> Path:
-        return place.thing(thing, "session", "search").path / ORDERS
+    def folder_of(artifact: str) -> Path:
+        return place.artifact(artifact, "session", "search").path / ORDERS
 
     def listed(folder: Path) -> list[WorkOrderLine]:
         lines = work_orders.list_orders(folder) if folder.is_dir() else []
@@ -450,22 +449,22 @@ def _order_routes(router: APIRouter, place: WebPlace) -> None:
         if key not in known:
             raise UnknownName("work order", key[:200], known)
 
-    @router.get("/artifacts/{thing}/orders")
-    def list_orders(thing: str) -> list[WorkOrderLine]:
+    @router.get("/artifacts/{artifact}/orders")
+    def list_orders(artifact: str) -> list[WorkOrderLine]:
         """List the work orders of a session or search, open orders first."""
-        return listed(folder_of(thing))
+        return listed(folder_of(artifact))
 
-    @router.get("/artifacts/{thing}/orders/{key}")
-    def read_order(thing: str, key: str) -> WorkOrder:
+    @router.get("/artifacts/{artifact}/orders/{key}")
+    def read_order(artifact: str, key: str) -> WorkOrder:
         """Return the instructions, the request and the answer schema of a work order."""
-        folder = folder_of(thing)
+        folder = folder_of(artifact)
         require(folder, key)
         return work_orders.read_order(folder, key)
 
-    @router.post("/artifacts/{thing}/orders/{key}/answer")
-    def answer(thing: str, key: str, answer: Annotated[dict[str, Any], Body()]) -> AnswerGiven:
+    @router.post("/artifacts/{artifact}/orders/{key}/answer")
+    def answer(artifact: str, key: str, answer: Annotated[dict[str, Any], Body()]) -> AnswerGiven:
         """Validate an answer against the schema of its work order, and submit the answer."""
-        folder = folder_of(thing)
+        folder = folder_of(artifact)
         require(folder, key)
         try:
             work_orders.answer_order(folder, key, json_text(answer))
@@ -493,13 +492,13 @@ def routes(place: WebPlace) -> APIRouter:
     @router.get("/trash")
     def list_deleted() -> list[ArtifactLine]:
         """List deleted artifacts that can be restored, latest first."""
-        lines = [read_line(thing) for thing in Workspace(place.runs_dir).deleted()]
+        lines = [read_line(artifact) for artifact in Workspace(place.runs_dir).deleted()]
         return sorted(lines, key=lambda line: line.updated, reverse=True)
 
-    @router.get("/artifacts/{thing}")
-    def read_artifact(thing: str) -> ArtifactDetail:
+    @router.get("/artifacts/{artifact}")
+    def read_artifact(artifact: str) -> ArtifactDetail:
         """Return the details of an artifact, including the records specific to its kind."""
-        found, reader = place.thing(thing), _Reader()
+        found, reader = place.artifact(artifact), _Reader()
         line = read_line(found)
         part = _PARTS[found.kind](found, line.is_running, reader)
         return ArtifactDetail(
@@ -510,25 +509,25 @@ def routes(place: WebPlace) -> APIRouter:
             **{found.kind: part},
         )
 
-    @router.get("/artifacts/{thing}/iterations/{number}")
+    @router.get("/artifacts/{artifact}/iterations/{number}")
     def read_iteration(
-        thing: str, number: Annotated[int, PathPart(ge=0, le=10**9)]
+        artifact: str, number: Annotated[int, PathPart(ge=0, le=10**9)]
     ) -> IterationDetail:
         """Return the reward, changes, verdicts and lessons of an iteration of a session."""
-        place.iteration(thing, number)
-        return _iteration(place.session(thing), number)
+        place.iteration(artifact, number)
+        return _iteration(place.session(artifact), number)
 
-    @router.post("/artifacts/{thing}/about")
-    def describe_artifact(thing: str, about: ArtifactAbout) -> ArtifactLine:
+    @router.post("/artifacts/{artifact}/about")
+    def describe_artifact(artifact: str, about: ArtifactAbout) -> ArtifactLine:
         """Set the name, tags and note of a session, run or search."""
-        found = place.thing(thing, *WORK)
+        found = place.artifact(artifact, *WORK)
         write_json(found.path / "about.json", about)
         return read_line(found)
 
-    @router.get("/artifacts/{thing}/tracking")
-    def read_tracking(thing: str) -> list[TrackingReport]:
+    @router.get("/artifacts/{artifact}/tracking")
+    def read_tracking(artifact: str) -> list[TrackingReport]:
         """Return the tracker evaluations of a run by step, including the worst clips."""
-        members = RunFolder(place.thing(thing, "run").path).members()
+        members = RunFolder(place.artifact(artifact, "run").path).members()
         reports = sorted(
             (report for member in members for report in reports_of(member)),
             key=lambda report: (report.step, report.member),

@@ -88,8 +88,8 @@ class _Measured(NamedTuple):
     criteria: tuple[Criterion, ...] = ()
 
 
-def _session(thing: Artifact) -> _Measured:
-    folder = SessionFolder(thing.path)
+def _session(artifact: Artifact) -> _Measured:
+    folder = SessionFolder(artifact.path)
     config = read_record(folder.config, SessionConfig)
     criteria: tuple[Criterion, ...] = config.criteria or ()
     if folder.approval.exists():
@@ -110,8 +110,8 @@ def _session(thing: Artifact) -> _Measured:
     return _Measured(config.env, config.model_dump(), reward, values, {}, criteria)
 
 
-def _run(thing: Artifact) -> _Measured:
-    run = RunFolder(thing.path)
+def _run(artifact: Artifact) -> _Measured:
+    run = RunFolder(artifact.path)
     members = run.members()
     codes = [member.reward_code for member in members if member.reward_code.exists()]
     values: dict[str, dict[str, float]] = {"mean_return": {}, "env_return": {}}
@@ -163,10 +163,10 @@ def _obstacles(kinds: set[str], all_of: list[_Measured]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def compare_artifacts(things: list[Artifact]) -> Comparison:
+def compare_artifacts(artifacts: list[Artifact]) -> Comparison:
     """Compare sessions or runs. The first is the baseline."""
-    measured = [_session(each) if each.kind == "session" else _run(each) for each in things]
-    kinds: set[str] = {thing.kind for thing in things}
+    measured = [_session(each) if each.kind == "session" else _run(each) for each in artifacts]
+    kinds: set[str] = {artifact.kind for artifact in artifacts}
     obstacles, measure = _obstacles(kinds, measured), "score"
     values = [each.values for each in measured]
     if kinds == {"run"}:
@@ -174,14 +174,14 @@ def compare_artifacts(things: list[Artifact]) -> Comparison:
         measure = "best return" if is_same else "best task return"
         values = [each.values if is_same else each.task_values for each in measured]
     numbers, rows = [np.asarray(list(each.values())) for each in values], list[ComparedArtifact]()
-    for place, (thing, each, own) in enumerate(zip(things, measured, numbers, strict=True)):
+    for place, (artifact, each, own) in enumerate(zip(artifacts, measured, numbers, strict=True)):
         difference = None
         if place and not obstacles and len(own) and len(numbers[0]):
             what = f"Its mean {measure}"
-            difference = _difference(own, numbers[0], len(things) - 1, what)
+            difference = _difference(own, numbers[0], len(artifacts) - 1, what)
         rows.append(
             ComparedArtifact(
-                line=read_line(thing),
+                line=read_line(artifact),
                 values=values[place],
                 mean=float(own.mean()) if len(own) else None,
                 difference=difference,
@@ -211,8 +211,8 @@ def routes(place: WebPlace) -> APIRouter:
     router = APIRouter(tags=["compare"])
 
     @router.get("/compare")
-    def compare(thing: Annotated[list[str], Query(min_length=2, max_length=6)]) -> Comparison:
+    def compare(artifact: Annotated[list[str], Query(min_length=2, max_length=6)]) -> Comparison:
         """Compare two to six sessions or runs over their training seeds."""
-        return compare_artifacts([place.thing(x, "session", "run") for x in thing])
+        return compare_artifacts([place.artifact(x, "session", "run") for x in artifact])
 
     return router

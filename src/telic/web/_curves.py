@@ -151,12 +151,12 @@ def _columns(path: Path, changed: int, size: int) -> dict[str, np.ndarray]:
     return {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
 
 
-def pulse_of(thing: Artifact) -> TrainingPulse | None:
+def pulse_of(artifact: Artifact) -> TrainingPulse | None:
     """Return the progress of the current training, or None if nothing is being trained."""
-    run: RunFolder | None = RunFolder(thing.path) if thing.kind == "run" else None
+    run: RunFolder | None = RunFolder(artifact.path) if artifact.kind == "run" else None
     is_screening = False
-    if thing.kind == "session":
-        folder = SessionFolder(thing.path)
+    if artifact.kind == "session":
+        folder = SessionFolder(artifact.path)
         run = current_run(folder.iteration(max(folder.iterations(), default=0)))
         is_screening = run is not None and run.name == "trial"
     if run is None or not run.config.exists() or status_of(run) != "running":
@@ -185,11 +185,11 @@ def routes(place: WebPlace) -> APIRouter:
     """Return the routes for curves."""
     router = APIRouter(tags=["curves"])
 
-    @router.get("/artifacts/{thing}/series")
-    def read_series(thing: str, query: Annotated[SeriesQuery, Query()]) -> SeriesSet:
+    @router.get("/artifacts/{artifact}/series")
+    def read_series(artifact: str, query: Annotated[SeriesQuery, Query()]) -> SeriesSet:
         """Return curves of a run or of a session's iteration, by default the last iteration."""
         try:
-            run = place.run(thing, query.iteration)
+            run = place.run(artifact, query.iteration)
         except NotTrained:
             return SeriesSet(series=(), names=(), members=())
         every = run.members()

@@ -70,21 +70,21 @@ class FoundFile(NamedTuple):
     path: Path
 
 
-def files_of(thing: Artifact) -> dict[str, FoundFile]:
+def files_of(artifact: Artifact) -> dict[str, FoundFile]:
     """Return the files of an artifact that can be served, by key."""
     found: dict[str, FoundFile] = {}
-    for path, facts in _listed(thing):
+    for path, facts in _listed(artifact):
         if len(found) >= _MOST:
             break
         if path.suffix not in _KINDS or path.is_symlink() or not path.is_file():
             continue
-        name = str(path.relative_to(thing.path))
+        name = str(path.relative_to(artifact.path))
         key = file_key(name)
         file = ArtifactFile(
             key=key,
             kind=_KINDS[path.suffix][0],
             name=name,
-            url=f"{API}/artifacts/{artifact_id(thing)}/files/{key}",
+            url=f"{API}/artifacts/{artifact_id(artifact)}/files/{key}",
             bytes=path.stat().st_size,
             **facts,
         )
@@ -97,19 +97,19 @@ def file_key(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:20]
 
 
-def find_file(place: WebPlace, thing: Artifact, key: str) -> FoundFile:
+def find_file(place: WebPlace, artifact: Artifact, key: str) -> FoundFile:
     """Return the file with this key. Raises UnknownName, or Refused for an external link."""
-    found = files_of(thing).get(key)
+    found = files_of(artifact).get(key)
     if found is None:
         raise UnknownName("file", key[:60], [])
     return FoundFile(found.file, place.inside(found.path))
 
 
-def _listed(thing: Artifact) -> Iterator[tuple[Path, dict[str, Any]]]:
-    if thing.kind == "run":
-        yield from _run_files(RunFolder(thing.path), {})
-    elif thing.kind == "session":
-        folder = SessionFolder(thing.path)
+def _listed(artifact: Artifact) -> Iterator[tuple[Path, dict[str, Any]]]:
+    if artifact.kind == "run":
+        yield from _run_files(RunFolder(artifact.path), {})
+    elif artifact.kind == "session":
+        folder = SessionFolder(artifact.path)
         for number in folder.iterations():
             files, facts = folder.iteration(number), {"iteration": number}
             yield files.reward, facts
@@ -120,7 +120,7 @@ def _listed(thing: Artifact) -> Iterator[tuple[Path, dict[str, Any]]]:
                 label = str(int(index) + 1) if index.isdecimal() else index
                 yield path, facts | {"member": path.parent.name, "label": label, "is_judged": True}
     for pattern in ("report.html", "report.md", "*.html", "report/*", "export/*", "judge_fn.py"):
-        yield from ((path, {}) for path in sorted(thing.path.glob(pattern)))
+        yield from ((path, {}) for path in sorted(artifact.path.glob(pattern)))
 
 
 def _run_files(run: RunFolder, facts: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -138,26 +138,26 @@ def routes(place: WebPlace) -> APIRouter:
     """Return the routes for files."""
     router = APIRouter(tags=["files"])
 
-    @router.get("/artifacts/{thing}/files")
+    @router.get("/artifacts/{artifact}/files")
     def list_files(
-        thing: str,
+        artifact: str,
         kind: Annotated[list[FileKind] | None, Query()] = None,
         iteration: Annotated[int | None, Query(ge=0, le=10**9)] = None,
     ) -> list[ArtifactFile]:
         """List the files of an artifact that can be displayed."""
         return [
             found.file
-            for found in files_of(place.thing(thing)).values()
+            for found in files_of(place.artifact(artifact)).values()
             if (not kind or found.file.kind in kind) and iteration in (None, found.file.iteration)
         ]
 
-    @router.get("/artifacts/{thing}/bundle", response_class=Response)
-    def read_bundle(thing: str) -> Response:
+    @router.get("/artifacts/{artifact}/bundle", response_class=Response)
+    def read_bundle(artifact: str) -> Response:
         """Return the exported policy with all its files as a ZIP archive."""
-        home = place.thing(thing, "session", "run").path
+        home = place.artifact(artifact, "session", "run").path
         files = [path for path in sorted((home / "export").rglob("*")) if path.is_file()]
         if not files:
-            raise UnknownName("export", thing[:200], [])
+            raise UnknownName("export", artifact[:200], [])
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in files:
@@ -166,13 +166,13 @@ def routes(place: WebPlace) -> APIRouter:
         return Response(packed.getvalue(), media_type="application/zip", headers=headers)
 
     @router.get(
-        "/artifacts/{thing}/files/{key}",
+        "/artifacts/{artifact}/files/{key}",
         response_class=FileResponse,
         responses={206: {"description": "Part of the file, for a Range request."}},
     )
-    def read_file(thing: str, key: str) -> FileResponse:
+    def read_file(artifact: str, key: str) -> FileResponse:
         """Return a file, or part of it for a Range request."""
-        path = find_file(place, place.thing(thing), key).path
+        path = find_file(place, place.artifact(artifact), key).path
         headers = {"cache-control": "private, no-cache", "content-disposition": "inline"}
         if path.suffix in (".html", ".svg"):  # pages made by runs may render, but not connect
             headers["content-security-policy"] = REPORT_POLICY

@@ -47,7 +47,7 @@ def current_run(files: IterationFolder) -> RunFolder | None:
 class ListedArtifact(NamedTuple):
     """Artifact with its list row, cached until the folder changes."""
 
-    thing: Artifact
+    artifact: Artifact
     line: ArtifactLine
     stamp: tuple[Any, ...]
 
@@ -79,22 +79,22 @@ class WebPlace:
     def entry(self, name: str) -> ListedArtifact | None:
         """Return the artifact with exactly this id, or None."""
         known = self._known.get(name)
-        path = known.thing.path if known else dict(self._folders()).get(name)
+        path = known.artifact.path if known else dict(self._folders()).get(name)
         return None if path is None else self._read(name, path)
 
-    def thing(self, name: str, *kinds: ArtifactKind) -> Artifact:
+    def artifact(self, name: str, *kinds: ArtifactKind) -> Artifact:
         """Return the artifact with this id. Raises UnknownName, or UsageError for a wrong kind."""
         found = self.entry(name)
         if found is None:
             known = list(self.listed())
             raise UnknownName("session, run, search or study", name[:200], known)
-        if kinds and found.thing.kind not in kinds:
-            raise UsageError(f"{name} is a {found.thing.kind}; expected {' or '.join(kinds)}.")
-        return found.thing
+        if kinds and found.artifact.kind not in kinds:
+            raise UsageError(f"{name} is a {found.artifact.kind}; expected {' or '.join(kinds)}.")
+        return found.artifact
 
     def session(self, name: str) -> SessionFolder:
         """Return a session."""
-        return SessionFolder(self.thing(name, "session").path)
+        return SessionFolder(self.artifact(name, "session").path)
 
     def iteration(self, name: str, number: int) -> IterationFolder:
         """Return an iteration of a session."""
@@ -109,12 +109,12 @@ class WebPlace:
 
         While the variants of an iteration are screened, this is their screening run.
         """
-        thing = self.thing(name, "run", "session")
-        if thing.kind == "run":
-            return RunFolder(thing.path)
+        artifact = self.artifact(name, "run", "session")
+        if artifact.kind == "run":
+            return RunFolder(artifact.path)
         number = iteration
         if number is None:
-            number = max(SessionFolder(thing.path).iterations(), default=None)
+            number = max(SessionFolder(artifact.path).iterations(), default=None)
         run = None if number is None else current_run(self.iteration(name, number))
         if run is None:
             raise NotTrained(f"{name} has not trained anything yet.")
@@ -157,11 +157,11 @@ class WebPlace:
         kind = kind_of(path)
         if kind not in _LISTED or (kind == "session" and not has_begun(path)):
             return None
-        thing = Artifact(kind, path)
-        line = read_line(thing)
+        artifact = Artifact(kind, path)
+        line = read_line(artifact)
         if line.state == "interrupted" and name in starting(self.runs_dir):
-            return ListedArtifact(thing, line.model_copy(update={"state": "starting"}), ())
-        return ListedArtifact(thing, line, stamp)
+            return ListedArtifact(artifact, line.model_copy(update={"state": "starting"}), ())
+        return ListedArtifact(artifact, line, stamp)
 
 
 def _changed(path: str) -> tuple[int, int] | None:

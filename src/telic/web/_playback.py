@@ -52,6 +52,7 @@ _HIDDEN_GROUP = 3
 _NUMBERS = "numbers"
 """file name of the mesh data of a live policy"""
 _BYTES = "application/octet-stream"
+_Motion = Literal["robot", "reference"]
 Shape = Literal["plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh"]
 _SHAPES: tuple[Shape, ...] = (
     *("plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh"),
@@ -223,18 +224,18 @@ def _environment(run: RunFolder) -> Environment:
     return environment_of(run)
 
 
-def _episode(place: WebPlace, thing: str, key: str) -> tuple[ArtifactFile, Trajectory]:
-    file, path = find_file(place, place.thing(thing, "run", "session"), key)
+def _episode(place: WebPlace, artifact: str, key: str) -> tuple[ArtifactFile, Trajectory]:
+    file, path = find_file(place, place.artifact(artifact, "run", "session"), key)
     if file.kind != "recording":
         raise UsageError(f"{file.name} is not a recorded episode.")
-    return file, read_trajectory(path, _environment(place.run(thing, file.iteration)))
+    return file, read_trajectory(path, _environment(place.run(artifact, file.iteration)))
 
 
-def _verdict(place: WebPlace, thing: str, file: ArtifactFile) -> Verdict | None:
+def _verdict(place: WebPlace, artifact: str, file: ArtifactFile) -> Verdict | None:
     """Return the verdict of a judged episode."""
     if not file.is_judged or file.iteration is None or not (file.label or "").isdecimal():
         return None
-    judgment = place.iteration(thing, file.iteration).judgment
+    judgment = place.iteration(artifact, file.iteration).judgment
     if not judgment.exists():
         return None
     members = read_record(judgment, SessionIteration).members
@@ -243,10 +244,10 @@ def _verdict(place: WebPlace, thing: str, file: ArtifactFile) -> Verdict | None:
     return scored[0][index] if scored and 0 <= index < len(scored[0]) else None
 
 
-def _course(place: WebPlace, thing: str, file: ArtifactFile, path: Path) -> EpisodeCourse:
+def _course(place: WebPlace, artifact: str, file: ArtifactFile, path: Path) -> EpisodeCourse:
     """Evaluate the judge and the reward of a judged episode over time."""
-    judge, run = read_text(place.session(thing).judge), place.run(thing, file.iteration)
-    judgment = place.iteration(thing, file.iteration or 0).judgment
+    judge, run = read_text(place.session(artifact).judge), place.run(artifact, file.iteration)
+    judgment = place.iteration(artifact, file.iteration or 0).judgment
     if read_record(judgment, SessionIteration).judge_hash not in (None, text_hash(judge)):
         raise UsageError("The judge was revised after this episode was judged.")
     code = MemberFolder(run.path / (file.member or "")).reward_code
@@ -299,9 +300,9 @@ def _body_poses(model: mujoco.MjModel, trajectory: Trajectory, column: str) -> n
 # ---------------------------------------------------------------------------- live policies
 
 
-def _live(place: WebPlace, thing: str, iteration: int | None, ground: TerrainKind) -> _LiveFiles:
+def _live(place: WebPlace, artifact: str, iteration: int | None, ground: TerrainKind) -> _LiveFiles:
     """Return the best policy of a session or run, with the files for the browser."""
-    found = place.thing(thing, "run", "session")
+    found = place.artifact(artifact, "run", "session")
     summary, optional = SessionFolder(found.path).summary, int | None
     member = step = None
     if found.kind == "session" and iteration is None and summary.exists():
@@ -309,7 +310,7 @@ def _live(place: WebPlace, thing: str, iteration: int | None, ground: TerrainKin
         best = read_fields(summary, **fields)
         if best["best_iteration"] is not None:
             iteration, member, step = best["best_iteration"], best["best_member"], best["best_step"]
-    run = place.run(thing, iteration)
+    run = place.run(artifact, iteration)
     folder = choose_member(run, member)
     file = place.inside(find_policy(folder.path, step))
     return _live_files(file, file.stat().st_mtime_ns, run.path, ground)
@@ -342,20 +343,20 @@ def routes(place: WebPlace) -> APIRouter:
         headers = {"cache-control": "private, max-age=600"}
         return Response(content, media_type=_BYTES, headers=headers)
 
-    @router.get("/artifacts/{thing}/scene")
-    def read_scene(thing: str, iteration: Number = None) -> ModelScene:
+    @router.get("/artifacts/{artifact}/scene")
+    def read_scene(artifact: str, iteration: Number = None) -> ModelScene:
         """Return the shapes of the model on which an artifact was trained."""
-        return _drawn(_environment(place.run(thing, iteration))).scene
+        return _drawn(_environment(place.run(artifact, iteration))).scene
 
-    @router.get("/artifacts/{thing}/scene/numbers", **binary)
-    def read_numbers(thing: str, iteration: Number = None) -> Response:
+    @router.get("/artifacts/{artifact}/scene/numbers", **binary)
+    def read_numbers(artifact: str, iteration: Number = None) -> Response:
         """Return the vertices and triangles of all meshes, at the offsets listed in the scene."""
-        return packed(_drawn(_environment(place.run(thing, iteration))).numbers)
+        return packed(_drawn(_environment(place.run(artifact, iteration))).numbers)
 
-    @router.get("/artifacts/{thing}/playback/{key}")
-    def read_episode(thing: str, key: str) -> PlaybackFacts:
+    @router.get("/artifacts/{artifact}/playback/{key}")
+    def read_episode(artifact: str, key: str) -> PlaybackFacts:
         """Return the rewards, terms, commands and verdict of a recorded episode."""
-        file, trajectory = _episode(place, thing, key)
+        file, trajectory = _episode(place, artifact, key)
         facts = trajectory.facts
         return PlaybackFacts(
             bodies=_drawn(facts.environment).model.nbody,
@@ -368,36 +369,38 @@ def routes(place: WebPlace) -> APIRouter:
             reward_terms=_terms(trajectory),
             commands={name: _column(trajectory, name) for name in COMMANDS if name in trajectory},
             has_reference=REFERENCE in trajectory,
-            verdict=_verdict(place, thing, file),
+            verdict=_verdict(place, artifact, file),
         )
 
-    @router.get("/artifacts/{thing}/playback/{key}/poses", **binary)
-    def read_poses(thing: str, key: str, of: Literal["robot", "reference"] = "robot") -> Response:
+    @router.get("/artifacts/{artifact}/playback/{key}/poses", **binary)
+    def read_poses(artifact: str, key: str, of: _Motion = "robot") -> Response:
         """Return the poses of the robot or reference: float32 (frames, bodies, 7), xyz and wxyz."""
-        _, trajectory = _episode(place, thing, key)
+        _, trajectory = _episode(place, artifact, key)
         model = _drawn(trajectory.facts.environment).model
         column = REFERENCE if of == "reference" else "qpos"
         return packed(_body_poses(model, trajectory, column).tobytes())
 
-    @router.get("/artifacts/{thing}/playback/{key}/course")
-    def read_course(thing: str, key: str) -> EpisodeCourse:
+    @router.get("/artifacts/{artifact}/playback/{key}/course")
+    def read_course(artifact: str, key: str) -> EpisodeCourse:
         """Return criteria and reward terms of a judged episode over time, computed in a sandbox."""
-        file, path = find_file(place, place.thing(thing, "session"), key)
+        file, path = find_file(place, place.artifact(artifact, "session"), key)
         if not file.is_judged:
             raise UsageError(f"{file.name} is not a judged episode.")
-        return _course(place, thing, file, path)
+        return _course(place, artifact, file, path)
 
-    @router.get("/artifacts/{thing}/live")
-    def read_live(thing: str, iteration: Number = None, ground: TerrainKind = "flat") -> LiveAnswer:
+    @router.get("/artifacts/{artifact}/live")
+    def read_live(
+        artifact: str, iteration: Number = None, ground: TerrainKind = "flat"
+    ) -> LiveAnswer:
         """Return the data for running an artifact's policy in the browser."""
-        return _live(place, thing, iteration, ground).answer
+        return _live(place, artifact, iteration, ground).answer
 
-    @router.get("/artifacts/{thing}/live/{name:path}", **binary)
+    @router.get("/artifacts/{artifact}/live/{name:path}", **binary)
     def read_live_file(
-        thing: str, name: str, iteration: Number = None, ground: TerrainKind = "flat"
+        artifact: str, name: str, iteration: Number = None, ground: TerrainKind = "flat"
     ) -> Response:
         """Return a file of a live policy, such as the scene, an asset, the network or mesh data."""
-        files = _live(place, thing, iteration, ground).files
+        files = _live(place, artifact, iteration, ground).files
         if name not in files:
             raise UnknownName("file", name[:200], list(files))
         return packed(files[name])

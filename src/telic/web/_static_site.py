@@ -64,7 +64,7 @@ class SavedSite(Record):
     """number of recorded episodes that the limit excluded"""
 
 
-def write_site(thing: Artifact, runs_dir: Path, root: Path, folder: Path) -> SavedSite:
+def write_site(artifact: Artifact, runs_dir: Path, root: Path, folder: Path) -> SavedSite:
     """Write the pages of an artifact and the gallery to a dedicated folder.
 
     Raises UsageError if the folder contains other files, or if the pages were not built.
@@ -81,16 +81,16 @@ def write_site(thing: Artifact, runs_dir: Path, root: Path, folder: Path) -> Sav
             hint="Choose a new folder.",
         )
     with ThreadPoolExecutor(1) as thread:
-        saved = _Saved(WebPlace(runs_dir, root), thing, thread)
+        saved = _Saved(WebPlace(runs_dir, root), artifact, thread)
         saved.gather()
     (folder / _FILES).mkdir(parents=True, exist_ok=True)
-    write_text(folder / _LIST, json.dumps({"thing": artifact_id(thing)}))
+    write_text(folder / _LIST, json.dumps({"artifact": artifact_id(artifact)}))
     for name in ("site.js", "site.css"):
         shutil.copyfile(STATIC / "site" / name, folder / name)
     for name, source in saved.copies.items():
         shutil.copyfile(source, folder / _FILES / name)
     site = {
-        "thing": artifact_id(thing),
+        "artifact": artifact_id(artifact),
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "answers": saved.answers,
         "bytes": saved.bytes,
@@ -111,9 +111,10 @@ def write_site(thing: Artifact, runs_dir: Path, root: Path, folder: Path) -> Sav
 class _Saved:
     """Collector of the API responses and files of one artifact."""
 
-    def __init__(self, place: WebPlace, thing: Artifact, thread: ThreadPoolExecutor) -> None:
-        self._place, self._thing, self._thread, self._app = place, thing, thread, make_app(place)
-        self._home = f"{API}/artifacts/{quote(artifact_id(thing), safe='')}"
+    def __init__(self, place: WebPlace, artifact: Artifact, thread: ThreadPoolExecutor) -> None:
+        self._place, self._artifact, self._thread = place, artifact, thread
+        self._app = make_app(place)
+        self._home = f"{API}/artifacts/{quote(artifact_id(artifact), safe='')}"
         self._room = _COPIED_BYTES
         self.answers: dict[str, Any] = {}
         self.bytes: dict[str, str] = {}
@@ -125,11 +126,11 @@ class _Saved:
         """Collect the API responses that the pages require."""
         home, detail = self._home, self._keep(self._home)
         if detail is None:
-            raise UsageError(f"{self._thing.name} cannot be read.")
+            raise UsageError(f"{self._artifact.name} cannot be read.")
         session: dict[str, Any] = detail["session"] or {"iterations": (), "summary": None}
         numbers = [each["number"] for each in session["iterations"]]
         kept = ["events", *(f"iterations/{number}" for number in numbers)]
-        match self._thing.kind:
+        match self._artifact.kind:
             case "run":
                 kept.append("tracking")
             case "study":
@@ -156,7 +157,7 @@ class _Saved:
     def _gather_files(self, summary: dict[str, Any]) -> None:
         """Copy episodes up to the size limit, and copy all other files."""
         files: list[Any] = self._ask(f"{self._home}/files")
-        paths = {key: found.path for key, found in files_of(self._thing).items()}
+        paths = {key: found.path for key, found in files_of(self._artifact).items()}
         best = summary.get("best_iteration"), summary.get("best_member")
 
         def order(file: dict[str, Any]) -> tuple[bool, bool, int, int]:
@@ -181,8 +182,9 @@ class _Saved:
         """Return the gallery cards whose videos are within the size limit."""
         cards = list[Any]()
         for card in self._ask(f"{API}/gallery") or []:
-            thing, key = self._place.thing(card["line"]["id"]), card["video"].rpartition("/")[2]
-            if (path := files_of(thing).get(key)) and (url := self._copy(path.path, key)):
+            key = card["video"].rpartition("/")[2]
+            files = files_of(self._place.artifact(card["line"]["id"]))
+            if (path := files.get(key)) and (url := self._copy(path.path, key)):
                 cards.append({**card, "video": url})
         self.answers[f"{API}/gallery"] = cards
 

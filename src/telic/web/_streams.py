@@ -49,22 +49,22 @@ class EventPage(Record):
 class StreamMessage(Record):
     """Message in a stream about one artifact or the workspace."""
 
-    thing: str | None = None
+    artifact: str | None = None
     page: EventPage | None = None
     pulse: ArtifactPulse | None = None
     running: tuple[ArtifactLine, ...] | None = None
     """all running work, which is sent when it changes"""
 
 
-def events_log(thing: Artifact) -> Path:
+def events_log(artifact: Artifact) -> Path:
     """Return the path of an artifact's event log."""
-    return thing.path / ("ledger.jsonl" if thing.kind == "study" else "events.jsonl")
+    return artifact.path / ("ledger.jsonl" if artifact.kind == "study" else "events.jsonl")
 
 
-def read_page(thing: Artifact, position: int, most_bytes: int = _MOST_BYTES) -> EventPage:
+def read_page(artifact: Artifact, position: int, most_bytes: int = _MOST_BYTES) -> EventPage:
     """Return the events after a position, skipping damaged lines."""
     events, start = list[dict[str, Any]](), position
-    while position - start < most_bytes and (lines := read_lines(events_log(thing), position)):
+    while position - start < most_bytes and (lines := read_lines(events_log(artifact), position)):
         position = lines[-1].end
         for line in lines:
             try:
@@ -100,15 +100,15 @@ class _Pulses:
         entry, training = self._place.entry(name), None
         if entry is None:
             gone = ArtifactPulse(state="deleted", is_running=False, training=None)
-            return StreamMessage(thing=name, pulse=gone)
+            return StreamMessage(artifact=name, pulse=gone)
         if entry.line.is_running:
             try:
-                training = pulse_of(entry.thing)
+                training = pulse_of(entry.artifact)
             except (TelicError, OSError):  # files are being written
                 training = None
         line = entry.line
         pulse = ArtifactPulse(state=line.state, is_running=line.is_running, training=training)
-        return StreamMessage(thing=name, pulse=pulse)
+        return StreamMessage(artifact=name, pulse=pulse)
 
 
 async def _stream(pulses: _Pulses, followed: dict[Artifact, int]) -> AsyncIterator[str]:
@@ -116,11 +116,12 @@ async def _stream(pulses: _Pulses, followed: dict[Artifact, int]) -> AsyncIterat
     sent, waited = dict[str | None, StreamMessage](), _BEAT_S
     while True:
         found: list[StreamMessage] = []
-        for thing, position in followed.items():
-            page = await asyncio.to_thread(read_page, thing, position, 1 << 18)
+        for artifact, position in followed.items():
+            page = await asyncio.to_thread(read_page, artifact, position, 1 << 18)
             if page.end != position:
-                followed[thing] = page.end
-                found.append(StreamMessage.model_construct(thing=artifact_id(thing), page=page))
+                followed[artifact] = page.end
+                name = artifact_id(artifact)
+                found.append(StreamMessage.model_construct(artifact=name, page=page))
         if not found and waited < _BEAT_S:
             await asyncio.sleep(_POLL_S)
             waited += _POLL_S
@@ -139,13 +140,13 @@ def routes(place: WebPlace) -> APIRouter:
     """Return the routes for events."""
     router, pulses = APIRouter(tags=["events"]), _Pulses(place)
 
-    @router.get("/artifacts/{thing}/events")
+    @router.get("/artifacts/{artifact}/events")
     def read_events(
-        thing: str,
+        artifact: str,
         after: Annotated[int, Query(ge=0, le=1 << 53, description="last position in the log")] = 0,
     ) -> EventPage:
         """Return the events of an artifact after a position."""
-        return read_page(place.thing(thing), after)
+        return read_page(place.artifact(artifact), after)
 
     @router.get(
         "/stream",
@@ -153,17 +154,17 @@ def routes(place: WebPlace) -> APIRouter:
         responses={200: {"model": StreamMessage, "content": {"text/event-stream": {}}}},
     )
     def stream_events(
-        thing: Annotated[list[str] | None, Query(max_length=_MOST_FOLLOWED)] = None,
+        artifact: Annotated[list[str] | None, Query(max_length=_MOST_FOLLOWED)] = None,
         after: Annotated[list[int] | None, Query(max_length=_MOST_FOLLOWED)] = None,
     ) -> StreamingResponse:
         """Stream new events until the client disconnects. `after` has a position per artifact.
 
         Artifacts that do not exist are reported as deleted.
         """
-        names, positions = thing or [], after or []
+        names, positions = artifact or [], after or []
         found = {name: place.entry(name) for name in names}
         followed = {
-            entry.thing: max(0, positions[index] if index < len(positions) else 0)
+            entry.artifact: max(0, positions[index] if index < len(positions) else 0)
             for index, name in enumerate(names)
             if (entry := found[name]) is not None
         }

@@ -32,6 +32,7 @@ from telic.web._place import WebPlace
 
 _PATIENCE_S = 20.0
 """timeout in seconds for a request to take effect"""
+_ARTIFACT = "/artifacts/{artifact}"
 _SESSION: tuple[ArtifactKind, ...] = ("session",)
 _OFFERED = ("argument", "option", "context")
 _REGISTERED = re.compile(r"(?:[\w.-]+/)?[\w.-]+-v\d+")
@@ -51,7 +52,7 @@ class VerbRoute(NamedTuple):
     field: str | None = None
     """request field that is set from the URL"""
     kinds: tuple[ArtifactKind, ...] = ()
-    """kinds allowed for {thing}. For a study, the request's task and study are set."""
+    """kinds allowed for {artifact}. For a study, the request's task and study are set."""
     hidden: tuple[str, ...] = ()
     """fields that are not available"""
     words: tuple[str, ...] = ()
@@ -65,30 +66,26 @@ ROUTES = (
     VerbRoute("/envs/{env}", "envs:envs", "read", "env", hidden=("every", "search")),
     VerbRoute("/doctor", "machine:doctor", "read"),
     VerbRoute("/robots", "envs:list_robots", "read"),
-    VerbRoute("/artifacts/{thing}/stop", "control:stop", "do", "thing", WORK),
-    VerbRoute("/artifacts/{thing}/pause", "control:pause", "do", "session", _SESSION),
-    VerbRoute("/artifacts/{thing}/note", "control:note", "do", "session", _SESSION),
-    VerbRoute("/artifacts/{thing}/approve", "control:approve", "do", "session", _SESSION),
-    VerbRoute("/artifacts/{thing}/branch", "control:branch", "do", "session", _SESSION),
-    VerbRoute("/artifacts/{thing}/label", "labels:label", "do", "session", _SESSION),
-    VerbRoute("/artifacts/{thing}/veto", "labels:veto", "do", "session", _SESSION),
-    VerbRoute("/artifacts/{thing}/delete", "artifacts:delete", "do", "thing", WORK, ("undo",)),
+    VerbRoute(f"{_ARTIFACT}/stop", "control:stop", "do", "artifact", WORK),
+    VerbRoute(f"{_ARTIFACT}/pause", "control:pause", "do", "session", _SESSION),
+    VerbRoute(f"{_ARTIFACT}/note", "control:note", "do", "session", _SESSION),
+    VerbRoute(f"{_ARTIFACT}/approve", "control:approve", "do", "session", _SESSION),
+    VerbRoute(f"{_ARTIFACT}/branch", "control:branch", "do", "session", _SESSION),
+    VerbRoute(f"{_ARTIFACT}/label", "labels:label", "do", "session", _SESSION),
+    VerbRoute(f"{_ARTIFACT}/veto", "labels:veto", "do", "session", _SESSION),
+    VerbRoute(f"{_ARTIFACT}/delete", "artifacts:delete", "do", "artifact", WORK, ("undo",)),
     VerbRoute(
         "/trash/{deleted}/restore",
         "artifacts:delete",
         "do",
-        "thing",
+        "artifact",
         hidden=("undo",),
         fixed={"undo": True},
     ),
+    VerbRoute(f"{_ARTIFACT}/report", "artifacts:report", "do", "artifact", ("session", "search")),
+    VerbRoute(f"{_ARTIFACT}/resume", "control:resume", "start", "artifact", WORK, (), ("resume",)),
     VerbRoute(
-        "/artifacts/{thing}/report", "artifacts:report", "do", "thing", ("session", "search")
-    ),
-    VerbRoute(
-        "/artifacts/{thing}/resume", "control:resume", "start", "thing", WORK, (), ("resume",)
-    ),
-    VerbRoute(
-        "/artifacts/{thing}/export", "artifacts:export", "start", "thing", WORK, (), ("export",)
+        f"{_ARTIFACT}/export", "artifacts:export", "start", "artifact", WORK, (), ("export",)
     ),
     VerbRoute("/start/run", "session:run", "start", words=("run",)),
     VerbRoute("/start/train", "train:train", "start", hidden=("reward",), words=("train",)),
@@ -96,7 +93,7 @@ ROUTES = (
     VerbRoute(
         "/start/bench", "machine:intents", "start", None, (), ("suite",), ("bench", "intents")
     ),
-    VerbRoute("/artifacts/{thing}/gates", "study_runs:check_gates", "read", None, ("study",)),
+    VerbRoute(f"{_ARTIFACT}/gates", "study_runs:check_gates", "read", None, ("study",)),
 )
 
 
@@ -141,7 +138,7 @@ def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[Any, Any]) -> Callab
             name: value for name, value in written.items() if isinstance(getattr(asked, name), str)
         }
         if is_study:
-            task, _, study = place.thing(given["thing"], "study").name.partition("/")
+            task, _, study = place.artifact(given["artifact"], "study").name.partition("/")
             values |= {"task": task, "study": study}
         elif variable is not None and route.field is not None:
             values[route.field] = _named(place, route, variable, given[variable])
@@ -178,10 +175,10 @@ def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[Any, Any]) -> Callab
 
 def _named(place: WebPlace, route: VerbRoute, variable: str, name: str) -> str:
     """Return the operation's argument for the variable part of a URL."""
-    if variable == "thing":
-        return place.thing(name, *route.kinds).name
+    if variable == "artifact":
+        return place.artifact(name, *route.kinds).name
     if variable == "deleted":
-        deleted = {thing.name for thing in Workspace(place.runs_dir).deleted()}
+        deleted = {artifact.name for artifact in Workspace(place.runs_dir).deleted()}
         if name not in deleted:
             raise UsageError(f"{name[:200]} is not in the trash.")
     return name

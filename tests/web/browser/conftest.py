@@ -47,7 +47,7 @@ def browser(furnished):
 
 @pytest.fixture(scope="session")
 def furnished(tmp_path_factory):
-    """A workspace with things that were written, and a real session that was revised once.
+    """A workspace with artifacts that were written, and a real session that was revised once.
 
     It is made once for all worker processes of a run of the tests.
     """

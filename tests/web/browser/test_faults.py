@@ -38,7 +38,7 @@ def test_many_tabs_share_one_stream_and_ended_work_needs_none(browser, tmp_path,
         fast = tabs[0].evaluate("() => fetch('/api/about').then((answer) => answer.status)")
         context.close()
     assert fast == 200 and connections == 0  # the shared worker holds the only stream
-    assert not any(f"thing={SESSION}" in url for url in opened)
+    assert not any(f"artifact={SESSION}" in url for url in opened)
 
 
 def test_edited_criteria_survive_options_and_nonsense_cannot_be_started(browser, tmp_path):

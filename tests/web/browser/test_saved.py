@@ -12,8 +12,8 @@ pytestmark = pytest.mark.slow
 def site(furnished, tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved") / "site"
     runs = furnished.root / "runs"
-    thing = WebPlace(runs, furnished.root).thing(furnished.failed)
-    write_site(thing, runs, furnished.root, folder)
+    artifact = WebPlace(runs, furnished.root).artifact(furnished.failed)
+    write_site(artifact, runs, furnished.root, folder)
     return folder / "index.html"
 
 

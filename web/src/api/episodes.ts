@@ -28,9 +28,9 @@ type Playback = Schema<"PlaybackFacts">;
 const USUAL_DT = 0.05;
 const scenes = new Map<string, Promise<ModelShape>>();
 
-function loadScene(thing: string, iteration: number | null): Promise<ModelShape> {
+function loadScene(artifact: string, iteration: number | null): Promise<ModelShape> {
   const query = iteration === null ? "" : `?iteration=${iteration}`;
-  const address = `/api/artifacts/${encodeURIComponent(thing)}/scene`;
+  const address = `/api/artifacts/${encodeURIComponent(artifact)}/scene`;
   const key = address + query;
   const known = scenes.get(key);
   if (known) return known;
@@ -53,11 +53,11 @@ export function shapeOf(scene: SceneAnswer, numbers: ArrayBuffer): ModelShape {
   };
 }
 
-export async function loadEpisode(thing: string, key: string): Promise<Episode> {
-  const address = `/api/artifacts/${encodeURIComponent(thing)}/playback/${encodeURIComponent(key)}`;
+export async function loadEpisode(artifact: string, key: string): Promise<Episode> {
+  const address = `/api/artifacts/${encodeURIComponent(artifact)}/playback/${encodeURIComponent(key)}`;
   const [facts, bytes] = await Promise.all([read<Playback>(address), gotBytes(`${address}/poses`)]);
   const wanted = facts.has_reference ? await gotBytes(`${address}/poses?of=reference`) : null;
-  const model = await loadScene(thing, facts.iteration);
+  const model = await loadScene(artifact, facts.iteration);
   const dt = facts.dt_s ?? USUAL_DT;
   const frames = facts.bodies > 0 ? Math.floor(bytes.byteLength / (4 * 7 * facts.bodies)) : 0;
   const times = Array.from({ length: frames }, (_, frame) => frame * dt);

@@ -8,9 +8,9 @@ import type { components } from "./schema";
 export type ArtifactPulse = components["schemas"]["ArtifactPulse"];
 export type ArtifactLine = components["schemas"]["ArtifactLine"];
 type EventPage = { events: LoggedEvent[]; end: number };
-interface StreamMessage { thing?: string; page?: EventPage; pulse?: ArtifactPulse; running?: ArtifactLine[] }
+interface StreamMessage { artifact?: string; page?: EventPage; pulse?: ArtifactPulse; running?: ArtifactLine[] }
 
-export type ToStream = { kind: "follow"; thing: string; after: number } | { kind: "leave"; thing: string } | { kind: "close" };
+export type ToStream = { kind: "follow"; artifact: string; after: number } | { kind: "leave"; artifact: string } | { kind: "close" };
 export type FromStream = { kind: "connection"; isConnected: boolean } | { kind: "message"; message: StreamMessage };
 
 export interface Live {
@@ -36,16 +36,16 @@ class Stream {
     return () => this.#changed.delete(changed);
   };
 
-  follow(thing: string, after: number, listener: Listener): () => void {
+  follow(artifact: string, after: number, listener: Listener): () => void {
     this.#open();
-    const own = this.#listeners.get(thing) ?? new Set();
-    this.#listeners.set(thing, own.add(listener));
-    this.#send!({ kind: "follow", thing, after });
+    const own = this.#listeners.get(artifact) ?? new Set();
+    this.#listeners.set(artifact, own.add(listener));
+    this.#send!({ kind: "follow", artifact, after });
     return () => {
       own.delete(listener);
       if (own.size > 0) return;
-      this.#listeners.delete(thing);
-      this.#send!({ kind: "leave", thing });
+      this.#listeners.delete(artifact);
+      this.#send!({ kind: "leave", artifact });
     };
   }
 
@@ -59,7 +59,7 @@ class Stream {
     if (data.kind === "connection") this.isConnected = data.isConnected;
     else {
       if (data.message.running) this.running = data.message.running;
-      if (data.message.thing) this.#listeners.get(data.message.thing)?.forEach((listener) => listener(data.message));
+      if (data.message.artifact) this.#listeners.get(data.message.artifact)?.forEach((listener) => listener(data.message));
     }
     this.#changed.forEach((changed) => changed());
   }
@@ -72,10 +72,10 @@ export function useRunning(): ArtifactLine[] | null {
   return useSyncExternalStore(__SITE__ ? () => () => {} : stream.subscribe, () => stream.running);
 }
 
-async function loadEvents(thing: string): Promise<EventPage> {
+async function loadEvents(artifact: string): Promise<EventPage> {
   const all: EventPage = { events: [], end: 0 };
   for (;;) {
-    const page = await read<EventPage>(`/api/artifacts/${encodeURIComponent(thing)}/events?after=${all.end}`);
+    const page = await read<EventPage>(`/api/artifacts/${encodeURIComponent(artifact)}/events?after=${all.end}`);
     all.events.push(...page.events);
     if (page.end === all.end) return all;
     all.end = page.end;
@@ -84,20 +84,20 @@ async function loadEvents(thing: string): Promise<EventPage> {
 }
 
 /** Follow an artifact: its past events, and new ones while it runs. Ended work needs no stream. */
-export function useLive(thing: string, isRunning: boolean): Live {
-  const [live, setLive] = useState<Live & { thing: string }>({ thing, events: [], pulse: null, isConnected: true, isLoaded: false });
+export function useLive(artifact: string, isRunning: boolean): Live {
+  const [live, setLive] = useState<Live & { artifact: string }>({ artifact, events: [], pulse: null, isConnected: true, isLoaded: false });
   const isConnected = useSyncExternalStore(__SITE__ ? () => () => {} : stream.subscribe, () => stream.isConnected);
   useEffect(() => {
     let leave = () => {};
     let isOver = false;
-    setLive((old) => (old.thing === thing ? old : { thing, events: [], pulse: null, isConnected: true, isLoaded: false }));
+    setLive((old) => (old.artifact === artifact ? old : { artifact, events: [], pulse: null, isConnected: true, isLoaded: false }));
     const start = async () => {
-      const page = await loadEvents(thing).catch(() => ({ events: [], end: 0 }));
+      const page = await loadEvents(artifact).catch(() => ({ events: [], end: 0 }));
       if (isOver) return;
       setLive((old) => ({ ...old, events: page.events, isLoaded: true, pulse: isRunning ? old.pulse : null }));
       if (!isRunning || __SITE__) return;
       let end = page.end;
-      leave = stream.follow(thing, end, ({ page: more, pulse }) => {
+      leave = stream.follow(artifact, end, ({ page: more, pulse }) => {
         // The stream may start at an earlier position that another tab asked for.
         const fresh = more && more.end > end ? more : null;
         if (fresh) end = fresh.end;
@@ -109,6 +109,6 @@ export function useLive(thing: string, isRunning: boolean): Live {
       isOver = true;
       leave();
     };
-  }, [thing, isRunning]);
-  return { ...live, isConnected: isConnected || !isRunning, ...(live.thing === thing ? {} : { events: [], pulse: null, isLoaded: false }) };
+  }, [artifact, isRunning]);
+  return { ...live, isConnected: isConnected || !isRunning, ...(live.artifact === artifact ? {} : { events: [], pulse: null, isLoaded: false }) };
 }

@@ -18,8 +18,8 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 let isConnected = false;
 let running: FromStream | null = null;
 
-function broadcast(message: FromStream, thing?: string): void {
-  for (const [port, artifacts] of wanted) if (thing === undefined || artifacts.has(thing)) port.postMessage(message);
+function broadcast(message: FromStream, artifact?: string): void {
+  for (const [port, artifacts] of wanted) if (artifact === undefined || artifacts.has(artifact)) port.postMessage(message);
 }
 
 function setConnected(value: boolean): void {
@@ -37,7 +37,7 @@ function open(): void {
   source = null;
   if (wanted.size === 0) return;
   const artifacts = [...new Set([...wanted.values()].flatMap((each) => [...each]))];
-  const query = new URLSearchParams(artifacts.flatMap((thing) => [["thing", thing], ["after", String(positions.get(thing) ?? 0)]]));
+  const query = new URLSearchParams(artifacts.flatMap((artifact) => [["artifact", artifact], ["after", String(positions.get(artifact) ?? 0)]]));
   const opened = new EventSource(`/api/stream?${query}`);
   source = opened;
   opened.onopen = () => setConnected(true);
@@ -48,10 +48,10 @@ function open(): void {
   };
   opened.onmessage = ({ data }) => {
     const message = JSON.parse(data as string) as Extract<FromStream, { kind: "message" }>["message"];
-    if (message.thing && message.page) positions.set(message.thing, message.page.end);
+    if (message.artifact && message.page) positions.set(message.artifact, message.page.end);
     const sent: FromStream = { kind: "message", message };
     if (message.running) running = sent;
-    broadcast(sent, message.thing ?? undefined);
+    broadcast(sent, message.artifact ?? undefined);
   };
 }
 
@@ -60,10 +60,10 @@ function connect(port: Port & { onmessage: ((event: MessageEvent) => void) | nul
   port.onmessage = ({ data }: MessageEvent<ToStream>) => {
     const artifacts = wanted.get(port);
     if (data.kind === "close") wanted.delete(port);
-    else if (data.kind === "leave") artifacts?.delete(data.thing);
+    else if (data.kind === "leave") artifacts?.delete(data.artifact);
     else if (artifacts) {
-      artifacts.add(data.thing);
-      positions.set(data.thing, Math.min(positions.get(data.thing) ?? data.after, data.after)); // a tab drops duplicates
+      artifacts.add(data.artifact);
+      positions.set(data.artifact, Math.min(positions.get(data.artifact) ?? data.after, data.after)); // a tab drops duplicates
     }
     plan(SETTLE_MS);
   };

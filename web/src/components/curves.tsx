@@ -20,7 +20,7 @@ const GROUPS: [string, string[]][] = [
 ];
 
 interface CurvesProps {
-  thing: string;
+  artifact: string;
   iteration?: number | null;
   isLive: boolean;
   height?: number;
@@ -28,9 +28,9 @@ interface CurvesProps {
 
 type Axis = "global_step" | "elapsed_time";
 
-function useSeries({ thing, iteration, isLive }: CurvesProps, name: string[], over: Axis, range: [number, number] | null) {
-  return useLoaded(`series:${thing}:${iteration}:${name}:${over}:${range}`, () =>
-    got(api.GET("/api/artifacts/{thing}/series", { params: { path: { thing }, query: { name, iteration: iteration ?? undefined, points: 1200, over, start: range?.[0], end: range?.[1] } } })), isLive && !range ? 2000 : null);
+function useSeries({ artifact, iteration, isLive }: CurvesProps, name: string[], over: Axis, range: [number, number] | null) {
+  return useLoaded(`series:${artifact}:${iteration}:${name}:${over}:${range}`, () =>
+    got(api.GET("/api/artifacts/{artifact}/series", { params: { path: { artifact }, query: { name, iteration: iteration ?? undefined, points: 1200, over, start: range?.[0], end: range?.[1] } } })), isLive && !range ? 2000 : null);
 }
 
 export function TrainingCurves(props: CurvesProps) {
@@ -57,7 +57,7 @@ export function TrainingCurves(props: CurvesProps) {
       </div>
       {series.value?.is_screening && <p className="small soft">Screening runs: short training runs that compare variants of this reward. The best variant is then trained in full.</p>}
       <Ready of={series}>{({ members }) => members.length === 0 ? <p className="soft">Curves appear once training starts.</p> : (
-        <Curves set={shown} isMean={spread === "mean"} width={Number(smooth) || 0} height={props.height ?? 230} onZoom={zoom} hasSeveral={names.length > 1} axis={axis} link={`${props.thing}:${axis}`} />
+        <Curves set={shown} isMean={spread === "mean"} width={Number(smooth) || 0} height={props.height ?? 230} onZoom={zoom} hasSeveral={names.length > 1} axis={axis} link={`${props.artifact}:${axis}`} />
       )}</Ready>
     </div>
   );
@@ -112,8 +112,8 @@ export function TermStack(props: CurvesProps) {
   const all = useSeries(props, ["episodic_return"], "global_step", null);
   const terms = (all.value?.names ?? []).filter((name) => name.startsWith(TERM));
   const chosen = member || all.value?.members[0] || "";
-  const series = useLoaded(terms.length ? `terms:${props.thing}:${props.iteration}:${chosen}:${terms}` : null, () =>
-    got(api.GET("/api/artifacts/{thing}/series", { params: { path: { thing: props.thing }, query: { name: terms, member: [chosen], iteration: props.iteration ?? undefined, points: 600 } } })), props.isLive ? 2500 : null);
+  const series = useLoaded(terms.length ? `terms:${props.artifact}:${props.iteration}:${chosen}:${terms}` : null, () =>
+    got(api.GET("/api/artifacts/{artifact}/series", { params: { path: { artifact: props.artifact }, query: { name: terms, member: [chosen], iteration: props.iteration ?? undefined, points: 600 } } })), props.isLive ? 2500 : null);
   if (all.value && terms.length === 0) return <p className="soft">{all.value.members.length === 0 ? "Reward terms appear once training starts." : "This reward has no separate terms."}</p>;
   return (
     <div className="column">
@@ -123,7 +123,7 @@ export function TermStack(props: CurvesProps) {
       <Ready of={series}>
         {(set) => {
           const { x, columns } = joined(set.series);
-          return <Chart x={x} isStack height={props.height ?? 200} xLabel="steps" label="Reward by term" link={`${props.thing}:global_step`} curves={set.series.map((each, index) => ({ name: words(each.name.slice(TERM.length)), values: smoothed(filled(x, columns[index]!), 2) }))} />;
+          return <Chart x={x} isStack height={props.height ?? 200} xLabel="steps" label="Reward by term" link={`${props.artifact}:global_step`} curves={set.series.map((each, index) => ({ name: words(each.name.slice(TERM.length)), values: smoothed(filled(x, columns[index]!), 2) }))} />;
         }}
       </Ready>
     </div>

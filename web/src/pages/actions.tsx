@@ -19,7 +19,7 @@ type Line = Schema<"ArtifactLine">;
 export function WorkActions({ line, canResume, reload }: { line: Line; canResume: boolean; reload: () => void }) {
   const [open, setOpen] = useState<"stop" | "resume" | "delete" | "about" | null>(null);
   const [, go] = useLocation();
-  const thing = line.id;
+  const artifact = line.id;
   const close = () => setOpen(null);
   const isStopping = line.state === "stopping";
   return (
@@ -29,12 +29,12 @@ export function WorkActions({ line, canResume, reload }: { line: Line; canResume
       <button type="button" onClick={() => setOpen("about")}>Name and tags</button>
       {!line.is_running && <button type="button" className="danger" onClick={() => setOpen("delete")}>Delete</button>}
       {open === "stop" && (
-        <Dialog title={`Stop this ${line.kind}?`} submit="Stop" onClose={close} onSubmit={() => attempt(() => ask("/api/artifacts/{thing}/stop", { thing }, { wait: 0 }), () => { reload(); return "Stopping: saving work and writing the report."; })}>
+        <Dialog title={`Stop this ${line.kind}?`} submit="Stop" onClose={close} onSubmit={() => attempt(() => ask("/api/artifacts/{artifact}/stop", { artifact }, { wait: 0 }), () => { reload(); return "Stopping: saving work and writing the report."; })}>
           <p>Training progress is saved and can be resumed later.</p>
         </Dialog>
       )}
       {open === "delete" && (
-        <Dialog title={`Delete this ${line.kind}?`} submit="Delete" danger onClose={close} onSubmit={() => attempt(() => ask("/api/artifacts/{thing}/delete", { thing }, {}), () => { refresh("artifacts", "recent", "gallery", "trash"); go("/trash"); return "Moved to the trash."; })}>
+        <Dialog title={`Delete this ${line.kind}?`} submit="Delete" danger onClose={close} onSubmit={() => attempt(() => ask("/api/artifacts/{artifact}/delete", { artifact }, {}), () => { refresh("artifacts", "recent", "gallery", "trash"); go("/trash"); return "Moved to the trash."; })}>
           <p>It can be restored from the trash.</p>
         </Dialog>
       )}
@@ -50,7 +50,7 @@ function ResumeDialog({ line, onClose, reload }: { line: Line; onClose: () => vo
   const [limits, setLimits] = useState<Record<string, string>>({});
   const given = Object.fromEntries(Object.entries(limits).filter(([, value]) => value.trim() !== "").map(([name, value]) => [name, name === "max_steps" ? value : Number(value)]));
   const resume = () => attempt(async () => {
-    const job = await ask("/api/artifacts/{thing}/resume", { thing: line.id }, given);
+    const job = await ask("/api/artifacts/{artifact}/resume", { artifact: line.id }, given);
     reload();
     await waitForJob(job.job);
   }, () => { reload(); return "Resumed."; });
@@ -70,7 +70,7 @@ function AboutDialog({ line, onClose, reload }: { line: Line; onClose: () => voi
   const [name, setName] = useState(line.name ?? "");
   const [tags, setTags] = useState(line.tags.join(", "));
   const [note, setNote] = useState(line.note ?? "");
-  const save = () => attempt(() => ask("/api/artifacts/{thing}/about", { thing: line.id }, { name: name.trim() || null, tags: [...new Set(tags.split(",").map((tag) => tag.trim()).filter(Boolean))], note: note.trim() || null }), () => { reload(); refresh("artifacts", "recent"); return "Saved."; });
+  const save = () => attempt(() => ask("/api/artifacts/{artifact}/about", { artifact: line.id }, { name: name.trim() || null, tags: [...new Set(tags.split(",").map((tag) => tag.trim()).filter(Boolean))], note: note.trim() || null }), () => { reload(); refresh("artifacts", "recent"); return "Saved."; });
   return (
     <Dialog title="Name and tags" submit="Save" onClose={onClose} onSubmit={save}>
       <label className="field">Name<input autoFocus value={name} maxLength={200} placeholder={line.title} onChange={(event) => setName(event.target.value)} /></label>
@@ -82,11 +82,11 @@ function AboutDialog({ line, onClose, reload }: { line: Line; onClose: () => voi
 
 export function SessionActions(props: { detail: ArtifactDetail; session: SessionDetail; line: Line; reload: () => void }) {
   const { session, line, reload } = props;
-  const thing = line.id;
+  const artifact = line.id;
   const [open, setOpen] = useState<"feedback" | "branch" | "veto" | null>(null);
   const isPaused = line.state === "paused" || line.state === "pausing";
-  const pause = () => attempt(() => ask("/api/artifacts/{thing}/pause", { thing }, { wait: 0 }), () => { reload(); return "Pausing at the next safe point."; });
-  const unpause = () => attempt(() => ask("/api/artifacts/{thing}/resume", { thing }, {}), () => { reload(); return "Resumed."; });
+  const pause = () => attempt(() => ask("/api/artifacts/{artifact}/pause", { artifact }, { wait: 0 }), () => { reload(); return "Pausing at the next safe point."; });
+  const unpause = () => attempt(() => ask("/api/artifacts/{artifact}/resume", { artifact }, {}), () => { reload(); return "Resumed."; });
   const hasEnded = session.summary !== null && session.summary.outcome !== "stopped";
   const judged = session.iterations.filter((each) => each.is_judged);
   const close = () => setOpen(null);
@@ -101,41 +101,41 @@ export function SessionActions(props: { detail: ArtifactDetail; session: Session
       {judged.length > 0 && <button type="button" onClick={() => setOpen("branch")}>Branch</button>}
       {session.summary && ["passed", "passed_in_part"].includes(session.summary.outcome) && <button type="button" onClick={() => setOpen("veto")}>Veto</button>}
       <WorkActions line={line} canResume={!hasEnded} reload={reload} />
-      {open === "feedback" && <FeedbackDialog thing={thing} onClose={close} reload={reload} />}
-      {open === "veto" && <VetoDialog thing={thing} onClose={close} reload={reload} />}
-      {open === "branch" && <BranchDialog thing={thing} iterations={judged.map((each) => each.number)} best={session.summary?.best_iteration ?? judged.at(-1)!.number} onClose={close} />}
+      {open === "feedback" && <FeedbackDialog artifact={artifact} onClose={close} reload={reload} />}
+      {open === "veto" && <VetoDialog artifact={artifact} onClose={close} reload={reload} />}
+      {open === "branch" && <BranchDialog artifact={artifact} iterations={judged.map((each) => each.number)} best={session.summary?.best_iteration ?? judged.at(-1)!.number} onClose={close} />}
     </>
   );
 }
 
-function FeedbackDialog({ thing, onClose, reload }: { thing: string; onClose: () => void; reload: () => void }) {
+function FeedbackDialog({ artifact, onClose, reload }: { artifact: string; onClose: () => void; reload: () => void }) {
   const [text, setText] = useState("");
   return (
     <Dialog title="Feedback for the next revision" submit="Add feedback" disabled={!text.trim()} onClose={onClose}
-      onSubmit={() => attempt(() => ask("/api/artifacts/{thing}/note", { thing }, { text }), () => { reload(); return "The feedback will be used in the next revision."; })}>
+      onSubmit={() => attempt(() => ask("/api/artifacts/{artifact}/note", { artifact }, { text }), () => { reload(); return "The feedback will be used in the next revision."; })}>
       <label className="field">What should change?<textarea autoFocus rows={3} value={text} onChange={(event) => setText(event.target.value)} placeholder="keep the body lower" /></label>
     </Dialog>
   );
 }
 
-function VetoDialog({ thing, onClose, reload }: { thing: string; onClose: () => void; reload: () => void }) {
+function VetoDialog({ artifact, onClose, reload }: { artifact: string; onClose: () => void; reload: () => void }) {
   const [why, setWhy] = useState("");
   return (
     <Dialog title="Withdraw this pass?" submit="Veto" danger disabled={!why.trim()} onClose={onClose}
-      onSubmit={() => attempt(() => ask("/api/artifacts/{thing}/veto", { thing }, { why }), () => { reload(); return "The pass was withdrawn. The session is now unproven."; })}>
+      onSubmit={() => attempt(() => ask("/api/artifacts/{artifact}/veto", { artifact }, { why }), () => { reload(); return "The pass was withdrawn. The session is now unproven."; })}>
       <p>The session becomes unproven. The veto is recorded and cannot be undone.</p>
       <label className="field">Reason<textarea autoFocus rows={3} value={why} onChange={(event) => setWhy(event.target.value)} placeholder="it slides instead of walking" /></label>
     </Dialog>
   );
 }
 
-export function BranchDialog({ thing, iterations, best, onClose }: { thing: string; iterations: number[]; best: number; onClose: () => void }) {
+export function BranchDialog({ artifact, iterations, best, onClose }: { artifact: string; iterations: number[]; best: number; onClose: () => void }) {
   const [iteration, setIteration] = useState(best);
   const [note, setNote] = useState("");
   const [, go] = useLocation();
   const branch = () => attempt(async () => {
-    const { session } = (await ask("/api/artifacts/{thing}/branch", { thing }, { iteration, ...(note.trim() ? { note } : {}) })) as { session: string };
-    await ask("/api/artifacts/{thing}/resume", { thing: session }, {});
+    const { session } = (await ask("/api/artifacts/{artifact}/branch", { artifact }, { iteration, ...(note.trim() ? { note } : {}) })) as { session: string };
+    await ask("/api/artifacts/{artifact}/resume", { artifact: session }, {});
     return session;
   }, (session) => { go(`/runs/${session}`); return "The new session is starting."; });
   return (
@@ -146,11 +146,11 @@ export function BranchDialog({ thing, iterations, best, onClose }: { thing: stri
   );
 }
 
-export function Approval({ thing, criteria, forecast, reload }: { thing: string; criteria: Criterion[]; forecast: { first_seconds: number | null; first_steps: number; usd: number | null } | null; reload: () => void }) {
+export function Approval({ artifact, criteria, forecast, reload }: { artifact: string; criteria: Criterion[]; forecast: { first_seconds: number | null; first_steps: number; usd: number | null } | null; reload: () => void }) {
   const [edits, setEdits] = useState<CriteriaEdits>({});
   const kept = edited(criteria, edits);
   const isChanged = JSON.stringify(kept) !== JSON.stringify(criteria);
-  const approve = () => attempt(() => ask("/api/artifacts/{thing}/approve", { thing }, isChanged ? { criteria: kept } : {}), () => { reload(); return "Approved. Training is starting."; });
+  const approve = () => attempt(() => ask("/api/artifacts/{artifact}/approve", { artifact }, isChanged ? { criteria: kept } : {}), () => { reload(); return "Approved. Training is starting."; });
   return (
     <Panel title="Approve the criteria before training" actions={<button type="button" className="primary" disabled={kept.length === 0} onClick={approve}>{isChanged ? "Approve with changes" : "Approve"}</button>}>
       <div className="column">

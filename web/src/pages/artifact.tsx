@@ -12,16 +12,16 @@ const StudyPage = lazy(() => import("./study"));
 
 export default function ArtifactPage() {
   const { id, "*": rest = "" } = useParams<{ id: string; "*"?: string }>();
-  const detail = useLoaded(`thing:${id}`, () => read<Schema<"ArtifactDetail">>(`/api/artifacts/${encodeURIComponent(id)}`), 2500);
+  const detail = useLoaded(`artifact:${id}`, () => read<Schema<"ArtifactDetail">>(`/api/artifacts/${encodeURIComponent(id)}`), 2500);
   return (
     <Ready of={detail} lines={6} key={id}>
-      {(thing) => (
+      {(artifact) => (
         <>
-          {thing.damage.length > 0 && <div className="notice bad" style={{ marginBottom: "0.8rem" }}><strong>Some files are damaged.</strong>{thing.damage.map((each) => <p key={each} className="small">{each}</p>)}</div>}
-          {thing.session && <SessionPage detail={thing} session={thing.session} tab={rest} reload={detail.reload} />}
-          {thing.run && <RunPage detail={thing} run={thing.run} reload={detail.reload} />}
-          {thing.search && <SearchPage detail={thing} search={thing.search} reload={detail.reload} />}
-          {thing.study && <StudyPage detail={thing} study={thing.study} />}
+          {artifact.damage.length > 0 && <div className="notice bad" style={{ marginBottom: "0.8rem" }}><strong>Some files are damaged.</strong>{artifact.damage.map((each) => <p key={each} className="small">{each}</p>)}</div>}
+          {artifact.session && <SessionPage detail={artifact} session={artifact.session} tab={rest} reload={detail.reload} />}
+          {artifact.run && <RunPage detail={artifact} run={artifact.run} reload={detail.reload} />}
+          {artifact.search && <SearchPage detail={artifact} search={artifact.search} reload={detail.reload} />}
+          {artifact.study && <StudyPage detail={artifact} study={artifact.study} />}
         </>
       )}
     </Ready>

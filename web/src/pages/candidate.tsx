@@ -20,25 +20,25 @@ import { MomentLink } from "./session";
 type IterationDetail = Schema<"IterationDetail">;
 type SessionDetail = Schema<"SessionDetail">;
 
-function useIteration(thing: string, iteration: number | null, isLive: boolean) {
-  return useLoaded(iteration === null ? null : `iteration:${thing}:${iteration}`, () => read<IterationDetail>(`/api/artifacts/${encodeURIComponent(thing)}/iterations/${iteration}`), isLive ? 4000 : null);
+function useIteration(artifact: string, iteration: number | null, isLive: boolean) {
+  return useLoaded(iteration === null ? null : `iteration:${artifact}:${iteration}`, () => read<IterationDetail>(`/api/artifacts/${encodeURIComponent(artifact)}/iterations/${iteration}`), isLive ? 4000 : null);
 }
 
 export function CandidatePanel({ detail, session, iteration }: { detail: Schema<"ArtifactDetail">; session: SessionDetail; iteration: number }) {
-  const thing = detail.line.id;
+  const artifact = detail.line.id;
   const isLive = detail.line.is_running;
-  const loaded = useIteration(thing, iteration, isLive);
+  const loaded = useIteration(artifact, iteration, isLive);
   return (
     <Ready of={loaded}>
       {(found) => (
         <div className="stacked">
-          <Heading thing={thing} found={found} session={session} />
+          <Heading artifact={artifact} found={found} session={session} />
           <div className="grid">
-            <div className="span-7 stacked"><Reward thing={thing} found={found} session={session} /><Verdicts thing={thing} found={found} session={session} /></div>
+            <div className="span-7 stacked"><Reward artifact={artifact} found={found} session={session} /><Verdicts artifact={artifact} found={found} session={session} /></div>
             <div className="span-5 stacked">
               <Terms found={found} />
-              <Panel title="Training"><TrainingCurves thing={thing} iteration={iteration} isLive={isLive} height={190} /></Panel>
-              <Panel title="Reward by term"><TermStack thing={thing} iteration={iteration} isLive={isLive} height={170} /></Panel>
+              <Panel title="Training"><TrainingCurves artifact={artifact} iteration={iteration} isLive={isLive} height={190} /></Panel>
+              <Panel title="Reward by term"><TermStack artifact={artifact} iteration={iteration} isLive={isLive} height={170} /></Panel>
               <InterimEvaluations found={found} threshold={session.config?.threshold ?? null} />
               <Lessons found={found} />
             </div>
@@ -49,7 +49,7 @@ export function CandidatePanel({ detail, session, iteration }: { detail: Schema<
   );
 }
 
-function Heading({ thing, found, session }: { thing: string; found: IterationDetail; session: SessionDetail }) {
+function Heading({ artifact, found, session }: { artifact: string; found: IterationDetail; session: SessionDetail }) {
   const { judged } = found;
   const line = session.iterations.find((each) => each.number === found.number);
   return (
@@ -57,7 +57,7 @@ function Heading({ thing, found, session }: { thing: string; found: IterationDet
       <div className="column">
         <Figures rows={[["mean policy score", score(judged?.score)], ["steps", short(line?.steps)], ["training time", duration(line?.training_s)], ["judging time", duration(line?.judging_s)], ["policies", count(found.members.length)]]} />
         {line?.failure && <div className="notice bad">{line.failure}</div>}
-        {line && line.tags.length > 0 && <p className="small">Failed criteria: {line.tags.map(words).join(", ")} <MomentLink thing={thing} iteration={found.number} /></p>}
+        {line && line.tags.length > 0 && <p className="small">Failed criteria: {line.tags.map(words).join(", ")} <MomentLink artifact={artifact} iteration={found.number} /></p>}
         {found.notes && found.notes.notes.length > 0 && <p className="small soft">Addresses the feedback {found.notes.notes.map((note) => `“${note.text}”`).join(", ")}</p>}
         {found.damage.map((each) => <div key={each} className="notice bad small">{each}</div>)}
       </div>
@@ -66,10 +66,10 @@ function Heading({ thing, found, session }: { thing: string; found: IterationDet
 }
 
 /** The reward, alone or as a diff to the reward of any other iteration. */
-function Reward({ thing, found, session }: { thing: string; found: IterationDetail; session: SessionDetail }) {
+function Reward({ artifact, found, session }: { artifact: string; found: IterationDetail; session: SessionDetail }) {
   const [against, setAgainst] = useUrl("diff");
   const isParent = against === String(found.change?.parent);
-  const other = useIteration(thing, against && !isParent ? Number(against) : null, false);
+  const other = useIteration(artifact, against && !isParent ? Number(against) : null, false);
   const before = against === "" ? null : isParent ? found.change!.before : other.value?.change?.after ?? other.value?.code ?? null;
   const others = session.iterations.map((each) => each.number).filter((each) => each !== found.number);
   return (
@@ -99,16 +99,16 @@ function Terms({ found }: { found: IterationDetail }) {
   );
 }
 
-function Verdicts({ thing, found, session }: { thing: string; found: IterationDetail; session: SessionDetail }) {
+function Verdicts({ artifact, found, session }: { artifact: string; found: IterationDetail; session: SessionDetail }) {
   const about = useAbout();
   const members = found.judged?.members ?? [];
   const [member, setMember] = useUrl("policy");
   const [episodeText, setEpisodeText] = useUrl("episode");
   const episode = /^\d+$/.test(episodeText) ? Number(episodeText) - 1 : null;
   const chosen = members.find((each) => each.member === (member || found.judged?.best)) ?? members[0];
-  const files = useLoaded(`judged:${thing}:${found.number}`, () => read<Schema<"ArtifactFile">[]>(`/api/artifacts/${encodeURIComponent(thing)}/files?kind=recording&iteration=${found.number}`));
+  const files = useLoaded(`judged:${artifact}:${found.number}`, () => read<Schema<"ArtifactFile">[]>(`/api/artifacts/${encodeURIComponent(artifact)}/files?kind=recording&iteration=${found.number}`));
   const labels = useMemo(() => new Map(session.labels.filter((label) => label.iteration === found.number && label.member === chosen?.member).map((label) => [label.episode - 1, label.is_wanted])), [session.labels, chosen?.member, found.number]);
-  const label = (answer: "yes" | "no") => episode !== null && chosen && void attempt(() => ask("/api/artifacts/{thing}/label", { thing }, { answer, episode: String(episode + 1), member: chosen.member, iteration: found.number }), () => (answer === "yes" ? "Labeled as wanted." : "Labeled as not wanted."));
+  const label = (answer: "yes" | "no") => episode !== null && chosen && void attempt(() => ask("/api/artifacts/{artifact}/label", { artifact }, { answer, episode: String(episode + 1), member: chosen.member, iteration: found.number }), () => (answer === "yes" ? "Labeled as wanted." : "Labeled as not wanted."));
   useShortcuts(episode !== null && !about.isReadOnly ? [{ keys: "y", does: "label this episode as wanted", act: () => label("yes") }, { keys: "n", does: "label this episode as not wanted", act: () => label("no") }] : []);
   if (!chosen) return <Panel title="Verdict"><p className="soft">The policy is judged on fresh evaluation episodes after training.</p></Panel>;
   const verdict = episode === null ? null : chosen.judgement.verdicts[episode];
@@ -126,7 +126,7 @@ function Verdicts({ thing, found, session }: { thing: string; found: IterationDe
             </div>
             {verdict.reason && <p className="small">{verdict.reason}</p>}
             {verdict.disagreements.map((each, index) => <div key={index} className="notice middling small"><strong>{each.criterion}</strong>: code {score(each.code)}, vision {score(each.vision)}</div>)}
-            {file ? <><EpisodePlayer thing={thing} file={file.key} /><Link href={`/play/${thing}?file=${file.key}`}>Open in the player with criteria over time</Link></> : <p className="soft small">No recording of this episode was kept.</p>}
+            {file ? <><EpisodePlayer artifact={artifact} file={file.key} /><Link href={`/play/${artifact}?file=${file.key}`}>Open in the player with criteria over time</Link></> : <p className="soft small">No recording of this episode was kept.</p>}
           </div>
         ) : <p className="small soft">Select an episode to watch and label it.</p>}
       </div>

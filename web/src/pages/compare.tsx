@@ -51,7 +51,7 @@ function Chooser({ ids, onChange }: { ids: string[]; onChange: (ids: string[]) =
 }
 
 function Comparison({ ids }: { ids: string[] }) {
-  const compared = useLoaded(`compare:${ids}`, () => read<Compared>(`/api/compare?${ids.map((id) => `thing=${encodeURIComponent(id)}`).join("&")}`));
+  const compared = useLoaded(`compare:${ids}`, () => read<Compared>(`/api/compare?${ids.map((id) => `artifact=${encodeURIComponent(id)}`).join("&")}`));
   return (
     <Ready of={compared}>
       {(result) => (
@@ -126,7 +126,7 @@ interface Band { id: string; x: number[]; mean: (number | null)[]; low: (number 
 
 /** The mean of a metric over training seeds. */
 async function bandOf(id: string, name: string): Promise<Band> {
-  const { series } = await got(api.GET("/api/artifacts/{thing}/series", { params: { path: { thing: id }, query: { name: [name], points: 200 } } }));
+  const { series } = await got(api.GET("/api/artifacts/{artifact}/series", { params: { path: { artifact: id }, query: { name: [name], points: 200 } } }));
   const { x, columns } = joined(series);
   return { id, x, ...meanInterval(columns.map((column) => filled(x, column))) };
 }

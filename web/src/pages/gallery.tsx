@@ -50,16 +50,16 @@ function GalleryCard({ card: { line, video, low } }: { card: Card }) {
           </div>
         )}
       </div>
-      {isBranching && <Branching thing={line.id} onClose={() => setBranching(false)} />}
+      {isBranching && <Branching artifact={line.id} onClose={() => setBranching(false)} />}
     </article>
   );
 }
 
-function Branching({ thing, onClose }: { thing: string; onClose: () => void }) {
-  const detail = useLoaded(`thing:${thing}`, () => read<Schema<"ArtifactDetail">>(`/api/artifacts/${encodeURIComponent(thing)}`));
+function Branching({ artifact, onClose }: { artifact: string; onClose: () => void }) {
+  const detail = useLoaded(`artifact:${artifact}`, () => read<Schema<"ArtifactDetail">>(`/api/artifacts/${encodeURIComponent(artifact)}`));
   const judged = (detail.value?.session?.iterations ?? []).filter((each) => each.is_judged).map((each) => each.number);
   if (judged.length === 0) return null;
-  return <BranchDialog thing={thing} iterations={judged} best={detail.value!.session!.summary?.best_iteration ?? judged.at(-1)!} onClose={onClose} />;
+  return <BranchDialog artifact={artifact} iterations={judged} best={detail.value!.session!.summary?.best_iteration ?? judged.at(-1)!} onClose={onClose} />;
 }
 
 /** A video that plays while it is visible, unless the reader prefers less motion. */

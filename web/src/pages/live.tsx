@@ -33,8 +33,8 @@ export interface Loaded {
 }
 
 /** Fetch the policy, start the engines, and compare with telic's simulation. */
-export async function loadLive(thing: string, iteration: number | null, ground: Ground): Promise<Loaded> {
-  const address = `/api/artifacts/${encodeURIComponent(thing)}/live`;
+export async function loadLive(artifact: string, iteration: number | null, ground: Ground): Promise<Loaded> {
+  const address = `/api/artifacts/${encodeURIComponent(artifact)}/live`;
   const query = `?${new URLSearchParams([["ground", ground], ...(iteration === null ? [] : [["iteration", String(iteration)]])])}`;
   const answer = await read<LiveAnswer>(address + query);
   const fetched = await Promise.all([...answer.policy.files, "numbers"].map(async (name) => [name, await gotBytes(`${address}/${name}${query}`)] as const));
@@ -47,15 +47,15 @@ export async function loadLive(thing: string, iteration: number | null, ground: 
 }
 
 /** A robot for the lifetime of the page: its memory must be freed explicitly. */
-function useRobot(thing: string, iteration: number | null, ground: Ground) {
+function useRobot(artifact: string, iteration: number | null, ground: Ground) {
   const [round, setRound] = useState(0);
-  const key = `${thing}:${iteration}:${ground}:${round}`;
+  const key = `${artifact}:${iteration}:${ground}:${round}`;
   const [state, setState] = useState<{ key: string; value?: Loaded; error: Problem | null }>({ key, error: null });
   useEffect(() => {
     let isOver = false;
     let made: Loaded | null = null;
     setState({ key, error: null });
-    loadLive(thing, iteration, ground).then(
+    loadLive(artifact, iteration, ground).then(
       (live) => {
         made = live;
         if (isOver) live.robot.close();

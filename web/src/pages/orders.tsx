@@ -9,19 +9,19 @@ import { attempt } from "../components/toast";
 import { plural, words } from "../format";
 import { blank, SchemaForm, type JsonSchema } from "../components/schema-form";
 
-export function OrdersPanel({ thing }: { thing: string }) {
-  const orders = useLoaded(`orders:${thing}`, () => read<Schema<"WorkOrderLine">[]>(`/api/artifacts/${encodeURIComponent(thing)}/orders`), 3000);
+export function OrdersPanel({ artifact }: { artifact: string }) {
+  const orders = useLoaded(`orders:${artifact}`, () => read<Schema<"WorkOrderLine">[]>(`/api/artifacts/${encodeURIComponent(artifact)}/orders`), 3000);
   const waiting = (orders.value ?? []).filter((order) => order.state !== "answered");
   const first = waiting[0];
   return (
     <Panel title={`${plural(waiting.length, "work order")} to answer`} className="live">
-      <Ready of={orders}>{() => (first ? <OrderForm thing={thing} line={first} key={first.key} onDone={orders.reload} /> : <p className="soft">All work orders have been answered.</p>)}</Ready>
+      <Ready of={orders}>{() => (first ? <OrderForm artifact={artifact} line={first} key={first.key} onDone={orders.reload} /> : <p className="soft">All work orders have been answered.</p>)}</Ready>
     </Panel>
   );
 }
 
-function OrderForm({ thing, line, onDone }: { thing: string; line: Schema<"WorkOrderLine">; onDone: () => void }) {
-  const address = `/api/artifacts/${encodeURIComponent(thing)}/orders/${encodeURIComponent(line.key)}`;
+function OrderForm({ artifact, line, onDone }: { artifact: string; line: Schema<"WorkOrderLine">; onDone: () => void }) {
+  const address = `/api/artifacts/${encodeURIComponent(artifact)}/orders/${encodeURIComponent(line.key)}`;
   const order = useLoaded(`order:${address}`, () => read<Schema<"WorkOrder">>(address));
   const [answer, setAnswer] = useState<unknown>(undefined);
   const [text, setText] = useState<string | null>(null);

@@ -36,8 +36,8 @@ function actorsOf(episodes: Episode[], length: number, layout: Layout, ghosts: G
 }
 
 /** One episode with playback controls, for a panel. */
-export function EpisodePlayer({ thing, file }: { thing: string; file: string }) {
-  const episode = useLoaded(`episode:${thing}:${file}`, () => loadEpisode(thing, file));
+export function EpisodePlayer({ artifact, file }: { artifact: string; file: string }) {
+  const episode = useLoaded(`episode:${artifact}:${file}`, () => loadEpisode(artifact, file));
   return <Ready of={episode}>{(loaded) => <Playing episodes={[loaded]} isSmall key={file} />}</Ready>;
 }
 
@@ -140,8 +140,8 @@ function VerdictPanel({ verdict, course }: { verdict: Verdict; course: ReturnTyp
   );
 }
 
-function useCourse(thing: string, file: string | null, isJudged: boolean) {
-  return useLoaded(isJudged && file ? `course:${thing}:${file}` : null, () => read<Course>(`/api/artifacts/${encodeURIComponent(thing)}/playback/${file}/course`));
+function useCourse(artifact: string, file: string | null, isJudged: boolean) {
+  return useLoaded(isJudged && file ? `course:${artifact}:${file}` : null, () => read<Course>(`/api/artifacts/${encodeURIComponent(artifact)}/playback/${file}/course`));
 }
 
 export default function PlayerPage() {
@@ -159,9 +159,9 @@ export default function PlayerPage() {
   const episodes = useLoaded(fileA && (!other || fileB) ? `play:${id}:${fileA}:${other}:${fileB}` : null, () => Promise.all([loadEpisode(id, fileA!), ...(other ? [loadEpisode(other, fileB!)] : [])]));
   const chosen = a.value?.find((file) => file.key === fileA);
   const course = useCourse(id, fileA, !other && !__SITE__ && (chosen?.is_judged ?? false));
-  const label = (answer: "yes" | "no") => chosen?.is_judged && attempt(() => ask("/api/artifacts/{thing}/label", { thing: id }, { answer, episode: chosen.label, member: chosen.member, iteration: chosen.iteration }), () => (answer === "yes" ? "Labeled as wanted." : "Labeled as not wanted."));
+  const label = (answer: "yes" | "no") => chosen?.is_judged && attempt(() => ask("/api/artifacts/{artifact}/label", { artifact: id }, { answer, episode: chosen.label, member: chosen.member, iteration: chosen.iteration }), () => (answer === "yes" ? "Labeled as wanted." : "Labeled as not wanted."));
   useShortcuts(chosen?.is_judged && !about.isReadOnly ? [{ keys: "y", does: "label this episode as wanted", act: () => void label("yes") }, { keys: "n", does: "label this episode as not wanted", act: () => void label("no") }] : []);
-  const videos = useLoaded(`videos:${id}`, () => got(api.GET("/api/artifacts/{thing}/files", { params: { path: { thing: id }, query: { kind: ["video"] } } })));
+  const videos = useLoaded(`videos:${id}`, () => got(api.GET("/api/artifacts/{artifact}/files", { params: { path: { artifact: id }, query: { kind: ["video"] } } })));
   const video = videos.value?.find((file) => chosen && file.member === chosen.member && file.step === chosen.step && file.label === chosen.label);
   const verdict = other ? null : episodes.value?.[0]?.verdict;
   return (
@@ -188,8 +188,8 @@ export default function PlayerPage() {
 
 type Recorded = Pick<Schema<"ArtifactFile">, "key" | "label" | "member" | "step" | "iteration" | "is_judged">;
 
-function useRecordings(thing: string | null) {
-  return useLoaded(thing === null ? null : `recordings:${thing}`, () => got(api.GET("/api/artifacts/{thing}/files", { params: { path: { thing: thing! }, query: { kind: ["recording"] } } })));
+function useRecordings(artifact: string | null) {
+  return useLoaded(artifact === null ? null : `recordings:${artifact}`, () => got(api.GET("/api/artifacts/{artifact}/files", { params: { path: { artifact: artifact! }, query: { kind: ["recording"] } } })));
 }
 
 function usual(files: Recorded[]): string | null {

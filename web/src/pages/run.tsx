@@ -31,12 +31,12 @@ export default function RunPage({ detail, run, reload }: { detail: Detail; run: 
             <Figures rows={[["best return", number(line.best_return, 4)], ["policies", count(line.members)], ["steps", short(training ? training.step * (line.members ?? 1) : line.steps)], ["time", duration(training?.seconds ?? line.seconds)], ...(training?.seconds_left != null ? [["time left", duration(training.seconds_left)] as [string, string]] : [])]} />
             {line.error && <div className="notice bad">{line.error}</div>}
           </Panel>
-          <TrackingPanels thing={line.id} isLive={line.is_running} />
-          <Panel title="Training"><TrainingCurves thing={line.id} isLive={line.is_running} height={280} /></Panel>
-          <Panel title="Reward by term"><TermStack thing={line.id} isLive={line.is_running} /></Panel>
+          <TrackingPanels artifact={line.id} isLive={line.is_running} />
+          <Panel title="Training"><TrainingCurves artifact={line.id} isLive={line.is_running} height={280} /></Panel>
+          <Panel title="Reward by term"><TermStack artifact={line.id} isLive={line.is_running} /></Panel>
         </div>
         <div className="span-5 stacked">
-          <VideoPanel thing={line.id} iteration={null} member={null} isLive={line.is_running} />
+          <VideoPanel artifact={line.id} iteration={null} member={null} isLive={line.is_running} />
           {findings.length > 0 && <Panel title="Health"><ul className="column">{findings.map((finding) => <li key={finding.name} className="small"><span className="badge middling">{words(finding.name.split(":")[0]!)}</span> {finding.message}</li>)}</ul></Panel>}
           <Panel title="Command line"><div className="column">{run.command && <Command line={run.command} />}<Command line={detail.command} /><Command line={`telic play ${line.id}`} /></div></Panel>
           {run.job && <Panel title="Settings"><details><summary>All settings</summary><Facts rows={flat(run.job).map(([name, value]) => [name, <code key={name} className="small">{value}</code>])} /></details></Panel>}

@@ -25,16 +25,16 @@ export default function SearchPage({ detail, search, reload }: { detail: Detail;
   });
   const iterations = search.curves.flatMap((each) => each.episodes.map((episodes, index) => ({ run: each.run, number: index, episodes, incumbent: each.incumbent[index]!, selected: each.selected[index]!, note: each.notes[index]! })));
   iterations.sort((a, b) => b.episodes - a.episodes || b.run - a.run);
-  const path = { thing: line.id };
-  const files = useLoaded(`reports:${line.id}`, () => got(api.GET("/api/artifacts/{thing}/files", { params: { path, query: { kind: ["report"] } } })), line.is_running ? 10_000 : null);
+  const path = { artifact: line.id };
+  const files = useLoaded(`reports:${line.id}`, () => got(api.GET("/api/artifacts/{artifact}/files", { params: { path, query: { kind: ["report"] } } })), line.is_running ? 10_000 : null);
   const page = files.value?.find((file) => file.name.endsWith(".html"));
   const { summary } = search;
-  const draw = () => attempt(() => ask("/api/artifacts/{thing}/report", path, {}), () => { files.reload(); return "The map was generated."; });
+  const draw = () => attempt(() => ask("/api/artifacts/{artifact}/report", path, {}), () => { files.reload(); return "The map was generated."; });
   return (
     <>
       <PageHead title={line.name ?? `${line.title} on ${envName(line.env)}`} lede={<span className="row"><Badge state={line.state} /><code className="small">{shortId(line.id)}</code></span>}
         actions={about.isReadOnly ? undefined : <><button type="button" onClick={draw}>{page ? "Regenerate the map" : "Generate the map"}</button><WorkActions line={line} canResume={line.state !== "completed"} reload={reload} /></>} />
-      <div className="stacked" style={{ marginBottom: "var(--gap)" }}><Tags line={line} />{line.open_orders > 0 && <OrdersPanel thing={line.id} />}</div>
+      <div className="stacked" style={{ marginBottom: "var(--gap)" }}><Tags line={line} />{line.open_orders > 0 && <OrdersPanel artifact={line.id} />}</div>
       <div className="grid">
         <div className="span-8 stacked">
           <Panel title="Best policy so far"><Chart x={x} curves={curves} xLabel="episodes" label="Return of the best policy so far" yLabel="return" height={260} /></Panel>

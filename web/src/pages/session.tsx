@@ -49,8 +49,8 @@ export function SessionPage({ detail, session, tab, reload }: { detail: Artifact
         <Tags line={line} />
         <StageStrip stages={stagesOf(standing, line.state, line.is_running)} />
         <NowLine live={live} state={line.state} isRunning={line.is_running} session={session} sentence={at.sentence} />
-        {session.waiting?.reason === "approval" && session.proposal && !session.approval && <Approval thing={line.id} criteria={session.proposal.criteria} forecast={latest(live.events, "session.forecast")} reload={reload} />}
-        {session.open_orders > 0 && <OrdersPanel thing={line.id} />}
+        {session.waiting?.reason === "approval" && session.proposal && !session.approval && <Approval artifact={line.id} criteria={session.proposal.criteria} forecast={latest(live.events, "session.forecast")} reload={reload} />}
+        {session.open_orders > 0 && <OrdersPanel artifact={line.id} />}
         <nav className="tabs" aria-label="Session sections" style={{ marginBottom: 0 }}>
           {TABS.map(([key, name]) => <Link key={key} href={`/runs/${line.id}${key && `/${key}`}`} aria-current={(place ?? "") === key ? "page" : undefined}>{name}</Link>)}
         </nav>
@@ -58,7 +58,7 @@ export function SessionPage({ detail, session, tab, reload }: { detail: Artifact
         {place === "candidates" && <Candidates detail={detail} session={session} chosen={number_ ? Number(number_) : null} />}
         {place === "evidence" && <Evidence session={session} />}
         {place === "trace" && <TracePanel events={live.events} />}
-        {place === "report" && <ReportPanel thing={line.id} isReadOnly={about.isReadOnly} />}
+        {place === "report" && <ReportPanel artifact={line.id} isReadOnly={about.isReadOnly} />}
         {place === "events" && <Log live={live} />}
         {place === "about" && <Settings detail={detail} session={session} />}
       </div>
@@ -99,16 +99,16 @@ function NowLine({ live, state, isRunning, session, sentence }: { live: Live; st
       <p><strong>{OUTCOMES[summary.outcome] ?? words(summary.outcome)}</strong> {summary.reason}</p>
       {summary.reasons.map((reason) => <p key={reason} className="small">{reason}</p>)}
       {summary.limits.map((limit) => <p key={limit} className="small soft">{limit}</p>)}
-      {summary.outcome !== "passed" && best && best.tags.length > 0 && <p className="small">Failed criteria: {best.tags.map(words).join(", ")}. <MomentLink thing={summary.session} iteration={best.number} /></p>}
+      {summary.outcome !== "passed" && best && best.tags.length > 0 && <p className="small">Failed criteria: {best.tags.map(words).join(", ")}. <MomentLink artifact={summary.session} iteration={best.number} /></p>}
     </div>
   );
 }
 
 /** Open the worst recorded episode of an iteration where it fails a criterion. */
-export function MomentLink({ thing, iteration }: { thing: string; iteration: number }) {
-  const home = `/api/artifacts/${encodeURIComponent(thing)}`;
-  const found = useLoaded(`iteration:${thing}:${iteration}`, () => read<Schema<"IterationDetail">>(`${home}/iterations/${iteration}`));
-  const files = useLoaded(`judged:${thing}:${iteration}`, () => read<Schema<"ArtifactFile">[]>(`${home}/files?kind=recording&iteration=${iteration}`));
+export function MomentLink({ artifact, iteration }: { artifact: string; iteration: number }) {
+  const home = `/api/artifacts/${encodeURIComponent(artifact)}`;
+  const found = useLoaded(`iteration:${artifact}:${iteration}`, () => read<Schema<"IterationDetail">>(`${home}/iterations/${iteration}`));
+  const files = useLoaded(`judged:${artifact}:${iteration}`, () => read<Schema<"ArtifactFile">[]>(`${home}/files?kind=recording&iteration=${iteration}`));
   const best = found.value?.judged?.members.find((each) => each.member === found.value?.judged?.best);
   const kept = (best?.judgement.verdicts ?? []).flatMap((verdict, index) => {
     const file = files.value?.find((each) => each.is_judged && each.member === best!.member && each.label === String(index + 1));
@@ -116,7 +116,7 @@ export function MomentLink({ thing, iteration }: { thing: string; iteration: num
   });
   const worst = kept.sort((a, b) => a.score - b.score)[0];
   const missed = worst?.verdict.leaves.filter((leaf) => !leaf.passed).sort((a, b) => Number(b.is_guard) - Number(a.is_guard) || b.weight * (1 - b.counted) - a.weight * (1 - a.counted))[0];
-  return worst && missed ? <Link href={`/play/${thing}?file=${worst.file.key}&moment=${encodeURIComponent(missed.title)}`}>Show where it fails</Link> : null;
+  return worst && missed ? <Link href={`/play/${artifact}?file=${worst.file.key}&moment=${encodeURIComponent(missed.title)}`}>Show where it fails</Link> : null;
 }
 
 function Overview({ line, session, live }: { line: Schema<"ArtifactLine">; session: SessionDetail; live: Live }) {
@@ -142,9 +142,9 @@ function Overview({ line, session, live }: { line: Schema<"ArtifactLine">; sessi
           </Panel>
         )}
         <Panel title={last === null ? "Training" : `Training of iteration ${last}`}>
-          {last === null ? <p className="soft">Curves appear when training starts.</p> : <TrainingCurves thing={line.id} iteration={last} isLive={line.is_running} />}
+          {last === null ? <p className="soft">Curves appear when training starts.</p> : <TrainingCurves artifact={line.id} iteration={last} isLive={line.is_running} />}
         </Panel>
-        {last !== null && <Panel title="Reward by term"><TermStack thing={line.id} iteration={last} isLive={line.is_running} /></Panel>}
+        {last !== null && <Panel title="Reward by term"><TermStack artifact={line.id} iteration={last} isLive={line.is_running} /></Panel>}
         <Panel title="Health" actions={<span className="small soft">{findings.length === 0 ? "no findings" : plural(findings.length, "finding")}</span>}>
           {findings.length === 0 ? <p className="soft">Problems with the reward or with training are listed here.</p> : (
             <ul className="column">{findings.map((finding) => <li key={finding.name} className="small"><span className="badge middling">{words(finding.name.split(":")[0]!)}</span> {finding.message} {finding.members.length > 0 && <span className="soft">({finding.members.map(words).join(", ")})</span>}</li>)}</ul>
@@ -152,7 +152,7 @@ function Overview({ line, session, live }: { line: Schema<"ArtifactLine">; sessi
         </Panel>
       </div>
       <div className="span-5 stacked">
-        <VideoPanel thing={line.id} iteration={summary?.best_iteration ?? last} member={summary?.best_member ?? null} isLive={line.is_running} />
+        <VideoPanel artifact={line.id} iteration={summary?.best_iteration ?? last} member={summary?.best_member ?? null} isLive={line.is_running} />
         <Panel title="Criteria" actions={criteria && <span className="small soft">{criteria.length}</span>}>
           {criteria ? <><CriteriaList criteria={criteria} met={met} />{(asked?.not_understood ?? []).length > 0 && <div className="notice middling small">Not understood: {asked!.not_understood!.join(", ")}</div>}{(asked?.doubts ?? []).map((doubt) => <p key={doubt} className="small soft">{doubt}</p>)}</> : <p className="soft">{line.is_running ? "Reading the intent." : "No criteria were found."}</p>}
         </Panel>
@@ -167,8 +167,8 @@ function Overview({ line, session, live }: { line: Schema<"ArtifactLine">; sessi
 }
 
 /** Credit of the best policy of an iteration per criterion, over its judged episodes. */
-function useMet(thing: string, iteration: number | null) {
-  const found = useLoaded(iteration === null ? null : `iteration:${thing}:${iteration}`, () => read<Schema<"IterationDetail">>(`/api/artifacts/${encodeURIComponent(thing)}/iterations/${iteration}`));
+function useMet(artifact: string, iteration: number | null) {
+  const found = useLoaded(iteration === null ? null : `iteration:${artifact}:${iteration}`, () => read<Schema<"IterationDetail">>(`/api/artifacts/${encodeURIComponent(artifact)}/iterations/${iteration}`));
   return useMemo(() => {
     const members = found.value?.judged?.members ?? [];
     const best = members.find((each) => each.member === found.value?.judged?.best) ?? members[0];

@@ -49,7 +49,7 @@ export function StartPage() {
   useEffect(() => remember("draft.intent", intent), [intent]);
   useEffect(() => remember("draft.env", env), [env]);
   useEffect(() => {
-    if (site) go(`/runs/${site.thing}`);
+    if (site) go(`/runs/${site.artifact}`);
   }, []);
 
   const criteria = preview.value?.criteria ?? [];
@@ -62,9 +62,9 @@ export function StartPage() {
     setStarting(true);
     await attempt(async () => {
       const job = await ask("/api/start/run", {}, { ...requestOf(intent, env, options), ...(isEdited ? { criteria: kept } : {}), fresh: true });
-      const thing = await waitForJob(job.job);
+      const artifact = await waitForJob(job.job);
       refresh("artifacts", "recent");
-      go(`/runs/${thing}`);
+      go(`/runs/${artifact}`);
     });
     setStarting(false);
   };

@@ -7,8 +7,8 @@ import { count, number, percent, short, words } from "../format";
 
 type Report = Schema<"TrackingReport">;
 
-export function TrackingPanels({ thing, isLive }: { thing: string; isLive: boolean }) {
-  const tracking = useLoaded(`tracking:${thing}`, () => read<Report[]>(`/api/artifacts/${encodeURIComponent(thing)}/tracking`), isLive ? 5000 : null);
+export function TrackingPanels({ artifact, isLive }: { artifact: string; isLive: boolean }) {
+  const tracking = useLoaded(`tracking:${artifact}`, () => read<Report[]>(`/api/artifacts/${encodeURIComponent(artifact)}/tracking`), isLive ? 5000 : null);
   const measured = tracking.value ?? [];
   const last = measured.at(-1);
   if (!last) return null;
@@ -21,7 +21,7 @@ export function TrackingPanels({ thing, isLive }: { thing: string; isLive: boole
           <Rows label="Clips with the largest error" heads={["clip", "encoder", "result", "tracked", "local error, mm"]} numbers={[3, 4]} rows={last.clips.map((clip) => [clip.clip, words(clip.encoder), <Badge key="b" tone={clip.success ? "good" : "bad"}>{clip.success ? "tracked to the end" : "lost"}</Badge>, percent(clip.progress), number(clip.errors.mpjpe_l_mm)])} />
         </Panel>
       )}
-      <Videos thing={thing} />
+      <Videos artifact={artifact} />
     </>
   );
 }
@@ -57,8 +57,8 @@ function Success({ measured }: { measured: Report[] }) {
 }
 
 /** Videos of clips with the reference as a ghost; `telic track eval` renders them. */
-function Videos({ thing }: { thing: string }) {
-  const files = useLoaded(`clips:${thing}`, () => read<Schema<"ArtifactFile">[]>(`/api/artifacts/${encodeURIComponent(thing)}/files?kind=video`));
+function Videos({ artifact }: { artifact: string }) {
+  const files = useLoaded(`clips:${artifact}`, () => read<Schema<"ArtifactFile">[]>(`/api/artifacts/${encodeURIComponent(artifact)}/files?kind=video`));
   const videos = (files.value ?? []).filter((file) => file.name.includes("/evaluations/"));
   if (videos.length === 0) return null;
   return (

@@ -8,10 +8,10 @@ import { EpisodePlayer, recordingName } from "./player";
 
 type ArtifactFile = Schema<"ArtifactFile">;
 
-export function VideoPanel({ thing, iteration, member, isLive }: { thing: string; iteration: number | null; member: string | null; isLive: boolean }) {
-  const files = useLoaded(`files:${thing}`, () => got(api.GET("/api/artifacts/{thing}/files", { params: { path: { thing }, query: { kind: ["video", "recording"] } } })), isLive ? 3000 : null);
+export function VideoPanel({ artifact, iteration, member, isLive }: { artifact: string; iteration: number | null; member: string | null; isLive: boolean }) {
+  const files = useLoaded(`files:${artifact}`, () => got(api.GET("/api/artifacts/{artifact}/files", { params: { path: { artifact }, query: { kind: ["video", "recording"] } } })), isLive ? 3000 : null);
   const [chosen, setChosen] = useState<string | null>(null);
-  useEffect(() => setChosen(null), [thing]);
+  useEffect(() => setChosen(null), [artifact]);
   const recordings = (files.value ?? []).filter((file) => file.kind === "recording" && (iteration === null || file.iteration === iteration));
   const own = recordings.filter((file) => member === null || file.member === member);
   const offered = newest(own.length ? own : recordings);
@@ -23,11 +23,11 @@ export function VideoPanel({ thing, iteration, member, isLive }: { thing: string
         <select aria-label="Episode" value={shown.key} onChange={(event) => setChosen(event.target.value)} style={{ maxWidth: "13rem" }}>
           {offered.map((file) => <option key={file.key} value={file.key}>{recordingName(file)}</option>)}
         </select>
-        <Link className="small" href={`/play/${thing}?file=${shown.key}`}>player</Link>
-        {!__SITE__ && <Link className="small" href={`/live/${thing}`} title="Run the policy in this page, with pushes and commands">live</Link>}
+        <Link className="small" href={`/play/${artifact}?file=${shown.key}`}>player</Link>
+        {!__SITE__ && <Link className="small" href={`/live/${artifact}`} title="Run the policy in this page, with pushes and commands">live</Link>}
       </>
     )}>
-      {shown ? <EpisodePlayer thing={thing} file={shown.key} /> : <p className="soft">{isLive ? "The first episode is recorded at the first evaluation." : "No episodes were recorded."}</p>}
+      {shown ? <EpisodePlayer artifact={artifact} file={shown.key} /> : <p className="soft">{isLive ? "The first episode is recorded at the first evaluation." : "No episodes were recorded."}</p>}
       {videos.length > 0 && (
         <details style={{ marginTop: "0.6rem" }}>
           <summary>{videos.length === 1 ? "Video" : `${videos.length} videos`}</summary>

@@ -4,7 +4,7 @@ import { answerOf, savedFetch, type Site } from "./answers";
 const home = "/api/artifacts/session_1";
 const curve = (member: string, name: string) => ({ member, name, steps: [1, 2, 3], values: [1, 2, 3], points: 3 });
 const saved: Site = {
-  thing: "session_1", made: "",
+  artifact: "session_1", made: "",
   answers: {
     [home]: { id: 1 },
     [`${home}/files`]: [{ kind: "video", iteration: 1 }, { kind: "recording", iteration: 2 }],

@@ -1,6 +1,6 @@
 /** A saved page: responses of the server are stored next to it. */
 export interface Site {
-  thing: string;
+  artifact: string;
   made: string;
   /** answers by address */
   answers: Record<string, unknown>;
