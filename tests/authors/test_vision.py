@@ -9,15 +9,13 @@ import torch
 
 from telic.authors import footage as footage_module
 from telic.authors._cast import Cast
-from telic.authors._vision import VisionJudge, contrast_of
+from telic.authors._vision import VisionJudge
 from telic.authors.footage import Footage
-from telic.composer.compose import compose
 from telic.envs import make
 from telic.errors import TelicError
-from telic.judges.criteria import Criterion, Motion, score, total_score
+from telic.judges.criteria import Criterion, score, total_score
 from telic.judges.episode import RecordedEpisode
-from telic.judges.validation import ExampleResult, Trial
-from telic.judges.verdict import WHOLE, judged
+from telic.judges.verdict import judged
 from telic.llm import CallLimits, Cancelled, Models, Outage, RawReply
 from telic.rendering.job import Rendering
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
@@ -127,11 +125,6 @@ def test_what_to_see_is_settled_before_anything_is_seen(tmp_path, episodes):
     assert "legs alternate" in second.prompt and "sliding" in second.prompt
 
 
-def test_what_cannot_be_seen_is_unknown(tmp_path, episodes):
-    (verdict,) = Eyes(tmp_path, sightings(None, 5, None)).judge.watch(episodes[:1])
-    assert verdict.score is None and "not visible" in (verdict.reason or "")
-
-
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -189,16 +182,6 @@ def test_a_dispute_is_looked_at_closer_with_measurements(tmp_path, episodes, nam
     assert words in closer[0].prompt and "`height` [m] mean" in closer[0].prompt
 
 
-def test_a_dispute_that_stays_lowers_the_score_and_is_on_record(tmp_path, episodes):
-    eyes = Eyes(tmp_path, sightings(2, 10, 3), sightings(1, 10, 2))
-    (settled,) = eyes.judge.second_opinion(episodes[:1], [code(1.0)])
-    assert settled.score == pytest.approx(0.2 + 0.7 * 0.25)
-    assert [(each.criterion, each.resolved) for each in settled.disagreements] == [
-        ("runs forward", False),
-        (WHOLE, False),
-    ]
-
-
 def test_a_look_alike_fails_on_all_episodes_although_only_some_are_watched(tmp_path, episodes):
     verdicts = [code(each) for each in (0.9, 1.0, 0.95)] * 2
     every = Eyes(tmp_path, sightings(0, 10, 1, 3)).judge.second_opinion(
@@ -206,25 +189,6 @@ def test_a_look_alike_fails_on_all_episodes_although_only_some_are_watched(tmp_p
     )
     assert len(every) == 6 and all((each.score or 0.0) < 0.3 for each in every)
     assert sum(bool(each.seen) for each in every) == 3, "the others were not watched"
-
-
-def test_a_suspect_is_seen_next_to_a_right_and_a_wrong_episode(tmp_path, episodes):
-    written = compose("run forward fast", make("HalfCheetah-v5", num_envs=1).spec)
-    written = written.model_copy(update={"motions": (Motion(seconds=5.0, forward_mps=3.0),)})
-    examples = [("shakes", 0.1), ("flails", 0.6), ("does nothing", 0.7)]
-    trial = Trial(
-        examples=tuple(
-            ExampleResult(name=name, is_good=False, score=score) for name, score in examples
-        ),
-        fine=("does nothing",),
-    )
-    contrast = contrast_of(written, trial, "HalfCheetah-v5", {"max_episode_steps": 40})
-    assert [each.rpartition(", which is ")[2] for each in contrast] == ["correct", "incorrect"]
-    assert '"flails"' in list(contrast)[1], "the failure mode that comes nearest"
-    eyes = Eyes(tmp_path, sightings(8, 10, 9), contrast=contrast)
-    eyes.judge.watch(episodes[:1])
-    (request,) = eyes.asked
-    assert len(request.images) == 3 and "The first 2 are for comparison" in request.prompt
 
 
 # ---- sheets
