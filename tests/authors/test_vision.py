@@ -11,7 +11,6 @@ from telic.authors import footage as footage_module
 from telic.authors._cast import Cast
 from telic.authors._vision import VisionJudge
 from telic.authors.footage import Footage
-from telic.envs import make
 from telic.errors import TelicError
 from telic.judges.criteria import Criterion, score, total_score
 from telic.judges.episode import RecordedEpisode
@@ -192,46 +191,6 @@ def test_a_look_alike_fails_on_all_episodes_although_only_some_are_watched(tmp_p
 
 
 # ---- sheets
-
-
-def gait(folder, *, period, feet=("bfoot", "ffoot"), steps=120, shift=0):
-    """Return an episode whose feet rise and fall with a period of so many steps."""
-    spec = make("HalfCheetah-v5", num_envs=1).spec
-    places = np.zeros((steps, len(spec.body_names), 3))
-    for number, foot in enumerate(feet):
-        phase = 2 * np.pi * (np.arange(steps) + shift) / period + np.pi * number
-        places[:, spec.body_names.index(foot), 2] = 0.1 + 0.1 * np.sin(phase)
-    zeros = np.zeros((steps, len(spec.body_names), 6))
-    columns = {
-        "qpos": np.zeros((steps, 9)),
-        "qvel": np.zeros((steps, 9)),
-        "xpos": places,
-        "xquat": np.tile([1.0, 0, 0, 0], (steps, len(spec.body_names), 1)),
-        "cvel": zeros,
-        "cfrc_ext": zeros,
-        "subtree_com": zeros[..., :3],
-        "action": np.zeros((steps, 6)),
-    }
-    facts = TrajectoryFacts(
-        env_id="HalfCheetah-v5", dt_s=0.05, body_names=spec.body_names, joint_names=spec.joint_names
-    )
-    path = folder / f"gait_{period}_{shift}.npz"
-    write_trajectory(path, Trajectory(columns, facts))
-    return Footage(path, folder)
-
-
-@pytest.mark.parametrize("period", [5, 8, 10, 11, 13, 20])
-def test_moments_are_spread_over_the_phases_of_any_gait(tmp_path, drawings, period):
-    footage = gait(tmp_path, period=period)
-    assert footage.period == period
-    footage.sheet(CRITERIA)
-    (job,) = drawings
-    whole, stride = (np.array(row.steps) for row in job.rows[:2])
-    phases = np.sort(whole[1:-1] / period % 1.0)
-    gaps = np.diff([*phases, phases[0] + 1.0])
-    assert gaps.max() <= 0.4, "evenly spaced moments would show one phase again and again"
-    assert np.ptp(whole) > 100 and np.all(np.diff(whole) >= 0)
-    assert stride[-1] - stride[0] < period and "stride of" in job.rows[0].words
 
 
 def test_a_sheet_has_no_oblique_view_of_a_planar_robot_and_shows_feet_and_decisive_moments(

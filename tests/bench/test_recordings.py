@@ -8,7 +8,6 @@ import pytest
 
 from telic.authors.answers import Elicited, Review, Revision, WrittenJudge, WrittenReward
 from telic.authors.candidate import check_judge, check_reward
-from telic.bench.results import load_suite
 from telic.testing.models import Replay
 
 RECORDINGS = Path(__file__).parents[2] / "benchmarks" / "recordings"
@@ -19,7 +18,6 @@ ANSWERS = {
     "judge_author": WrittenJudge,
     "reviewer": Review,
 }
-MOST_BYTES = 300_000
 
 
 @cache
@@ -40,20 +38,6 @@ def answers(case, role):
 def _as_now(answer):
     """Leave out what is no longer asked for: other structures of a reward."""
     return {name: value for name, value in answer.items() if name != "others"}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_recording_says_what_came_of_it(case):
-    result = json.loads((RECORDINGS / case / "result.json").read_text(encoding="utf-8"))
-    suites = [load_suite(name) for name in ("core", "exotic", "files")]
-    (known,) = [one for suite in suites for one in suite.case if one.id == case]
-    assert result["case"] == case and result["intent"] == known.intent
-    assert result["env"] == Path(known.env).name
-    assert sum(result["orders"].values()) == len(replies(case))
-    if result["outcome"] == "passed":
-        assert result["low"] >= 0.8 and result["passing"] <= result["episodes"]
-    size = sum(path.stat().st_size for path in (RECORDINGS / case).rglob("*.json"))
-    assert size < MOST_BYTES
 
 
 @pytest.mark.parametrize("case", CASES)
