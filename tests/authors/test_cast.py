@@ -17,6 +17,7 @@ from telic.session._report_sections import EndedSession, command
 from telic.storage.layout import SessionFolder
 from telic.testing.models import Scripted
 from tests.authors.scripts import SCRIPT
+from tests.heard import Heard
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +90,14 @@ def test_a_session_keeps_models_and_efforts_by_role():
 def test_a_role_or_effort_that_is_none_is_refused_with_the_nearest(options, error, words):
     with pytest.raises(error, match=words):
         config(**options)
+
+
+def test_who_plays_the_model_is_told_at_once_how_to_answer(tmp_path):
+    told = Heard()
+    llm.connect("host", tmp_path, on_event=told)
+    (line,) = [event["message"] for event in told if event["event"] == "log"]
+    for word in ("telic orders", str(tmp_path)):
+        assert word in line
 
 
 def test_orders_are_named_by_the_roles_that_options_take(tmp_path, spec, monkeypatch):

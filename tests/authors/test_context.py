@@ -1,12 +1,14 @@
 """Every prompt of a session begins with the same bytes, and they say what is true of the robot."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from telic.authors._context import prompt_source, session_context
+import telic
+from telic.authors._context import configured, prompt_source, session_context
 from telic.authors.author import Brief
 from telic.authors.request import SessionConfig
 from telic.envs import make
@@ -16,6 +18,7 @@ from telic.quantities import QUANTITIES
 from telic.quantities.reference import describe_quantities
 from telic.storage.layout import SessionFolder
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
+from tests.training.small import small_job, train_here
 
 
 def context(folder, name, **options):
@@ -47,6 +50,13 @@ def test_it_is_made_once_and_says_how_the_session_decides(tmp_path):
         assert part in first, part
     (tmp_path / "session" / "context.md").write_text(first + "kept")
     assert context(tmp_path, "HalfCheetah-v5") == first + "kept"
+
+
+def test_a_policy_of_the_native_reward_adds_a_column(tmp_path):
+    train_here(small_job(evaluations=1), tmp_path)
+    text = context(tmp_path, "HalfCheetah-v5")
+    assert "| at rest | random actions | native policy | meaning |" in text
+    assert ".." in rows_of(text)["forward_velocity"][5]
 
 
 def test_quantities_have_numbers_at_rest_and_under_random_actions(tmp_path):
@@ -91,6 +101,16 @@ def test_what_is_said_to_be_recorded_is_what_a_judge_can_use(tmp_path, name):
         judge = JudgeCode(f"def judge(episode):\n    return episode['{column}']\n")
         verdict = judge(recording, env.spec)
         assert verdict.score is None and column in (verdict.reason or "")
+
+
+def test_length_and_end_are_those_of_the_session():
+    here = configured("Ant-v5", {"max_episode_steps": 60, "terminate_when_unhealthy": False})
+    assert "at most 60 steps (3 s)" in here[0] and "never ends early" in here[1]
+    ends = configured("Ant-v5", {"terminate_when_unhealthy": True})[1]
+    assert "ends early: torso height outside healthy_z_range" in ends and "[0.2, 1.0]" in ends
+    dog = str(Path(telic.__file__).parent / "bench" / "suites" / "robots" / "dog.xml")
+    assert "never ends early" in configured(dog, {})[1]
+    assert "when it is unhealthy" in configured(dog, {"healthy_z_range": (0.1, 1.0)})[1]
 
 
 def test_a_judge_author_is_offered_all_that_an_episode_has():

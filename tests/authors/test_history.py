@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from telic.authors._history import SessionHistory
+from telic.authors._history import SessionHistory, judgement_text
 from telic.authors.candidate import MemberScore, RewardCandidate
 from telic.judges.criteria import require
 from telic.judges.criteria import score as leaf_score
-from telic.judges.verdict import judged, together
+from telic.judges.verdict import WHOLE, Disagreement, judged, together
 from tests.session.sessions import make_session
 from tests.session.test_report import iteration, score
 
@@ -61,3 +61,31 @@ def test_a_reviser_is_told_zero_goal_value_and_credit_and_the_tries_left(tmp_pat
     assert "3 rewards are left" in told and "judge doubtful: it slides" in told
     assert "This is the last revision" in past.text(0.8, most=2)
     assert "tried" not in past.text(0.8).partition("Best so far")[2].partition("\n")[0]
+
+
+def test_a_reviser_reads_in_words_where_measuring_and_looking_disagree(tmp_path):
+    leaf = leaf_score("lands", 0.35, zero=0.1, goal=0.5, weight=3.0, unit="s")
+    dispute = Disagreement(
+        criterion="lands",
+        code=0.62,
+        vision=0.1,
+        margin=0.25,
+        start_s=1.25,
+        end_s=3.0,
+        measured="lands: 0.35 s",
+        seen="It leans on its head.",
+        asked_again=0.2,
+    )
+    whole = dispute.model_copy(update={"criterion": WHOLE, "start_s": None, "asked_again": None})
+    verdict = judged((leaf,), 0.5).model_copy(update={"disagreements": (dispute, whole)})
+    judgement = together([verdict] * 4)
+    member = MemberScore(member="reward1_seed_1", variant=0, seed=1, step=1, judgement=judgement)
+    told = judgement_text(iteration(1, member))
+    lines = [line for line in told.splitlines() if line.startswith("- ")]
+    assert lines == [
+        "- reward1_seed_1: 0.50; lands 0.35 earns 62%",
+        "- lands (1.25 s to 3.00 s): measured 0.62 (lands: 0.35 s); seen 0.10, 0.20 on a second "
+        "look (It leans on its head.)",
+        "- the intent: measured 0.62 (lands: 0.35 s); seen 0.10 (It leans on its head.)",
+    ]
+    assert "{" not in told

@@ -1,16 +1,21 @@
 """A whole session with a model as its author, on scripted answers."""
 
+import json
+import threading
+import time
+
 import pytest
 
 from telic import llm
 from telic.llm import Models
+from telic.llm.work_orders import ORDERS, answer_order, list_orders
 from telic.session.loop import run_session
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.testing.models import Scripted
 from tests.authors.scripts import REVISION, REWARD, SCRIPT, STRICT
 from tests.heard import Heard
-from tests.session.quick import at_home
+from tests.session.quick import BATCH, at_home
 from tests.training.small import SPEED
 
 SMALL = {"seeds": (1, 2), "episodes": 4, "steps": 256, "vision": False, "model": "scripted"}
@@ -81,3 +86,38 @@ def judge(episode):
     assert "rejected" not in first and "rejected" in second and "pays a robot" in second
     tried = [each for each in told if each["event"] == "session.tried"]
     assert tried[0]["reward_problems"] and not tried[1]["reward_problems"]
+
+
+@pytest.mark.slow
+def test_work_orders_can_be_answered_and_nothing_is_asked_twice(tmp_path):
+    asked, keys, is_over = [], [], threading.Event()
+
+    def play_the_model():
+        end = time.monotonic() + 240
+        while time.monotonic() < end and not is_over.is_set():
+            for folder in tmp_path.glob(f"*/{ORDERS}"):
+                for line in list_orders(folder):
+                    if line.state == "open" and line.key not in keys:
+                        asked.append(line.role)
+                        keys.append(line.key)
+                        answer_order(folder, line.key, json.dumps(SCRIPT[line.role]))
+            time.sleep(0.05)
+
+    person = threading.Thread(target=play_the_model)
+    person.start()
+    request = {**SMALL, "model": "host", "runs_dir": tmp_path, "iterations": 1}
+    seen = Heard()
+    stopped = run_session(
+        "run",
+        on_event=seen,
+        should_stop=lambda: any(each["event"] == "train.start" for each in seen),
+        **{**request, "steps": 32 * BATCH},
+    )
+    assert stopped.summary.outcome == "stopped"
+    before = list(asked)
+    assert set(before) == set(SCRIPT) - {"analyst"}
+    finished = run_session("run", **{**request, "steps": 32 * BATCH})
+    is_over.set()
+    person.join()
+    assert finished.path == stopped.path and finished.summary.outcome == "unproven"
+    assert asked[len(before) :] == ["analyst"], "what was answered before is not asked again"

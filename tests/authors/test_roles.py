@@ -1,10 +1,12 @@
 """A model as the author: two authors who do not see one another, objections that persist."""
 
 import itertools
+import json
 
 import pytest
 
 from telic.authors._cast import Cast
+from telic.authors._context import example_rows
 from telic.authors._model import ModelAuthor, program_hash
 from telic.authors.author import Brief
 from telic.authors.candidate import RewardCandidate
@@ -59,6 +61,15 @@ def test_an_intent_becomes_criteria_reward_and_judge(author):
     assert "full credit at 1 s" in by_role["reward_author"]
     assert "ends_early" not in by_role["reward_author"]  # the judge is hidden from it
     assert "class Speed" not in by_role["judge_author"]
+
+
+def test_a_file_that_is_refused_goes_back_with_the_reason(author):
+    bad = {**REWARD, "source": "import os\n" + SPEED}
+    scripted = Scripted({**SCRIPT, "reward_author": [bad, REWARD]})
+    writer = author(scripted)
+    assert writer.write(writer.read()).reward == SPEED
+    second = prompts(scripted, "reward_author")[1]
+    assert "was not accepted" in second and "os" in second
 
 
 def test_what_the_examples_show_counts_whatever_the_reviewer_says(author):
@@ -180,3 +191,20 @@ def test_a_reviser_who_never_gives_anything_usable_is_given_up(revising):
     _, revise = revising([{**REVISION, "weights": [{"sped": 1.0}]}] * 3)
     with pytest.raises(RewardError, match="Unknown weights: sped"):
         revise()
+
+
+@pytest.mark.parametrize(
+    ("is_good", "score", "words"),
+    [
+        (False, 0.787, "fails narrowly (0.013)"),
+        (False, 0.8, "which passes"),
+        (False, 0.3, "0.3"),
+        (True, 0.787, "which would not pass: 0.013 too little"),
+        (True, 0.81, "passes narrowly (0.010)"),
+        (True, 1.0, "1"),
+    ],
+)
+def test_an_example_close_to_the_threshold_is_marked(is_good, score, words):
+    example = ExampleResult(name="it", is_good=is_good, score=score, pay=1.0)
+    ((_, judged, *_),) = example_rows([example], 0.8)
+    assert words in judged and json.dumps(example_rows([example])).count("narrowly") == 0

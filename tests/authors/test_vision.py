@@ -9,12 +9,15 @@ import torch
 
 from telic.authors import footage as footage_module
 from telic.authors._cast import Cast
-from telic.authors._vision import VisionJudge
+from telic.authors._vision import VisionJudge, contrast_of
 from telic.authors.footage import Footage
+from telic.composer.compose import compose
+from telic.envs import make
 from telic.errors import TelicError
-from telic.judges.criteria import Criterion, score, total_score
+from telic.judges.criteria import Criterion, Motion, score, total_score
 from telic.judges.episode import RecordedEpisode
-from telic.judges.verdict import judged
+from telic.judges.validation import ExampleResult, Trial
+from telic.judges.verdict import WHOLE, judged
 from telic.llm import CallLimits, Cancelled, Models, Outage, RawReply
 from telic.rendering.job import Rendering
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
@@ -124,6 +127,11 @@ def test_what_to_see_is_settled_before_anything_is_seen(tmp_path, episodes):
     assert "legs alternate" in second.prompt and "sliding" in second.prompt
 
 
+def test_what_cannot_be_seen_is_unknown(tmp_path, episodes):
+    (verdict,) = Eyes(tmp_path, sightings(None, 5, None)).judge.watch(episodes[:1])
+    assert verdict.score is None and "not visible" in (verdict.reason or "")
+
+
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -181,6 +189,16 @@ def test_a_dispute_is_looked_at_closer_with_measurements(tmp_path, episodes, nam
     assert words in closer[0].prompt and "`height` [m] mean" in closer[0].prompt
 
 
+def test_a_dispute_that_stays_lowers_the_score_and_is_on_record(tmp_path, episodes):
+    eyes = Eyes(tmp_path, sightings(2, 10, 3), sightings(1, 10, 2))
+    (settled,) = eyes.judge.second_opinion(episodes[:1], [code(1.0)])
+    assert settled.score == pytest.approx(0.2 + 0.7 * 0.25)
+    assert [(each.criterion, each.resolved) for each in settled.disagreements] == [
+        ("runs forward", False),
+        (WHOLE, False),
+    ]
+
+
 def test_a_look_alike_fails_on_all_episodes_although_only_some_are_watched(tmp_path, episodes):
     verdicts = [code(each) for each in (0.9, 1.0, 0.95)] * 2
     every = Eyes(tmp_path, sightings(0, 10, 1, 3)).judge.second_opinion(
@@ -190,7 +208,66 @@ def test_a_look_alike_fails_on_all_episodes_although_only_some_are_watched(tmp_p
     assert sum(bool(each.seen) for each in every) == 3, "the others were not watched"
 
 
+def test_a_suspect_is_seen_next_to_a_right_and_a_wrong_episode(tmp_path, episodes):
+    written = compose("run forward fast", make("HalfCheetah-v5", num_envs=1).spec)
+    written = written.model_copy(update={"motions": (Motion(seconds=5.0, forward_mps=3.0),)})
+    examples = [("shakes", 0.1), ("flails", 0.6), ("does nothing", 0.7)]
+    trial = Trial(
+        examples=tuple(
+            ExampleResult(name=name, is_good=False, score=score) for name, score in examples
+        ),
+        fine=("does nothing",),
+    )
+    contrast = contrast_of(written, trial, "HalfCheetah-v5", {"max_episode_steps": 40})
+    assert [each.rpartition(", which is ")[2] for each in contrast] == ["correct", "incorrect"]
+    assert '"flails"' in list(contrast)[1], "the failure mode that comes nearest"
+    eyes = Eyes(tmp_path, sightings(8, 10, 9), contrast=contrast)
+    eyes.judge.watch(episodes[:1])
+    (request,) = eyes.asked
+    assert len(request.images) == 3 and "The first 2 are for comparison" in request.prompt
+
+
 # ---- sheets
+
+
+def gait(folder, *, period, feet=("bfoot", "ffoot"), steps=120, shift=0):
+    """Return an episode whose feet rise and fall with a period of so many steps."""
+    spec = make("HalfCheetah-v5", num_envs=1).spec
+    places = np.zeros((steps, len(spec.body_names), 3))
+    for number, foot in enumerate(feet):
+        phase = 2 * np.pi * (np.arange(steps) + shift) / period + np.pi * number
+        places[:, spec.body_names.index(foot), 2] = 0.1 + 0.1 * np.sin(phase)
+    zeros = np.zeros((steps, len(spec.body_names), 6))
+    columns = {
+        "qpos": np.zeros((steps, 9)),
+        "qvel": np.zeros((steps, 9)),
+        "xpos": places,
+        "xquat": np.tile([1.0, 0, 0, 0], (steps, len(spec.body_names), 1)),
+        "cvel": zeros,
+        "cfrc_ext": zeros,
+        "subtree_com": zeros[..., :3],
+        "action": np.zeros((steps, 6)),
+    }
+    facts = TrajectoryFacts(
+        env_id="HalfCheetah-v5", dt_s=0.05, body_names=spec.body_names, joint_names=spec.joint_names
+    )
+    path = folder / f"gait_{period}_{shift}.npz"
+    write_trajectory(path, Trajectory(columns, facts))
+    return Footage(path, folder)
+
+
+@pytest.mark.parametrize("period", [5, 8, 10, 11, 13, 20])
+def test_moments_are_spread_over_the_phases_of_any_gait(tmp_path, drawings, period):
+    footage = gait(tmp_path, period=period)
+    assert footage.period == period
+    footage.sheet(CRITERIA)
+    (job,) = drawings
+    whole, stride = (np.array(row.steps) for row in job.rows[:2])
+    phases = np.sort(whole[1:-1] / period % 1.0)
+    gaps = np.diff([*phases, phases[0] + 1.0])
+    assert gaps.max() <= 0.4, "evenly spaced moments would show one phase again and again"
+    assert np.ptp(whole) > 100 and np.all(np.diff(whole) >= 0)
+    assert stride[-1] - stride[0] < period and "stride of" in job.rows[0].words
 
 
 def test_a_sheet_has_no_oblique_view_of_a_planar_robot_and_shows_feet_and_decisive_moments(

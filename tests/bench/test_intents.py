@@ -4,7 +4,7 @@ import pytest
 
 from telic.bench.intents import bench_intents
 from telic.bench.results import BenchFolder, Suite
-from telic.errors import BadEnvironment, Refused
+from telic.errors import BadEnvironment, ConfigError, Refused
 from telic.session.loop import run_session
 from telic.storage.files import read_json, read_json_lines
 from tests.bench.stub import StubRunner
@@ -113,6 +113,25 @@ def test_a_budget_that_is_used_up_is_a_failure_and_a_stop_is_not(tmp_path):
         assert outcomes(found) == {} and found.tally.waiting == ("run",)
         bench_intents(SUITE, SUITE.case[:1], runs_dir=tmp_path / str(stops), run_session=asked)
         assert asked.asked == ["run", "run"]
+
+
+def test_wrong_options_start_nothing(tmp_path):
+    with pytest.raises(ConfigError, match="iterations"):
+        bench_intents(SUITE, runs_dir=tmp_path, iterations=0)
+    with pytest.raises(ConfigError):
+        bench_intents(SUITE, runs_dir=tmp_path, flavour="sour")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_after_the_author_is_a_crash_and_no_refusal(tmp_path):
+    class Late(StubRunner):
+        def __call__(self, intent, *, runs_dir, **options):
+            (runs_dir / "session_1").mkdir(parents=True)
+            (runs_dir / "session_1" / "author.json").write_text("{}")
+            raise Refused("The disk is full.")
+
+    found = bench_intents(SUITE, SUITE.case[:1], runs_dir=tmp_path, run_session=Late({}))
+    assert outcomes(found) == {"run": "error"}
 
 
 def real(folder, checks):

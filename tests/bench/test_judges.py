@@ -2,9 +2,10 @@
 
 import pytest
 
-from telic.bench.judges import JudgePair, bench_judges, examples
+from telic.bench.judges import PASS, JudgePair, bench_judges, examples
 from telic.composer.compose import compose
 from telic.judges.criteria import Motion
+from telic.storage.files import read_json
 
 FORWARD = (Motion(seconds=8, forward_mps=5.0, stride_hz=3),)
 BACKWARD = (Motion(seconds=8, forward_mps=-5.0, stride_hz=3),)
@@ -35,6 +36,16 @@ def test_examples_are_labelled_by_how_they_were_made():
     assert "shakes" not in names and "backward" in names and "run" not in names
 
 
+@pytest.mark.slow
+def test_running_is_told_from_everything_else(tmp_path):
+    report = bench_judges([RUN], output=tmp_path / "report.json")
+    right = {each.name: each.score for each in report.examples if each.is_right}
+    assert right["good example"] >= PASS
+    assert report.false_passes == () and report.unknown == ()
+    assert report.agreement.passed == report.agreement.total > 10
+    assert read_json(tmp_path / "report.json")["agreement"]["share"] == 1.0
+
+
 def judge_by(monkeypatch, code):
     """Replace what the composer's judges do."""
 
@@ -63,3 +74,9 @@ def test_a_judge_that_fails_agrees_with_nothing(monkeypatch):
     report = bench_judges([RUN])
     assert report.agreement.passed == 0 and len(report.unknown) == report.agreement.total
     assert report.false_passes == () and report.missed == ()
+
+
+def test_an_intent_without_a_judge_is_reported():
+    nonsense = RUN.model_copy(update={"id": "odd", "intent": "frobnicate the quux"})
+    report = bench_judges([nonsense])
+    assert list(report.refused) == ["odd"] and report.agreement.share is None

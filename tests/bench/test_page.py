@@ -37,3 +37,13 @@ def test_the_page_says_the_rate_and_shows_every_case(tmp_path):
     assert addresses(outline) == ["data:video/mp4;base64,ZnJhbWVz"]
     assert "2 of the suite's 5 cases" in outline.text and "c2, c3, c4" in outline.text
     assert "prefers-color-scheme: dark" in text
+
+
+def test_a_large_video_is_linked(tmp_path):
+    (tmp_path / "long.mp4").write_bytes(b"0" * 2_000_000)
+    text = page(found(result(0, "passed", video="long.mp4", usd=None)), tmp_path)
+    assert addresses(Reader(text)) == ["long.mp4"] and "unknown" in text
+
+
+def test_a_page_without_results_says_so(tmp_path):
+    assert "no finished case yet" in Reader(page(found(), tmp_path)).text

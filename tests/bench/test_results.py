@@ -76,6 +76,12 @@ def test_what_is_not_finished_is_in_no_rate():
     assert sums.usd is None  # a price that nobody knows is not 0
 
 
+def test_results_of_cases_whose_words_changed_are_left_out():
+    old = result(0, "passed")
+    changed = old.case.model_copy(update={"intent": "walk well"})
+    assert found(old.model_copy(update={"case": changed})).overall.total == 0
+
+
 def test_a_benchmark_of_an_earlier_version_is_gone_on_with(tmp_path):
     options = session_options({"iterations": 2})
     now = BenchConfig(suite="small", telic="0", options=options)

@@ -119,3 +119,10 @@ def test_the_adapter_gives_the_same_steps_as_the_environment_and_its_reward():
     assert ends == [True] * 4
     assert setup.tracker.finished == [4]
     assert [each.length for each in setup.tracker.recent[0]] == [5] * 4
+
+
+def test_a_training_writes_a_policy_and_says_how_good_it_is(tmp_path):
+    job = small_job()
+    mean = sb3.train(job, tmp_path / "policy.pt", native=False)
+    assert np.isfinite(mean)
+    assert load_policy(tmp_path / "policy.pt")(np.zeros(4)).shape == (1,)

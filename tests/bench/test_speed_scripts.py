@@ -1,6 +1,8 @@
 """What the scripts that measure speed conclude from numbers."""
 
 import importlib.util
+import json
+import os
 import sys
 from pathlib import Path
 
@@ -30,3 +32,27 @@ def script(name):
 )
 def test_only_what_exceeds_noise_and_matters_has_changed(before, after, verdict):
     assert script("compare").change(before, after).verdict == verdict
+
+
+def test_every_second_of_a_session_is_told_once(tmp_path):
+    times = {
+        "session.start": 10.0,
+        "session.asked": 10.5,
+        "session.tried": 13.0,
+        "train.start": 14.0,
+        "eval.done": 20.0,
+        "session.checkpoint": 21.0,
+        "train.end": 25.0,
+        "session.judged": 25.5,
+    }
+    rows = [{"event": name, "time": when} for name, when in times.items()]
+    rows[4]["seconds"] = 0.5
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name, when in (("certificate.json", 29.0), ("robustness.json", 33.0), ("summary.json", 40)):
+        (tmp_path / name).write_text("")
+        os.utime(tmp_path / name, (when, when))
+    found = script("words_to_pass").spans(tmp_path, began=8.0, ended=41.0)
+    assert sum(part.seconds for part in found) == pytest.approx(33.0)
+    parts = dict(found)
+    assert parts["training"] == pytest.approx(11 - 0.5 - 4)
+    assert parts["the robustness card is measured"] == pytest.approx(4)

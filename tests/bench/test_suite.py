@@ -30,6 +30,27 @@ def test_every_case_is_checked_by_the_suite_itself(name):
     assert [each.id for each in load_suite(name).case if not each.checks] == []
 
 
+def test_a_sample_keeps_the_proportions_and_is_the_same_every_time():
+    suite = load_suite("core")
+    sample = suite.select(sample=19)
+    counts = Counter(each.difficulty for each in suite.case)
+    for name, own in Counter(each.difficulty for each in sample).items():
+        assert abs(own - counts[name] / 2) <= 1, "half of the 38"
+    assert sample == suite.select(sample=19) and len(sample) == 19
+    assert [each for each in suite.case if each in sample] == list(sample)
+    assert suite.select(sample=1000) == suite.case
+
+
+def test_cases_are_chosen_by_id_robot_and_difficulty():
+    suite = load_suite("core")
+    assert [each.id for each in suite.select(only=["ant-walk"])] == ["ant-walk"]
+    chosen = suite.select(env="Ant-v5", difficulty=["easy", "hard"])
+    assert chosen and {(each.env, each.difficulty) for each in chosen} == {
+        ("Ant-v5", "easy"),
+        ("Ant-v5", "hard"),
+    }
+
+
 def test_what_does_not_exist_is_said():
     suite = load_suite("core")
     with pytest.raises(UnknownName, match=r'"ant-wlak".*') as error:

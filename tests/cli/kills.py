@@ -41,8 +41,6 @@ class KilledCommand:
     outcome: Callable[[Path], Any]
     given: Path | None = None
     """a folder of runs that it works on"""
-    is_parallel: bool = False
-    """whether now and then one of its workers is killed instead"""
 
 
 @dataclass
@@ -123,7 +121,7 @@ def kill_again_and_again(
         before = children()
         process = start(command, here)
         if sum(report.kills.values()) < wanted:
-            _end(process, chance, seconds, report, command.is_parallel)
+            _end(process, chance, seconds, report)
         process.wait()
         if left := wait_for_orphans(before):
             report.differed.append(f"{here}: left running: {left}")
@@ -138,22 +136,12 @@ def kill_again_and_again(
 
 
 def _end(
-    process: subprocess.Popen[str],
-    chance: random.Random,
-    seconds: float,
-    report: KillReport,
-    is_parallel: bool,
+    process: subprocess.Popen[str], chance: random.Random, seconds: float, report: KillReport
 ) -> None:
     number = chance.choice((signal.SIGKILL, signal.SIGTERM))
     try:
         process.wait(chance.uniform(0.0, seconds))
     except subprocess.TimeoutExpired:
-        workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        if is_parallel and workers and chance.random() < 0.2:
-            os.kill(int(chance.choice(workers)), signal.SIGKILL)
-            report.kills["worker"] += 1
-            process.wait()
-            return
         process.send_signal(number)
         report.kills[number.name] += 1
         code = process.wait()
@@ -232,10 +220,20 @@ def commands(trained: Path, *, is_long: bool) -> dict[str, KilledCommand]:
         trained: a folder with one finished run, for what works on one.
         is_long: let them take longer.
     """
-    steps, seeds = ("8192", "1,2") if is_long else ("2048", "1")
-    episodes = "--episodes=3000" if is_long else "--episodes=500"
-    # The seed of the initial states, which are else drawn from the name of the session.
-    few = ("--seeds=1", "--episodes=4", "--steps=2048", "--no-robustness", "--start-seed=0")
+    steps, episodes, seeds = ("8192", "3000", "1,2") if is_long else ("2048", "500", "1")
+    intent = (
+        "run",
+        "run forward",
+        "--seeds",
+        "1",
+        "--episodes",
+        "4",
+        "--steps",
+        "2048",
+        "--no-robustness",
+        "--start-seed",
+        "0",  # else the starts are drawn from the name of the session
+    )
     rewards: list[str] = []
     for name, source in (("speed", SPEED), ("control", CONTROL)):
         (trained.parent / f"{name}.py").write_text(source)
@@ -252,10 +250,17 @@ def commands(trained: Path, *, is_long: bool) -> dict[str, KilledCommand]:
             train_outcome,
         ),
         "search": KilledCommand(
-            ("search", "--env=CartPole-v1", "--method=cma", "--runs=4", "--jobs=2", episodes),
+            (
+                "search",
+                "--env=CartPole-v1",
+                "--method=cma",
+                "--runs=4",
+                "--jobs=2",
+                "--episodes",
+                episodes,
+            ),
             lambda folder: "completed" in _search_state(folder),
             search_outcome,
-            is_parallel=True,
         ),
         "export": KilledCommand(
             ("export", "latest", "--out", "out"),
@@ -264,7 +269,7 @@ def commands(trained: Path, *, is_long: bool) -> dict[str, KilledCommand]:
             trained / "runs",
         ),
         "run": KilledCommand(
-            ("run", "run forward", *few, "--iterations", "1"),
+            (*intent, "--iterations", "1"),
             lambda folder: (
                 set(ENDED) & {session_state(each) for each in list_sessions(folder / "runs")}
             ),

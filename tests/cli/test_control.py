@@ -12,10 +12,14 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from telic.cli._console import console
+from telic.cli._views import ProgressView
 from telic.cli.main import app
-from telic.session.budget import SessionAccount
+from telic.core.events import SessionAdmitted, SessionResumed, decode_event
+from telic.session.budget import SessionAccount, session_forecast
 from telic.session.control import (
     CriteriaProposal,
+    DeliveredNotes,
     Note,
     SessionControl,
     SessionStopped,
@@ -104,6 +108,14 @@ def test_a_session_is_paused_resumed_and_stopped_from_outside(running, tmp_path)
     assert "run forward" in page and "stopped" in page
 
 
+@pytest.mark.long
+def test_a_running_session_is_not_resumed_and_keeps_its_limits(running, tmp_path):
+    assert "cannot be resumed" in telic("resume", folder=tmp_path, check=2).stderr
+    telic("pause", folder=tmp_path)
+    refused = telic("resume", "--max-hours", "2", folder=tmp_path, check=2)
+    assert f"telic stop {NAME}" in refused.stderr
+
+
 def test_a_note_is_kept_with_its_author(session, tmp_path):
     said("note", "less bouncing please", folder=tmp_path)
     said("note", "and faster", "--session", "20260102", folder=tmp_path)
@@ -163,3 +175,37 @@ def test_a_finished_session_points_to_a_branch(session, tmp_path):
     for args in (["note", "faster"], ["resume", NAME]):
         refused = said(*args, folder=tmp_path, check=2)
         assert f"telic branch {NAME}" in refused.stderr
+
+
+def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
+    view = ProgressView(is_session=True)
+    request = asked(
+        env="x",
+        steps=10_000,
+        iterations=2,
+        max_steps=50_000,
+        model="anthropic:nobody",
+        vision=False,
+    )
+    made = session_forecast(request, 1, session.path.parent)
+    with console.capture() as said:
+        view(decode_event({"event": "session.forecast", **made.model_dump()}))
+        view(SessionAccount(session, asked(max_steps=50_000, max_hours=2)).spending(1))
+        for name in ("paused", "waiting"):
+            text = f"{name}: telic resume [x]"
+            view(decode_event({"event": f"session.{name}", "reason": "cores", "message": text}))
+        view(SessionResumed())
+        view(SessionAdmitted(waited_s=75.0))
+        view(DeliveredNotes(number=2, notes=(Note(id="1", time="", author="ada", text="slow"),)))
+    text = said.get()
+    for words in (
+        "30,000 steps if the first iteration passes, at most 87,000 steps",
+        "not trained on this machine before",
+        "14 model calls, price unknown",
+        "the limit on steps may be reached first",
+        "256 steps; left: 2 h 00 min, 49,744 steps",
+        "paused: telic resume [x]",
+        "continuing after 1 min 15 s",
+        "feedback of ada: slow",
+    ):
+        assert words in text, text

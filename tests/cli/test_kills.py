@@ -26,7 +26,7 @@ def check(command: KilledCommand, folder, wanted: int, seed: int) -> None:
     [
         pytest.param("train", marks=pytest.mark.slow),
         pytest.param("train apart", marks=pytest.mark.long),
-        pytest.param("search", marks=pytest.mark.slow),
+        pytest.param("search", marks=pytest.mark.long),
         pytest.param("export", marks=pytest.mark.long),
     ],
 )

@@ -5,6 +5,8 @@ import pytest
 from telic.cli._views import ProgressView
 from telic.core.events import BenchEvent, TrainProgress
 from telic.llm.records import ModelFailed, ModelSent
+from telic.rewards.contract import RewardFinding
+from telic.rewards.probe import ProbeReport
 from telic.session.budget import Forecast, MeasuredForecast
 from telic.training.results import Finding
 from tests.session.sessions import asked
@@ -23,6 +25,24 @@ def progress(seconds, rate=1000.0):
         seconds_left=None,
         returns={},
     )
+
+
+def test_terms_that_stay_zero_are_left_to_the_records_and_the_rest_is_said(capsys):
+    view = ProgressView(is_session=True)
+    view(finding("dead_term:body"))
+    view(finding("plateau"))
+    findings = (
+        RewardFinding(name="dead_term", message="was 0"),
+        RewardFinding(name="dominant", message="96 %"),
+    )
+    view(
+        ProbeReport.model_construct(
+            reward="reward", mode="batched", microseconds_per_step=1.0, findings=findings
+        )
+    )
+    said = capsys.readouterr().out
+    assert "dead_term" not in said and "was 0" not in said
+    assert "plateau" in said and "96 %" in said and "probed reward" in said
 
 
 def test_a_host_reads_with_every_line_that_an_order_waits(capsys):

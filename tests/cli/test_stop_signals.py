@@ -120,6 +120,27 @@ def test_sigterm_stops_a_search_in_one_process_and_in_several(tmp_path, jobs):
     assert lock_holder(search.lock) is None and not wait_for_orphans(before)
 
 
+@pytest.mark.slow
+def test_processes_of_a_killed_search_die_with_it_and_write_no_more(tmp_path):
+    process = start_search(tmp_path, "--jobs=2")
+    workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 10
+    while any(_is_alive(worker) for worker in workers) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not [worker for worker in workers if _is_alive(worker)]
+    (search,) = searches_in(tmp_path / "runs")
+    assert [lock_holder(search.run(number).lock) for number in (1, 2)] == [None, None]
+
+
+def _is_alive(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 @pytest.mark.parametrize(
     ("words", "number"),
     [
@@ -191,6 +212,12 @@ def test_what_becomes_of_an_interrupt_on_its_way_is_still_one(unwinds):
     with pytest.raises(typer.Exit) as caught, stoppable(saves=False):
         unwinds()
     assert caught.value.exit_code == 143
+
+
+def test_an_error_that_no_signal_made_stays_one():
+    with pytest.raises(ImportError), stoppable(saves=True):
+        signal.raise_signal(signal.SIGTERM)  # polite: it saves, and then fails by itself
+        raise ImportError("no such module")
 
 
 HANGS = {

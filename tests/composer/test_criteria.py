@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.composer._conflict import require_consistent
+from telic.composer._conflict import Demand, require_consistent
 from telic.composer._draft import Draft
 from telic.composer.compose import compose
 from telic.envs import make
@@ -123,3 +123,15 @@ def test_criteria_that_exclude_one_another_are_refused(parts):
 )
 def test_criteria_that_can_all_be_met_are_not(parts):
     assert require_consistent(judging(*parts)) is None
+
+
+def test_two_demands_meet_in_time_and_on_one_quantity():
+    fast = Demand("speed", 3.0, 9.0, "fast", phase=0)
+    assert fast.excludes(Demand("speed", 0.0, 1.0, "slow", phase=0))
+    assert fast.excludes(Demand("speed", 0.0, 1.0, "slow throughout"))
+    assert not fast.excludes(Demand("speed", 0.0, 1.0, "slow later", phase=1))
+    assert not fast.excludes(Demand("speed", 2.0, 4.0, "about 3", phase=0))
+    assert not fast.excludes(Demand("height", 0.0, 1.0, "low", phase=0))
+    once = Demand("speed", 3.0, 9.0, "fast once", always=False)
+    assert not once.excludes(Demand("speed", 0.0, 1.0, "slow once", always=False))
+    assert once.excludes(Demand("speed", 0.0, 1.0, "never fast"))

@@ -17,6 +17,7 @@ CLIMBING = {"passes by", "turns round half way", "falls off half way"}
     ("words", "kind", "start", "titles"),
     [
         ("climb the stairs", "stairs", "foot", ("climbs 6 steps",)),
+        ("walk up the steps", "stairs", "foot", ("climbs 6 steps",)),
         (
             "go upstairs without falling",
             "stairs",
@@ -25,7 +26,9 @@ CLIMBING = {"passes by", "turns round half way", "falls off half way"}
         ),
         ("walk down the stairs", "stairs", "top", ("gets down 6 steps",)),
         ("walk up the slope", "slopes", "foot", ("climbs 2 m of the slope",)),
+        ("run uphill", "slopes", "foot", ("climbs 2 m of the slope",)),
         ("walk downhill", "slopes", "top", ("gets down 2 m of the slope",)),
+        ("walk over rough ground", "rough", "top", ()),
         ("trot across uneven terrain", "rough", "top", ("its diagonal feet land together",)),
     ],
 )
@@ -66,6 +69,10 @@ def test_ground_is_refused_where_it_cannot_be_laid():
     with pytest.raises(BadEnvironment, match="its environment is flat"):
         compose("climb the stairs", ant)
     assert parse("climb the stairs", ant).unread == ()
+
+
+def test_steps_of_a_dance_are_no_stairs(spec):
+    assert "terrain" not in compose("walk with small steps", spec).env_args
 
 
 def test_who_starts_before_stairs_can_walk_beside_them_turn_round_and_fall(dog):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from telic.composer.compose import compose
+from telic.composer.lexicon import word_table
 from telic.errors import TelicError
 from tests.composer.specs import judged_as, spec_of
 from tests.judges.playing import demonstration
@@ -291,6 +292,22 @@ def test_back_is_ahead_after_an_about_face(robot):
         assert "third: ends 3 m (±0.36 m) forward" in [c.title for c in there.criteria]
 
 
+@pytest.mark.parametrize("robot", ["Hopper-v5", "Ant-v5", "HalfCheetah-v5"])
+def test_a_noun_after_in_or_with_says_how_it_is_done(robot):
+    for how, small, noun in product(("in", "with", "by"), ("small", "little"), ("jumps", "hops")):
+        made = composed(robot, f"hop forward {how} {small} {noun}")
+        assert goals(made) == goals(composed(robot, f"hop forward in {small} hops"))
+        assert not any(c.title.startswith("rises") for c in made.criteria)
+
+
+def test_a_turn_before_something_else_is_a_quarter():
+    for side, then in product(("left", "right"), ("walk 2 m", "jump", "walk forward")):
+        made = composed("Ant-v5", f"turn {side} and {then}")
+        exact = composed("Ant-v5", f"turn {side} 90 degrees, then {then}")
+        assert [c.goal for c in made.criteria] == [c.goal for c in exact.criteria]
+        assert any("90 degrees" in d for d in made.doubts)
+
+
 def same_as():
     """Yield a sentence of each wording that must be judged as a plainer one."""
     for first, second in permutations(("stand still", "run forward", "turn around"), 2):
@@ -335,6 +352,17 @@ def test_a_number_or_adjective_of_something_that_is_not_judged_is_named(detail):
         left = " ".join((*made.dropped, *made.not_understood))
         assert goals(made) == plain, text
         assert how.split()[-1] in left, text
+
+
+def test_two_limbs_of_one_verb_are_judged_both_and_a_lifted_foot_does_not_step():
+    for one, other in permutations(("left arm", "right foot"), 2):
+        made = composed("Humanoid-v5", f"lift your {one} and your {other}")
+        titles = " ".join(c.title for c in made.criteria)
+        assert "its left arm" in titles and "its right foot" in titles
+    for leg in ("front left leg", "rear legs", "one leg"):
+        made = composed("Ant-v5", f"walk forward with the {leg} raised")
+        assert not any("each foot" in c.title for c in made.criteria), leg
+        assert any("up at least" in c.title for c in made.criteria), leg
 
 
 AT_ONCE = [
@@ -430,6 +458,27 @@ def test_an_amount_of_something_else_is_another_movement():
         assert any(t.startswith("rotates") for t in titles("Ant-v5", f"jump and do {part}")), part
 
 
+@pytest.mark.parametrize("limb", ["front right leg", "rear left foot"])
+def test_it_is_the_limb_that_was_named(limb):
+    named = [t for t in titles("Ant-v5", f"lift your {limb} and wave it") if t.startswith("waves")]
+    assert named == [f"waves its {limb} at least 0.7 times per second"]
+
+
+def test_laps_are_circles():
+    for (number, often), noun in product(
+        {"two": "twice", "3": "three times"}.items(), ("laps", "rounds", "circles")
+    ):
+        for verb in ("walk", "run", "trot"):
+            laps = titles("Ant-v5", f"{verb} {number} {noun}")
+            assert laps == titles("Ant-v5", f"{verb} in a circle {often}"), (verb, number, noun)
+
+
+def test_a_side_without_a_limb_is_no_direction():
+    for verb, word in product(("step forward", "walk", "march"), ("with", "using")):
+        made = composed("Humanoid-v5", f"{verb} {word} the left")
+        assert goals(made) == goals(composed("Humanoid-v5", verb)) and "left" in made.dropped
+
+
 def test_what_is_held_or_kept_and_not_known_is_no_next_movement():
     for deed, more in product(
         ("walk fast", "run at 2 m/s"), (" while keeping your cool", ", holding a cup of tea")
@@ -445,6 +494,16 @@ def test_what_is_done_under_a_condition_only_is_not_done():
         made = composed("Ant-v5", f"walk forward, but {word} you lose balance, {deed}")
         assert goals(made) == goals(composed("Ant-v5", "walk forward")), (word, deed)
         assert deed in made.not_understood
+
+
+def test_two_ways_at_once_have_the_speed_that_was_given_after_both():
+    for how in ("at 1 m/s", "slowly", "faster"):
+        one = composed("Ant-v5", f"walk forward and to the left {how}")
+        other = composed("Ant-v5", f"walk {how} forward and to the left")
+        assert goals(one) == goals(other) and not one.dropped
+    there = titles("Hopper-v5", "hop backward 1 m and come back")
+    assert "first: ends 1 m (±0.12 m) backward" in there
+    assert "second: ends 1 m (±0.12 m) forward" in there
 
 
 EDITS = [
@@ -470,6 +529,15 @@ def test_an_edited_goal_is_judged_and_paid_as_if_it_had_been_said(robot, said, t
         robot, meant
     ).reward.partition("weights")[2].replace(meant, "")
     assert goals(compose(said, spec_of(robot), once.criteria)) == goals(once)
+
+
+@pytest.mark.parametrize("robot", ["HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5"])
+def test_thrift_asks_for_less_effort_than_a_plain_gait_was_measured_with(robot):
+    known = word_table("calibration")[robot]["effort"]
+    for words in ("using as little energy as possible", "with little effort", "efficiently"):
+        made = composed(robot, f"hop forward {words}" if "Hopper" in robot else f"run {words}")
+        (saves,) = (c for c in made.criteria if "effort" in c.title)
+        assert saves.goal < saves.zero <= known and saves.is_stated
 
 
 @pytest.mark.parametrize("robot", EVERY)

@@ -16,9 +16,13 @@ from tests.session.sessions import make_session
 
 HEEDED = [
     ("HalfCheetah", "run forward", "faster", "too_slow"),
+    ("HalfCheetah", "run forward", "a bit slower please", "too_fast"),
+    ("HalfCheetah", "run forward", "too slow", "too_slow"),
     ("HalfCheetah", "run forward", "less shaking", "jitters"),
     ("HalfCheetah", "run forward", "less bouncing please", "too_high"),
+    ("HalfCheetah", "run forward", "use less energy", "jitters"),
     ("HalfCheetah", "run forward", "it keeps falling over", "falls"),
+    ("HalfCheetah", "run forward", "Keep the torso upright.", "falls"),
     ("Hopper", "jump as high as possible", "higher", "too_low"),
     ("Ant", "walk forward", "smoother and straighter", "drifts"),
     ("Ant", "walk forward", "more symmetric", "one_sided"),
@@ -27,8 +31,11 @@ HEEDED = [
 UNREAD = [
     ("HalfCheetah", "run forward", "make it purple", "purple"),
     ("HalfCheetah", "run forward", "I don't like it", "like"),
+    ("HalfCheetah", "run forward", "better", "better"),
+    ("HalfCheetah", "run forward", "like a gazelle", "gazelle"),
     ("HalfCheetah", "run forward", "do a backflip", "a different behavior"),
     ("HalfCheetah", "run forward", "stop moving", "cannot both be done"),
+    ("Ant", "walk forward", "without moving forward", "cannot both be done"),
 ]
 
 
@@ -68,6 +75,13 @@ def test_a_note_adds_terms_and_the_reward_still_runs():
     env = make("HalfCheetah-v5", num_envs=4, **after.env_args)
     assert probe(load_reward(after.reward), env, transitions=32).mode == "batched"
     env.close()
+
+
+def test_a_note_that_adds_nothing_new_changes_weights():
+    before, after = revised("Hopper", "jump as high as possible", "higher")
+    assert after.reward == before.reward and after.variants[0].warm
+    was, now = before.variants[0].weights, after.variants[0].weights
+    assert now["height"] > was["height"] and now["control"] < was["control"]
 
 
 def test_a_session_refuses_a_note_when_it_is_made(tmp_path):

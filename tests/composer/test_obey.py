@@ -10,11 +10,13 @@ from telic.composer.reader import parse
 from telic.envs import make
 from telic.errors import BadEnvironment, Contradiction, Refused
 from telic.judges.code import JudgeCode
+from telic.judges.criteria import Motion
 from telic.judges.episode import recorded_together
 from telic.judges.failure_modes import look_alikes
 from telic.judges.mutants import mutants_of
 from telic.rewards.reward import load_reward
 from telic.storage.trajectories import COMMANDS, Trajectory, TrajectoryFacts
+from tests.judges.playing import demonstration
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,11 @@ def test_commands_are_read_whole_and_gaits_are_tracked(spec):
     for (verb, gait), way in product((("walk", "walk"), ("trot", "trot"), ("move", None)), WAYS):
         [frame] = parse(f"{verb} {way}", spec).frames
         assert (frame.verb, frame.gait) == ("obey", gait), (verb, way)
+
+
+def test_following_and_tracking_other_things_is_what_it_was(spec):
+    assert [frame.verb for frame in parse("follow the target", spec).frames] == ["reach"]
+    assert [frame.verb for frame in parse("walk in a circle", spec).frames] == ["circle"]
 
 
 def test_the_commands_are_those_that_were_said_or_suit_its_legs(spec):
@@ -111,6 +118,27 @@ def test_commands_are_refused_where_the_environment_gives_none():
         BadEnvironment, match="cannot obey commands: its environment has no commands"
     ):
         compose("obey velocity commands", other.spec)
+
+
+def test_who_is_led_by_hand_is_told_what_its_motions_say(dog, made):
+    first, second = (1.0, -0.5, 0.2), (0.0, 0.0, 0.0)
+    motions = (Motion(seconds=0.1, told=first), Motion(seconds=0.1, told=second))
+    episode = demonstration(dog, {**made.env_args, "max_episode_steps": 10}, motions)
+    names = list(episode.facts.obs_names)
+    for place, name in enumerate(COMMANDS):
+        expected = np.float32([first[place]] * 5 + [second[place]] * 5)
+        assert np.allclose(episode[name], expected)
+        assert np.allclose(episode["obs"][:, names.index(name)], expected)
+
+
+def test_look_alikes_are_told_the_same_and_do_something_else(dog, made):
+    env = make(dog, num_envs=1, **made.env_args)
+    others = look_alikes(env, made.motions)
+    env.close()
+    assert len(others) == 6
+    for name, motions in others.items():
+        assert [motion.told for motion in motions] == [motion.told for motion in made.motions]
+        assert motions != made.motions, name
 
 
 def test_what_was_told_stays_in_a_mutant(dog, made):

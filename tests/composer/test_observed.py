@@ -9,6 +9,7 @@ import torch
 from gymnasium import spaces
 
 from telic.composer.compose import compose
+from telic.composer.lexicon import word_table
 from telic.composer.observed import observables, what_can_be_said
 from telic.envs import make
 from telic.envs.spec import EnvSpec
@@ -160,6 +161,26 @@ def test_a_unit_that_does_not_fit_is_not_understood():
     assert "0.0872665" in degrees.title
 
 
+def test_every_family_names_observables_that_exist():
+    families = word_table("observed")["families"]
+    for family in (families.get(each.get("same"), {}) | each for each in families.values()):
+        names = {each["name"] for each in family["observables"]}
+        for phrase in family["phrases"]:
+            for want in phrase["wants"]:
+                assert {want["what"], *want.get("helped_by", ())[:1]} <= names
+
+
+def test_an_unknown_environment_is_asked_about_by_number():
+    spec = described("CartPole-v1").model_copy(
+        update={"id": "strange:Env", "obs_names": ("obs_0", "obs_1", "obs_2", "obs_3")}
+    )
+    assert [each.name for each in observables(spec)] == ["obs 0", "obs 1", "obs 2", "obs 3"]
+    assert (
+        compose("keep obs_3 below 1", spec).criteria[0].title
+        == "keeps obs 3 below 1 at least 85% of the time"
+    )
+
+
 class Table(Goals):
     """A puck and its goal, observed by names of the user's own."""
 
@@ -185,3 +206,9 @@ def test_a_thing_is_brought_to_a_goal_where_both_are_observed_by_name():
     away = next(each for each in observables(env.spec) if "puck to the goal" in each.name)
     o = torch.tensor([[3.0, 0.0, 0.0, 4.0, 9.0, 9.0]])
     assert float(observed_value(o, away.kind, away.columns)) == pytest.approx(5.0)
+
+
+def test_what_must_be_observed_to_bring_something_somewhere_is_said_before_training():
+    env = make("CartPole-v1", num_envs=1)
+    with pytest.raises(Refused, match="a Dict with puck and goal"):
+        compose("push the puck to the goal", env.spec)

@@ -79,79 +79,182 @@ def show_frame(frame):
 # What is read: the phase unless it is the first, verb, gait, direction, degree or amount with what
 # it is about, count, duration, [part], postures and styles.
 SENTENCES = """
+HalfCheetah: run forward fast => go run forward fast/speed
+Walker2d: walk slowly backward => go walk backward slow/speed
+HalfCheetah: run at 3 m/s => go run 3m/s/speed
+HalfCheetah: Please make the cheetah run as fast as you can! => go run most/speed
+Humanoid: I want the robot to walk naturally like a human => go walk natural
 Swimmer: swim forward as fast as possible => go swim forward most/speed
+Humanoid: crawl => go crawl
+HalfCheetah: run very fast => go run very_fast/speed
 Ant: walk slightly faster => go walk *1.15/speed
+Ant: run a little slower => go run *0.85/speed
+Ant: jump a bit higher => jump *1.15/height
+Ant: go sideways to the left at 1 m/s => go left 1m/s/speed
+Ant: walk sideways => go walk sideways
+Humanoid: strafe right => go walk right
 Humanoid: sprint!!! => go sprint very_fast/speed
 HalfCheetah: gallop like a real animal => go gallop natural
 Ant: trot steadily with alternating legs => go trot steady alternating
 Swimmer: slither slowly to the left => go swim left slow/speed
+Swimmer: swim in a straight line => go swim straight_line
 Ant: move forward smoothly with little energy => go forward smooth; ! low_energy
+Humanoid: walk with as little energy as possible => go walk; ! low_energy
+Ant: as smoothly as possible, walk forward => go walk forward smooth
+Humanoid: run at half speed => go run *0.5/speed
 Humanoid: run at 50% of top speed => go run 0.5share/speed
+Humanoid: run at a speed of 2 => go run 2m/s/speed
 Humanoid: run faster than 2 m/s => go run >=2m/s/speed
 Humanoid: run no faster than 2 m/s => go run <=2m/s/speed
+Humanoid: run at about two metres per second => go run 2m/s/speed
+Humanoid: run at most 2.5 m per second => go run <=2.5m/s/speed
+Humanoid: walk at 1-2 m/s => go walk 1.5m/s/speed
 HalfCheetah: run between 2 and 3 m/s => go run 2.5m/s/speed
+HalfCheetah: run at 10 km/h => go run 2.778m/s/speed
 HalfCheetah: run at -2 m/s => go run backward 2m/s/speed
+Humanoid: walk one and a half metres => go walk 1.5m/distance
 Humanoid: walk twenty five centimeters => go walk 0.25m/distance
+Humanoid: walk for half a second => go walk 0.5s
 Humanoid: not too fast, walk forward => go walk forward moderate/speed
+Humanoid: walk at a slow pace => go walk slow/speed
+Humanoid: run forward as far as you can => go run forward most/distance
+HalfCheetah: run as low as possible => go run most/height low
+Humanoid: backwards quickly => go backward fast/speed
 Hopper: jump as high as possible => jump most/height
 Hopper: jump at least 1.5 m high => jump >=1.5m/height
 Humanoid: jump 50 cm high => jump 0.5m/height
+Humanoid: jump 3 feet high => jump 0.9144m/height
+Hopper: jump forward 2 m => jump forward 2m/distance
 Humanoid: jump forward as far as possible => jump forward most/distance
 Ant: jump higher => jump *1.3/height
 Ant: jump a little => jump little/height
 Hopper: bounce up and down => jump; ? up and down
+Hopper: hop forward on one leg => hop forward one_leg
 Hopper: hop in place => hop in_place
+Hopper: keep hopping => hop until_end
+Humanoid: hop on the right foot five times => hop x5 [right foot] one_leg
+Ant: the ant should jump in place three times => jump in_place x3
+Humanoid: do ten jumps => jump x10
 Hopper: take one step forward => go step forward 1steps/count
+HalfCheetah: do a backflip and land on your feet => flip backward; 1) stand upright
+HalfCheetah: do two front flips => flip forward x2
+HalfCheetah: 2 backflips => flip backward x2
+HalfCheetah: do a double backflip => flip backward x2
+HalfCheetah: backflip repeatedly => flip backward until_end
 HalfCheetah: somersault backwards => flip backward
+HalfCheetah: front flip then back-flip => flip forward; 1) flip backward
 Humanoid: do a cartwheel, then stand up => roll sideways; 1) stand_up
+Humanoid: roll over => roll
 HalfCheetah: raise your torso => stand [torso] high
+Ant: spin in place clockwise => turn clockwise; ! no_drift
 Ant: rotate counter-clockwise at 90 degrees per second => turn counterclockwise 1.571rad/s/turning
 Ant: spin as fast as possible => turn most/turning
+Ant: spin three turns => turn 3turns/turning
+Ant: turn left 90 degrees => turn left 1.571rad/turning
+Ant: turn half a turn to the right => turn right 0.5turns/turning
 Ant: do a 360 => turn 6.283rad/turning
+Humanoid: turn to face left => turn left 0.25turns/turning
 Ant: face right => turn right 0.25turns/turning
+Ant: face the other way => turn 0.5turns/turning
 Ant: walk sideways to the right while facing forward => go walk right; ! no_turn
+Ant: walk to the left facing right => go walk left; turn right 0.25turns/turning
+Ant: walk in a circle => circle walk
 Ant: move in small circles => circle little/distance
+Ant: go in circles anticlockwise => circle counterclockwise
+Humanoid: stand still => stand in_place until_end
+Humanoid: stand for 5s => stand 5.0s
+Humanoid: stand for a second => stand 1.0s
+Humanoid: stay upright => stand until_end upright
+Humanoid: stay in place => stand in_place until_end
+Ant: stand on the rear legs => stand rear_legs
+HalfCheetah: run on the hind legs => go run rear_legs
 Humanoid: do a handstand => stand front_legs upside_down
+Humanoid: do a headstand => stand upside_down
 HalfCheetah: do a wheelie => stand rear_legs
 Walker2d: stand on the left leg => stand [left leg] one_leg
+Humanoid: balance on one leg for 10 seconds => balance 10.0s one_leg
+Humanoid: stand straight => stand upright
 Humanoid: run straight => go run straight_line
+Humanoid: stand up and stay standing for 3 seconds => stand_up; stand 3.0s
+Humanoid: get up => stand_up
+Humanoid: rise to your feet => stand_up
+Humanoid: sit down => sit
 Humanoid: crouch low => sit low
 Humanoid: lie down on your back and stay there => lie until_end lying
+InvertedPendulum: balance the pole => balance [pole]
+InvertedPendulum: keep the pole upright without moving the cart =>
+    balance until_end [pole] upright; ! no_drift
+InvertedPendulum: hold the pole vertical for as long as possible => balance until_end [pole] upright
 InvertedPendulum: keep the pole from falling => balance until_end [pole]; ! no_fall
+InvertedPendulum: keep the pole balanced and the cart in the middle =>
+    balance until_end [pole]; ! no_drift
 InvertedPendulum: move the cart to the right without dropping the pole => go right [cart]; ! no_fall
+InvertedPendulum: swing up the pole and keep it upright =>
+    swing up [pole]; balance until_end upright
+InvertedDoublePendulum: keep both poles up => balance until_end [poles] upright
+Reacher: reach the target and hold still => reach; stand in_place until_end
 Reacher: move the fingertip to the target quickly => reach fast/speed [tip]
+Reacher: point at the target with the fingertip => reach [tip]
+Reacher: keep the fingertip on the target => reach until_end [tip]
+Ant: lift the front left leg => lift [front left leg]
 Ant: lift leg 2 and hold it for 2 seconds => lift 2.0s [second leg]
 Ant: keep your front legs off the ground => lift up until_end [front legs]
 Humanoid: raise your left arm => lift [left arm]
 Humanoid: can you make it kick with the right foot => kick [right foot]
 Humanoid: wave with your left hand => swing [left hand]
+Walker2d: walk without falling => go walk; ! no_fall
 Ant: run forward without jumping or turning => go run forward; ! no_jump; ! no_turn
+Humanoid: walk without jumping, turning or falling => go walk; ! no_jump; ! no_turn; ! no_fall
 HalfCheetah: run backwards, quickly, but not falling over => go run backward fast/speed; ! no_fall
 Humanoid: walk without using your hands => go walk; ! no_hands
+Humanoid: walk but don't let the torso touch the ground => go walk; ! no_fall
 Ant: stand without moving more than 1 m => stand; ! no_drift <=1m
+Humanoid: don't fall => stand; ! no_fall
+Humanoid: don't fall, jump => jump; ! no_fall
+HalfCheetah: run forward while keeping the torso low => go run forward; ! low_height
+HalfCheetah: keep the torso below 0.5 m while running => go run; ! low_height <=0.5m
 HalfCheetah: Run forward. Keep the torso level. Don't fall. =>
     go run forward [torso] level; ! no_fall
+Humanoid: run with the torso upright => go run; ! upright
 Humanoid: stay low and crawl forward => go crawl forward; ! low_height
+Humanoid: jump while staying in place => jump; ! no_drift
+Humanoid: walk slowly without stopping => go walk slow/speed until_end
+Ant: start walking and keep going => go walk until_end
+Hopper: jump twice then stand still => jump x2; 1) stand in_place until_end
+Walker2d: walk forward then backward => go walk forward; 1) go walk backward
+Ant: walk forward and backward => go walk forward; 1) go walk backward
+Ant: walk forward and to the left => go walk forward; go walk left
 Ant: first walk slowly, then run fast => go walk slow/speed; 1) go run fast/speed
 Ant: walk forward; then turn right; finally stop => go walk forward; 1) turn right; 2) stop
 Humanoid: before running, jump twice => jump x2; 1) go run
+Humanoid: jump before lying down => jump; 1) lie
 Humanoid: stand still after jumping => jump; 1) stand in_place until_end
+Humanoid: after jumping, stand still => jump; 1) stand in_place until_end
+Humanoid: Jump twice followed by a roll => jump x2; 1) roll
+HalfCheetah: run and then come to a halt => go run; 1) stop
 Humanoid: stop walking => stop
+Humanoid: walk forward for 3 seconds, then turn around and walk back =>
+    go walk forward 3.0s; 1) turn 0.5turns/turning; 1) go walk backward
 HalfCheetah: run at 2 m/s for 5 s, then jump as high as possible, then stand still until the end =>
     go run 2m/s/speed 5.0s; 1) jump most/height; 2) stand in_place until_end
 Humanoid: do the splits => ? do the splits
 Humanoid: dance => ? dance
 Humanoid: lean forward => lean forward
 Humanoid: don't run => ? don't run
+Humanoid: walk, don't run => go walk; ? don't run
 Humanoid: walk forward instead of backward => go walk forward; ? instead backward
 Humanoid: walk without moving the arms => go walk; ? without moving arms
 Reacher: stay away from the target => avoid
+Humanoid: walk forward, staying as upright as possible => go walk forward; ! upright
 InvertedDoublePendulum: keep the poles upright and the cart still =>
     balance until_end [poles] upright; ! no_drift
 Ant: walk forward with the torso 0.5 m high => go walk forward; ! keep_height 0.5m
+Humanoid: jump and turn 180 degrees in the air => jump; turn 3.142rad/turning
+Humanoid: I'd like the humanoid to run => go run
 Humanoid: move like a snake => go; ? like snake
 Humanoid: never stop running => go run until_end
 Walker2d: skip forward => go skip forward
+Humanoid: squat three times => sit x3 low
 Humanoid: walk forward smoothly, efficiently and symmetrically =>
     go walk forward smooth symmetric efficient
 Ant: turn clockwise twice, then walk forward for 2 s => turn clockwise x2; 1) go walk forward 2.0s
@@ -165,40 +268,84 @@ def test_a_sentence_is_read_as_meant(robot, sentence, meant):
     assert "; ".join(show(parsed)) == meant
 
 
+def test_words_are_used_or_left_out_on_purpose_or_not_understood():
+    parsed = read("please bake the cake")
+    assert parsed.frames == ()
+    assert parsed.unread == ("please bake the cake",)
+    parsed = read("Please run the marathon quickly")
+    assert [claim.words for claim in parsed.claims] == ["run", "quickly"]
+    assert parsed.unread == ("marathon",)
+
+
 # What must be named as not judged; "refused" where the verb itself is not understood.
 LEFT_OUT = """
 HalfCheetah: kick every 3 seconds | every 3 seconds
+HalfCheetah: kick twice per second | twice per second
 HalfCheetah: run on the moon | moon
 HalfCheetah: run forward if it rains | if it rains
 HalfCheetah: run until you are tired | until you are tired
 HalfCheetah: run 5 m at 2 m/s | 2 m/s
 HalfCheetah: run at 2 m/s, then at 4 m/s, within 3 seconds | within 3 seconds
+HalfCheetah: run with a stride of 30 cm | stride of 30 cm
+HalfCheetah: run at 2 m/s with a tolerance of 5 percent | tolerance of 5 percent
 HalfCheetah: run forward with 80 percent of the power | 80 percent
+HalfCheetah: backflip over the moon | over the moon
+HalfCheetah: run forward happily | happily
 HalfCheetah: run forward without ever touching the ground | without ever touching the ground
+Ant: walk without its feet touching the ground | without its feet touching the ground
 HalfCheetah: run forward and again | again
+HalfCheetah: run perfectly still | perfectly still
 HalfCheetah: run forward with purple shoes | purple shoes
+HalfCheetah: hop forward like a kangaroo | like a kangaroo
 HalfCheetah: run faster than an ant | than an ant
 HalfCheetah: blorp the fnord | refused
+HalfCheetah: run forward, then blorp | refused
 Ant: walk forward and face the camera | face the camera
 Ant: walk forward three times | three times
+Ant: walk to the kitchen | kitchen
+Ant: walk around the chair | around the chair
+Ant: walk towards the person | towards the person
 Ant: jump over the dog | over the dog
+Ant: run through the door | through the door
+Ant: walk forward when the light is green | when the light is green
+Ant: turn 90 degrees left every 5 seconds | every 5 seconds
 Ant: walk forward but only with the front legs | only
+Ant: walk forward using three legs | three
 Ant: raise every leg | every
+Ant: walk with a straight back | back
 Ant: walk with small steps | steps
+Ant: stand still for 3 seconds every minute | every minute
 Ant: moonwalk to the left | to the left
 InvertedPendulum: keep the pole upright and play the piano with it | play the piano
+InvertedPendulum: play the piano | refused
+InvertedPendulum: keep the pole happy | happy
 InvertedDoublePendulum: balance both poles, one of them twice | twice
+Humanoid: walk while juggling | juggling
+Humanoid: walk forward with style | style
+Humanoid: walk like a zombie | like a zombie
 Humanoid: move like a snake | like a snake
 Humanoid: walk with your hands on your hips | hips
+Humanoid: walk with crossed arms | crossed
 Humanoid: run 100 m in 10 seconds | 10 seconds
+Humanoid: kick the ball into the goal | goal
 Humanoid: stand on one leg with closed eyes | closed eyes
+Humanoid: walk forward instead of backward | instead
 Humanoid: walk without moving the arms | without moving
+Humanoid: do ten push-ups | refused
 Humanoid: hold a plank | refused
+Humanoid: throw the ball | refused
+Humanoid: juggle without falling | refused
 Humanoid: jab with your left hand while your feet stay planted | planted
+Hopper: hop to the rhythm | rhythm
+Hopper: hop forward in purple jumps | purple
+Hopper: hop forward quietly like a cat | like a cat
 Walker2d: walk forward backwards | backwards
 Walker2d: walk fast slowly | slowly
 Walker2d: walk forward, accelerating from 1 to 3 m/s | accelerating
+Walker2d: walk with long strides | strides
+Swimmer: swim to the island | island
 Swimmer: swim butterfly | butterfly
+Reacher: reach the target three times | three times
 Reacher: touch the target gently for 2 seconds, avoiding the obstacle | avoiding the obstacle
 """.strip().splitlines()
 # Ordinary ways to say what is judged as a whole.
@@ -207,10 +354,17 @@ HalfCheetah: please run forward for me, thank you very much
 HalfCheetah: I would like you to make the cheetah run forward as fast as it can!
 HalfCheetah: could you teach the robot to do a backflip and land on its feet?
 HalfCheetah: run forward and stop at 5 m
+HalfCheetah: walk 3 m forward, then come back
+HalfCheetah: just run forward if possible
+HalfCheetah: first jump, then stand still again
+Humanoid: squat and come back up
 Ant: walk forward for three seconds, then walk back to where you started
 Ant: walk on the ground at any speed
 Humanoid: stand without touching the ground with your left hand
+Humanoid: try to stay upright all the time
 Ant: the ant should walk forward slowly without falling at all
+Ant: walk across the floor in a straight line
+Ant: walk without using the front left leg
 InvertedPendulum: keep the pole upright and the cart in the middle of the rail
 Reacher: reach for the target and stay there
 """.strip().splitlines()
@@ -234,29 +388,44 @@ def test_ordinary_words_leave_nothing_out(robot, sentence, _):
 # Two sentences that are judged alike.
 SAME = """
 Ant: walk at 1 m/s or more == walk at at least 1 m/s
+Ant: walk at 1 m/s or slower == walk at at most 1 m/s
 Ant: walk until you reach 3 m == walk 3 m
 Ant: walk no slower than 1 m/s == walk at at least 1 m/s
+Ant: walk no farther than 2 m == walk at most 2 m
+Ant: turn 0.5 rev == turn half a turn
 Ant: turn 3/4 turn left == turn left 0.75 turns
 Ant: walk ten feet == walk 3.048 m
+Ant: walk at one point five m/s == walk at 1.5 m/s
+Ant: run at 60 m a minute == run at 1 m/s
 Ant: run at 3/4 of full speed == run at 75% of full speed
 Ant: walk and stop after 3 seconds == walk for 3 seconds, then stop
+Ant: stop walking after 3 seconds == walk for 3 seconds, then stop
 Ant: walk, and after 3 seconds jump == walk for 3 seconds, then jump
 Ant: after 3 seconds, jump == wait for 3 seconds, then jump
+Ant: jump after 3 seconds == wait for 3 seconds, then jump
 Ant: jump after 2 m == go 2 m, then jump
 Ant: walk 2 m, turn left 90 degrees, walk 2 m == walk 2 m, then turn left 90 degrees, then walk 2 m
 Ant: jump twice and run == jump twice, then run
 Ant: stand still, but first jump twice == jump twice, then stand still
 Ant: turn -90 degrees == turn 90 degrees to the right
 Ant: turn to face the other way == turn around
+Ant: turn round == turn around
 Ant: walk at a trot == trot
 Ant: jump 3 feet forward == jump forward 0.9144 m
 Ant: jump exactly twice == jump twice
+Ant: jump only twice == jump twice
+Ant: do three hops == hop three times
 Ant: walk, walk, walk == walk
+Ant: walk 2 metres == walk 2 meters
 Humanoid: march in place == walk in place
+Humanoid: step in place == walk in place
 Humanoid: turn anticlockwise == turn counterclockwise
 Humanoid: walk hands up == walk with your hands up
+Humanoid: walk, hands up == walk with your hands up
 Walker2d: maintain a speed of 2 m/s == go at 2 m/s
+Walker2d: reach 1.2 m/s == go at 1.2 m/s
 Ant: run never faster than 2 m/s == run at at most 2 m/s
+Ant: run not slower than 2 m/s == run at at least 2 m/s
 """
 
 
@@ -326,6 +495,22 @@ def test_what_is_said_of_something_else_is_named_and_changes_nothing():
         assert {*said.split()} <= {*" ".join(parsed.unread).split()}, text
 
 
+NOTHING = "turn your head, roll your shoulders, run your wrist, lift the box, raise a flag"
+
+
+@pytest.mark.parametrize("text", NOTHING.split(", "))
+def test_what_is_done_to_something_else_is_nothing_to_do(text):
+    assert not read(text).frames
+
+
+@pytest.mark.parametrize("unknown", ["look up", "gaze left", "bob down"])
+def test_an_unknown_deed_before_a_known_one_does_not_lend_it_a_direction(unknown):
+    for joint in (" and walk", ", then walk", " and jump"):
+        parsed = read(unknown + joint)
+        assert all(frame.direction is None for frame in parsed.frames)
+        assert parsed.lost, unknown + joint
+
+
 def test_a_limb_moves_in_the_pose_that_was_named():
     for pose, kept in {"lie down": "lies on", "crouch": "holds its torso below"}.items():
         for limb in ("kick", "raise your left arm"):
@@ -383,10 +568,17 @@ Humanoid: jump and turn 180 degrees in the air => jump turn
 Humanoid: crouch and walk forward => go
 Humanoid: stand on one leg and hop => hop
 Humanoid: crouch, then walk forward => sit > go
+Humanoid: crouch for 2 seconds and walk forward => sit > go
 Humanoid: walk for 3 seconds, then turn around and walk back => go > turn > go
+Humanoid: stand up, then walk => stand_up > go
 Humanoid: do a forward roll and come back up to a crouch or a stand => roll > sit
 Humanoid: get up into a squat => sit
+Humanoid: stand up and crouch => stand_up > sit
+Humanoid: do a forward roll and stand up => roll > stand_up
 Humanoid: do a backflip and come back up => flip > stand_up
+Humanoid: jump and stand up => jump > stand_up
+Humanoid: turn left and come back up => turn > stand_up
+Humanoid: walk 2 m and stand up => go > stand_up
 Humanoid: spin twice, then stop facing left => turn > stop > turn
 """
 
@@ -401,25 +593,34 @@ def test_what_goes_together_and_what_comes_after(robot, sentence, phases):
 
 IMPOSSIBLE = """
 HalfCheetah: run forward and stand still
+HalfCheetah: run while standing still
 HalfCheetah: jump without leaving the ground
+HalfCheetah: hop in place without jumping
 HalfCheetah: do a backflip while keeping the torso upright
 HalfCheetah: run at at least 3 m/s and at most 1 m/s
 Ant: run forward without moving forward
 Ant: run forward without moving more than 1 m
+Ant: walk 5 m without moving more than 1 m
+Ant: spin without turning
 Ant: turn 180 degrees left without turning more than 90 degrees
 Ant: walk in a circle without turning
 Humanoid: lie down while keeping your torso upright
 Humanoid: do a handstand without using your hands
 Humanoid: stand tall and stay low
+Humanoid: walk upside down, upright
 """.strip().splitlines()
 POSSIBLE = """
 HalfCheetah: run at least 1 m/s and at most 3 m/s
 HalfCheetah: run forward, then stand still
+HalfCheetah: do a backflip and land on your feet
 HalfCheetah: jump and stand still
+Humanoid: walk 3 m and stand still
 Humanoid: lie down, then stand up
 Ant: walk 1 m without moving more than 3 m
 Ant: turn 90 degrees left without turning more than 180 degrees
+Ant: jump in place three times
 Ant: walk in place without drifting
+Ant: stand still without moving
 """.strip().splitlines()
 
 
@@ -442,16 +643,23 @@ Hopper: kick | no other foot
 HalfCheetah: turn right | turns about z
 HalfCheetah: walk in a circle | turns about z
 HalfCheetah: wave your hands | its bodies are torso
+HalfCheetah: raise your left arm | its bodies are torso
 HalfCheetah: skip forward | fore and aft, not left and right
+HalfCheetah: jump every 20 seconds | shorter than two periods
 Swimmer: jump | moves along z
+Swimmer: gallop forward | no feet
 Walker2d: stand on the rear legs | in front and behind
 Walker2d: pace forward | four feet at the corners of the body, but it has two
+Hopper: walk forward | one foot
 Ant: walk without using the legs | no other foot
 Ant: reach the target | a target
 Ant: go up | name the terrain to climb
 Ant: skip forward | two feet, but it has four
 Ant: run 100000 m | at most
+Ant: run at 100000 m/s | at most
+Ant: jump 100000 m high | at most
 Ant: walk in a circle with a radius of 0.001 m | too small to judge
+Ant: turn 0.001 degrees | too small to judge
 Humanoid: wave 500 times | at most 100 times
 """
 
@@ -472,15 +680,20 @@ def test_what_a_robot_cannot_do_is_refused_with_what_it_can(robot, sentence, rea
     ("robot", "name", "part", "bodies"),
     [
         ("HalfCheetah", "front leg", "front legs", "fthigh fshin ffoot"),
+        ("HalfCheetah", "hind foot", "rear feet", "bfoot"),
         ("HalfCheetah", "fshin", "fshin", "fshin"),
         ("Ant", "front right leg", "front right leg", "right_back_leg aux_4 aux_4.1"),
+        ("Ant", "left feet", "left feet", "aux_1.1 aux_2.1"),
         ("Ant", "third leg", "third leg", "back_leg aux_3 aux_3.1"),
+        ("Ant", "front_right_leg", "front_right_leg", "front_right_leg"),
         ("Ant", "left arm", "left arm", ""),
         ("Walker2d", "right foot", "right foot", "foot"),
+        ("Humanoid", "right hand", "right hand", "right_lower_arm"),
         ("HumanoidStandup", "lower left leg", "lower left leg", ""),
         ("HumanoidStandup", "left lower leg", "left shin", "left_shin"),
         ("Swimmer", "tail", "tail", "back"),
         ("Reacher", "end effector", "tip", "fingertip"),
+        ("InvertedPendulum", "tip of the pole", "tip", "pole"),
         ("InvertedDoublePendulum", "upper pole", "upper pole", "pole2"),
     ],
 )

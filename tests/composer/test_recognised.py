@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from telic.composer.compose import compose
+from telic.errors import BadEnvironment
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
 from telic.judges.demonstrations import demonstrate
@@ -36,16 +37,22 @@ def jumps(seconds, count, height=0.9, **more):
 GOOD = [
     (CHEETAH, "run forward fast", [go(8, 3.2, stride_hz=2)]),
     (CHEETAH, "stand still", [STILL]),
+    (CHEETAH, "jump", [jumps(5, 2)]),
     (CHEETAH, "jump three times", [jumps(5, 3), STILL]),
     (CHEETAH, "hop in place", [jumps(8, 12, 0.2)]),
     (HOPPER, "hop forward", [jumps(8, 12, 0.2, forward_mps=0.9)]),
     (CHEETAH, "do a backflip", [jumps(1, 1, pitch_turns=-1.0), STILL]),
     (ANT, "do a cartwheel", [Motion(seconds=1.5, roll_turns=1.0), STILL]),
+    (ANT, "keep rolling to the side", [Motion(seconds=5.0, roll_turns=3.0)]),
     (ANT, "jump forward", [jumps(5, 2, 0.7, forward_mps=1.2)]),
     (ANT, "walk 2 m", [go(5, 0.4, **WALKING), STILL]),
     (ANT, "walk forward and to the left", [go(8, 0.7, left_mps=0.7, **WALKING)]),
     (ANT, "walk in a circle", [go(30, 0.48, turn_rps=0.8, circle=True)]),
+    (ANT, "walk in a circle clockwise", [go(30, 0.48, turn_rps=-0.8, circle=True)]),
     (ANT, "turn 180 degrees left", [Motion(seconds=3, turn_rps=1.0472), STILL]),
+    (ANT, "spin twice", [Motion(seconds=10, turn_rps=1.2566), STILL]),
+    (CHEETAH, "go at least 3 m", [go(6, 1.0, stride_hz=2), STILL]),
+    (ANT, "spin several turns", [Motion(seconds=20, turn_rps=0.95), STILL]),
     (ANT, "spin several turns", [Motion(seconds=20, turn_rps=1.7), STILL]),  # who counts?
     (ANT, "spin clockwise", [Motion(seconds=10, turn_rps=-1.1)]),
     (ANT, "run forward without turning or jumping", [go(8, 2.0, stride_hz=3)]),
@@ -57,6 +64,7 @@ GOOD = [
     (CHEETAH, "jump, then stand still", [JUMP, STILL]),
     (CHEETAH, "run forward for 3 seconds, then stop", [RUN, STILL]),
     (CHEETAH, "jump twice, then run forward", [JUMP, JUMP, RUN]),
+    (HOPPER, "jump once, then stand still", [jumps(1.5, 1, 0.45), STILL]),
     (
         ANT,
         "walk for 3 s, then walk backward for 3 s",
@@ -73,33 +81,50 @@ ALIKE = [
     (CHEETAH, "run forward fast", [go(8, -3.2)]),
     (CHEETAH, "walk slowly", [go(8, 5.0)]),
     (CHEETAH, "do a backflip", [jumps(1, 1, pitch_turns=-0.5), STILL]),
+    (CHEETAH, "do a backflip", [jumps(1, 1, pitch_turns=1.0), STILL]),
     (CHEETAH, "jump three times", [jumps(5, 1), STILL]),
+    (CHEETAH, "jump three times", [jumps(5, 6), STILL]),
     (CHEETAH, "hop in place", [STILL]),
     (HOPPER, "hop forward", [go(8, 0.9)]),
     (ANT, "walk in a circle", [go(30, 0.48)]),
+    (ANT, "walk in a circle", [Motion(seconds=30, turn_rps=0.8)]),
+    (ANT, "walk in a circle clockwise", [go(30, 0.48, turn_rps=0.8, circle=True)]),
     (ANT, "turn 180 degrees left", [Motion(seconds=3, turn_rps=-1.0472), STILL]),
     (ANT, "turn 180 degrees left", [Motion(seconds=20, turn_rps=1.0472)]),
+    (ANT, "spin several turns", [Motion(seconds=20, turn_rps=0.5), STILL]),
     (ANT, "spin three turns", [Motion(seconds=20, turn_rps=1.7), STILL]),
+    (ANT, "walk 2 m", [go(20, 0.6, **WALKING)]),
     (ANT, "walk 2 m", [go(5, 0.4), STILL]),
+    (CHEETAH, "walk 3 m", [go(5, 0.6), STILL]),
+    (CHEETAH, "go at least 3 m", [go(2, 1.0, stride_hz=2), STILL]),
     (CHEETAH, "go 3 m", [go(6, 1.0, stride_hz=2), STILL]),
     (CHEETAH, "go 3 m", [go(20, 0.326)]),  # just there when time is up
+    (CHEETAH, "walk slowly", [go(8, 0.37)]),
     (CHEETAH, "run forward and come back", [go(3, 2.2, stride_hz=2), STILL]),
     (CHEETAH, "run forward and come back", [go(3, 2.2, stride_hz=2), go(20, -2.2)]),
+    (CHEETAH, "run forward and come back", [STILL]),
     (ANT, "run forward without turning", [go(8, 1.0, turn_rps=1.0, stride_hz=3)]),
     (ANT, "run forward without jumping", [jumps(8, 8, 0.7, forward_mps=1.2)]),
     (ANT, "stand without moving more than 0.5 m", [go(8, 0.24)]),
     (ANT, "stand upright on two legs", [STILL]),
     (CHEETAH, "run on the hind legs", [go(8, 3.2, stride_hz=2)]),
+    (HUMANOID, "stand still", [Motion(seconds=8, turn_rps=1.5), STILL]),
     (ANT, "stand still", [Motion(seconds=3, turn_rps=1.5), STILL]),
     (CHEETAH, "stand still", [jumps(1.2, 1, 1.0, pitch_turns=-1), STILL]),
+    (CHEETAH, "stand still", [jumps(1, 1, 0.6), STILL]),
     (CHEETAH, "stand still", [go(1, 2.0, stride_hz=1), STILL]),
+    (ANT, "walk in a circle to the left", [go(3, 0.9), go(3, -0.9), STILL]),
     (CHEETAH, "jump every 2 seconds", [jumps(1.5, 1, 0.7), STILL]),
     (CHEETAH, "jump every 2 seconds", [jumps(9, 9, 0.7)]),
+    (CHEETAH, "jump every 2 seconds", [jumps(6, 2, 0.7), STILL]),
     (CHEETAH, "jump, then stand still", [STILL]),
     (CHEETAH, "jump, then stand still", [JUMP] * 8),
+    (CHEETAH, "jump, then stand still", [Motion(seconds=11.5), JUMP, STILL]),
     (CHEETAH, "run forward for 3 seconds, then stop", [RUN]),
     (CHEETAH, "run forward for 3 seconds, then stop", [go(5.5, 2.2, stride_hz=2), STILL]),
+    (CHEETAH, "run forward for 3 seconds, then stop", [RUN, Motion(seconds=0.6), RUN, STILL]),
     (CHEETAH, "jump twice, then run forward", [RUN, JUMP, JUMP]),
+    (CHEETAH, "jump twice, then run forward", [JUMP, RUN]),
     (CHEETAH, "stand still for 2 seconds, then jump", [JUMP] * 8),
 ]
 
@@ -357,3 +382,16 @@ def test_feet_that_vibrate_take_no_steps():
 )
 def test_a_failure_mode_is_right_only_where_it_does_what_is_asked(env, intent, right):
     assert set(compose(intent, spec_of(env)).fine) == right
+
+
+def test_low_intents_may_touch_the_ground():
+    assert "body off the ground" not in compose("lie down", spec_of(CHEETAH)).judge
+    assert "body off the ground" not in compose("run low", spec_of(HUMANOID)).judge
+
+
+def test_jumps_that_there_is_no_time_for_are_lower_or_refused_and_waiting_is_seen():
+    assert "the highest possible" in compose("jump twice per second", spec_of(CHEETAH)).doubts[0]
+    with pytest.raises(BadEnvironment, match="shorter than two periods"):
+        compose("jump every 20 seconds", spec_of(CHEETAH))
+    made = compose("jump every 2 seconds", spec_of(CHEETAH))
+    assert load_reward(made.reward).seen_memory and '"waited"' in made.reward

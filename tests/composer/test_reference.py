@@ -1,6 +1,7 @@
 """Rewards and judges that follow a reference motion tell it from what looks like it."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -108,6 +109,16 @@ def test_a_reward_pays_joints_for_being_where_the_clock_shows_them(specs):
         expected = 2.5 * (math.exp(-off / 0.09) - 0.3 * min(off, 2.0))
         assert float(pay.terms["shown_legs"]) == pytest.approx(expected, abs=1e-4)
     env.close()
+
+
+def test_strides_of_another_rhythm_replace_the_gait_s_own(specs):
+    reference = chosen(specs, "walk forward", "walk")
+    same = compose("walk forward", specs[BIPED], None, reference).reward
+    other = reference.model_copy(update={"hertz": 1.3 * reference.hertz})
+    changed = compose("walk forward", specs[BIPED], None, other).reward
+    assert '"rhythm"' in same and '"rhythm"' not in changed
+    for text in (same, changed):
+        assert len(set(re.findall(r"Beat\(([\d.]+)\)", text))) == 1
 
 
 def test_a_note_changes_what_is_taught_and_the_motion_is_still_followed(specs):

@@ -64,6 +64,11 @@ def test_the_policy_sees_the_phase_and_every_term_has_a_name_of_its_own():
     assert made.env_args["max_episode_steps"] > alone.env_args["max_episode_steps"]
 
 
+def test_skipping_a_phase_is_constrained():
+    titles = [each.title for each in compose("jump, then stand still", spec_of(CHEETAH)).criteria]
+    assert any(title.startswith("first: not skipped") for title in titles)
+
+
 @pytest.mark.parametrize(
     ("words", "deed"),
     [
@@ -76,3 +81,15 @@ def test_staying_there_never_costs_more_than_the_deed_pays(words, deed):
     """Otherwise who moves at all had better fall, which an Ant learned."""
     paid = weights_in(compose(words, spec_of("Ant-v5")).reward)
     assert 4.0 * paid["stay"] < paid[deed]
+
+
+def test_only_a_phase_that_lasts_pays_for_being_alive():
+    ant = spec_of("Ant-v5")
+    done = weights_in(compose("turn around once on the spot, then stand still", ant).reward)
+    timed = weights_in(compose("turn left on the spot for 3 seconds, then stand still", ant).reward)
+    assert "alive_1" not in done and timed["alive_1"] > 0.0
+
+
+@pytest.mark.parametrize("words", ["turn around once", "spin several turns", "turn 90 degrees"])
+def test_who_turns_so_far_and_no_farther_sees_how_far_it_has_turned(words):
+    assert load_reward(compose(words, spec_of(ANT)).reward).seen_memory

@@ -80,6 +80,20 @@ def test_speeds_go_with_the_root_of_the_size_and_jumps_with_the_size(scale):
     assert moon == pytest.approx(meant("walk", one).value * (1.62 / 9.81) ** 0.5)
 
 
+def test_a_leg_is_as_high_as_its_hip_and_stands_at_its_corner():
+    legs = quadruped(1.0).robot.legs
+    assert [leg.length_m for leg in legs] == pytest.approx([0.32] * 4)
+    assert [tuple(1 if each > 0 else -1 for each in leg.place) for leg in legs] == [
+        (1, 1),
+        (1, -1),
+        (-1, 1),
+        (-1, -1),
+    ]
+    assert all(len(leg.qpos) == 2 for leg in legs)
+    humanoid = spec_of("Humanoid-v5").robot
+    assert all(0.75 < leg.length_m < 0.95 and len(leg.qpos) == 4 for leg in humanoid.legs)
+
+
 @pytest.mark.parametrize("env", LEGGED)
 def test_high_is_higher_than_a_jump_and_a_small_one_lower(env):
     spec = spec_of(env)
@@ -106,6 +120,12 @@ def test_what_is_open_ended_names_the_best_that_is_known_or_says_that_none_is():
     unknown = compose("go as fast as possible", quadruped(1.0)).criteria[0]
     assert unknown.is_open and unknown.best is None
     assert not any(each.is_open for each in compose("run fast", spec_of("Ant-v5")).criteria)
+
+
+def test_every_best_that_is_known_says_who_reached_it():
+    for robot, known in word_table("calibration").items():
+        bests = [name for name in ("best_speed", "best_jump") if name in known]
+        assert all(f"{name}_source" in known for name in bests), robot
 
 
 def test_the_table_of_goals_in_the_documentation_is_up_to_date():
@@ -169,3 +189,18 @@ def test_a_speed_that_was_said_as_a_number_is_met_or_it_does_not_pass(rule, pass
         verdict = JudgeCode(made.judge)(run, env.spec)
         assert verdict.score is not None, verdict.reason
         assert (verdict.score >= 0.8) == (said in passes), said
+
+
+def test_a_rate_of_turning_that_was_said_is_judged_from_both_sides():
+    made = compose("spin at 30 rpm", spec_of("Ant-v5"))
+    assert made.criteria[0].direction == "about"
+    assert compose("spin faster than 30 rpm", spec_of("Ant-v5")).criteria[0].direction == "at_least"
+
+
+def test_who_can_fall_from_two_feet_practises_longer_than_who_stands_on_four():
+    # Under a name that is in no table of what robots took.
+    humanoid, ant = (
+        Scene.of(spec_of(env).model_copy(update={"id": "mine.xml"})).known["learns"]
+        for env in ("Humanoid-v5", "Ant-v5")
+    )
+    assert humanoid == 3 * ant

@@ -1,11 +1,16 @@
 """Every verb on every environment where it makes sense: the code is accepted, and it runs."""
 
+from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
+import torch
 
+from telic import bench
 from telic.composer.compose import BEHAVIOURS, compose
 from telic.composer.lexicon import word_table
+from telic.composer.reader import parse
 from telic.envs import make
 from telic.envs.tasks import TASKS
 from telic.errors import BadEnvironment
@@ -87,6 +92,19 @@ def test_every_verb_has_a_behaviour_and_every_environment_is_calibrated():
     assert set(word_table("calibration")) == set(TASKS)
 
 
+def test_every_posture_style_and_limit_is_asked_for():
+    parsed = [parse(text, spec_of(env)) for env, text in ALL]
+    frames = [frame for each in parsed for frame in each.frames]
+    assert {each for frame in frames for each in frame.postures} >= {*word_table("postures")} - {
+        "lying"
+    }
+    assert {each for frame in frames for each in frame.styles} >= {*word_table("styles")} - {
+        "smooth",
+        "efficient",
+    }
+    assert {limit.kind for each in parsed for limit in each.limits} >= {*word_table("constraints")}
+
+
 # The large robots take half a minute, and show what the small ones show.
 MIDDLE = ("HalfCheetah-v5", "InvertedDoublePendulum-v5", "Reacher-v5")
 LARGE = ("Ant-v5", "Hopper-v5", "Humanoid-v5", "HumanoidStandup-v5", "Walker2d-v5")
@@ -125,6 +143,26 @@ def test_what_is_composed_is_accepted_and_runs(env):
             assert titles == [each.title for each in made.criteria], text
 
 
+def test_memory_starts_anew_with_an_episode():
+    made = compose("jump twice, then turn 90 degrees left", spec_of("Ant-v5"))
+    env = make("Ant-v5", num_envs=3, **made.env_args)
+    reward = load_reward(made.reward)
+    probe(reward, env, transitions=32)
+    reward.start(3, "cpu")
+    before = reward.memory().clone()
+    obs = env.reset()
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        action = torch.rand(3, 8, generator=generator) * 2 - 1
+        step = env.step(action)
+        assert reward(obs, action, step.final_obs, step.info).total.shape == (3,)
+        obs = step.obs
+    assert not torch.equal(reward.memory(), before)
+    reward.reset(torch.tensor([True, False, True]))
+    assert torch.equal(reward.memory()[::2], before[::2])
+    assert not torch.equal(reward.memory()[1], before[1])
+
+
 def test_intents_cannot_break_out_of_their_strings():
     nasty = 'run forward """ + open("/etc/passwd").read() + """ \\'
     made = compose(nasty, spec_of("HalfCheetah-v5"))
@@ -142,6 +180,17 @@ def test_who_is_driven_by_position_keeps_its_arms_quiet_unless_they_are_asked_fo
     driven = spec.model_copy(update={"arguments": {**spec.arguments, "commands": None}})
     assert "carriage" not in compose(intent, spec).reward
     assert ("carriage" in compose(intent, driven).reward) is is_carried
+
+
+def test_constant_effort_is_no_bad_habit_of_what_drives_on_wheels():
+    rover = Path(bench.__file__).parent / "suites" / "robots" / "rover.xml"
+    made = compose("drive forward at 1 m/s", make(str(rover), num_envs=1).spec)
+    assert set(made.fine) == {"pushes", "pulls"}
+    ant = make("Ant-v5", num_envs=1).spec
+    assert ant.robot is not None
+    endless = replace(ant.robot, limbs=tuple(replace(each, range=None) for each in ant.robot.limbs))
+    for legs in (ant, ant.model_copy(update={"robot": endless})):
+        assert not compose("walk forward", legs).fine
 
 
 SLOW = pytest.mark.slow

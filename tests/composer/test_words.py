@@ -10,7 +10,7 @@ from pydoc_data.topics import topics
 import pytest
 
 from telic.composer.compose import compose
-from telic.composer.lexicon import read_tokens, vocabulary, word_table
+from telic.composer.lexicon import TABLES, read_tokens, vocabulary, word_table
 from telic.composer.reader import parse
 from telic.errors import NotUnderstood, TelicError
 from telic.judges.criteria import scope_words
@@ -304,3 +304,45 @@ def test_the_scope_says_which_criteria_carry_which_words():
 
 
 # ---- the tables
+
+TABLES_OF = ["verbs", "directions", "degrees", "postures", "styles", "constraints", "grounds"]
+KEYS = (
+    "words forbidden verbs gait direction degree dimension postures styles turns until_end weak "
+    "bows "
+    "holder sequel judged_as ground hardest changes unit fixed noun factor is_exact shift frame "
+    "steps "
+)
+
+
+@pytest.mark.parametrize("name", TABLES_OF)
+def test_every_row_of_a_table_can_be_used(name):
+    for rows in word_table(name).values():
+        for row in rows:
+            assert {*row} <= {*KEYS.split()}
+            assert set(row.get("verbs", ())) <= {*word_table("acts")}
+            assert {row.get("degree", "most")} <= {*word_table("degrees")}
+            for phrase in (*row.get("words", ()), *row.get("forbidden", ())):
+                assert phrase == phrase.lower().strip()
+                assert "-" not in phrase, "hyphens are read as spaces"
+
+
+def test_every_act_has_a_row_and_every_table_is_read():
+    acts, flags = word_table("acts"), ("whole limb lasting parts counted high turning")
+    known = {*flags.split(), "about", "lasts", "upright", "directions", "own_parts", "degrees"}
+    known |= {"kept", "every", "side"}
+    assert {*acts} == {*word_table("acts")} and all({*row} <= known for row in acts.values())
+    assert {each for row in acts.values() for each in row.get("directions", ())} <= {
+        *word_table("directions")
+    }
+    others = {"numbers", "units", "rules", "ignored", "parts", "joins", "dimensions"}
+    others |= {
+        "observed",
+        "blocks",
+        "notes",
+        "acts",
+        "calibration",
+        "speeds",
+        "wordnet",
+        "requests",
+    }
+    assert {path.stem for path in TABLES.glob("*.toml")} == {*TABLES_OF, *others}

@@ -11,6 +11,7 @@ from telic.envs import make
 from telic.envs.catalogue import known_ids
 from telic.errors import PluginError, UnknownName
 from telic.llm import choose
+from telic.llm.budget import is_metered
 from telic.search.plan import method_names, switches_of
 
 
@@ -88,3 +89,11 @@ def test_environments_methods_and_providers_of_packages_are_known_by_name(instal
     assert switches_of("swarm").proposer == "swarm" and "swarm" in method_names()
     with pytest.raises(UnknownName, match="swarm"):
         switches_of("swarn")
+
+
+def test_a_model_of_a_package_may_send_a_bill(install):
+    install("one", "providers", "acme = one:make")
+    assert choose("acme:large") == "made"
+    assert is_metered("acme:large") and not is_metered("other:large")
+    with pytest.raises(UnknownName, match="acme"):
+        choose("acne:large")

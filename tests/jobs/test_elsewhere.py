@@ -12,11 +12,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from telic.errors import Refused, TelicError, UsageError
+from telic.errors import MissingExtra, Refused, TelicError, UsageError
 from telic.jobs import _ray_cluster as ray_cluster
+from telic.jobs import launcher as slurm
 from telic.jobs import process
 from telic.jobs.board import JobBoard
-from telic.jobs.launcher import SlurmJobs, read_place
+from telic.jobs.launcher import SlurmJobs, launcher_for, read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.process import ProcessId
 from telic.jobs.spec import JobSpec
@@ -72,6 +73,12 @@ def test_files_that_a_request_names_go_along(tmp_path, monkeypatch):
     assert json.loads(Path(job.spec.argv[-2]).read_text())["values"] == values
     again = verb_job(("train",), "train:train", values, Path("runs"))
     assert again.spec.key == job.spec.key and again.spec.name != job.spec.name
+
+
+def test_ray_is_asked_for_by_name(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtra, match="telic\\[ray\\]"):
+        launcher_for(read_place("ray"))
 
 
 class ActorInThread:
@@ -204,6 +211,22 @@ def test_a_job_without_files_works_on_a_shared_file_system(tmp_path, threads):
     assert (tmp_path / "here").exists()
 
 
+def test_nobody_listens_to_an_attempt_that_was_given_up(tmp_path, threads):
+    launcher = ray_cluster.RayJobs()
+    folder = SimpleNamespace(log=lambda n: tmp_path / f"{n}.log", beat=lambda n: tmp_path / f"{n}")
+    task = ray_cluster._Task(None, 2, folder, None)
+    launcher._tasks["job"] = task
+    beat = json.dumps({"time": 1.0, "node": "n", "pid": 1})
+    for attempt in (1, 2):
+        launcher._mailbox.put.remote(
+            ray_cluster.AttemptMessage("job", attempt, beat, b"said", None)
+        )
+    launcher._read_mail()
+    assert not (tmp_path / "1.log").exists() and (tmp_path / "2.log").read_text() == "said"
+    launcher._tasks.clear()
+    launcher.close()
+
+
 def test_a_lost_cluster_is_said_and_nothing_is_started_instead(tmp_path, threads):
     (tmp_path / "given").write_text("home")
     spec = JobSpec(name="lost", argv=("python", "-c", GROWS), cwd=str(tmp_path), sends=("given",))
@@ -217,6 +240,15 @@ def test_a_lost_cluster_is_said_and_nothing_is_started_instead(tmp_path, threads
         with pytest.raises(Refused, match="was lost"):
             pool.submit(spec)
     threads.pool.shutdown()
+
+
+def test_slurm_is_given_one_job_with_its_directives():
+    place = read_place("slurm?partition=gpu&gpus=1&cores=8&minutes=90")
+    asked = {name: getattr(place, name) for name in ("minutes", "asks", "cores", "gpus")}
+    spec = JobSpec(name="population", argv=("true",), cwd="/", **asked)
+    given = slurm._parameters(spec)
+    asks = {"partition": "gpu", "cpus-per-task": 8, "gres": "gpu:1"}
+    assert given == {"job_name": "population", "time": 90, "additional_parameters": asks}
 
 
 @pytest.mark.slow

@@ -1,12 +1,13 @@
 """Jobs come to their end once: they are retried with reasons, stopped, counted, gone on with."""
 
 import os
+from concurrent.futures import Future
 from dataclasses import replace
 
 import pytest
 
 from telic.core.events import LogMessage
-from telic.errors import Refused, UsageError
+from telic.errors import Refused, UnknownName, UsageError
 from telic.jobs.board import JobBoard
 from telic.jobs.launcher import LocalJobs, read_place
 from telic.jobs.pool import JobPool
@@ -134,11 +135,31 @@ def test_what_another_process_does_is_not_done_twice(tmp_path):
     assert JobBoard(tmp_path).stop("job").state == "stopped"
 
 
+def test_a_broken_launcher_is_told_to_whoever_waits(tmp_path):
+    class Broken(Scripted):
+        def look(self, spec, folder, attempt):
+            raise KeyError("a bug")
+
+    with JobPool(read_place("local"), tmp_path, launcher=Broken()) as pool:
+        future: Future[JobRecord] = pool.submit(spec())
+        with pytest.raises(KeyError, match="a bug"):
+            future.result(5)
+
+
 class TestLocalJobs(LauncherContract):
     """Processes of this machine hold what every launcher holds."""
 
     def make(self):
         return LocalJobs()
+
+
+def test_a_job_is_found_by_the_start_of_its_name(tmp_path):
+    settled(tmp_path, Scripted(), spec("prints"), spec("waits"))
+    board = JobBoard(tmp_path)
+    assert board.find("pri").path.name == "prints" and board.log("prints") == ""
+    assert {line.job for line in board.lines()} == {"prints", "waits"}
+    with pytest.raises(UnknownName, match="prints"):
+        board.find("print5")
 
 
 @pytest.mark.parametrize(
@@ -154,6 +175,14 @@ class TestLocalJobs(LauncherContract):
 def test_what_is_no_place_says_what_is(text, match):
     with pytest.raises(UsageError, match=match):
         read_place(text)
+
+
+def test_a_place_says_what_jobs_may_take():
+    place = read_place("ray://head:10001?at_once=8&seconds=3600&cores=0.5&gpus=1")
+    assert (place.kind, place.address, place.at_once) == ("ray", "ray://head:10001", 8)
+    assert (place.seconds, place.cores, place.gpus) == (3600, 0.5, 1)
+    slurm = read_place("slurm?partition=gpu&minutes=90&mem=8G")
+    assert slurm.asks == {"partition": "gpu", "mem": "8G"} and slurm.minutes == 90
 
 
 ENDS_AT_FIRST = "test -e began || { touch began; kill -9 $$; }; echo home >> out.txt"

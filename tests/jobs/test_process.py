@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from telic import SAFE_PATH
 from telic.jobs.launcher import read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.process import PIPE, Process, ProcessId, own_python, spawn_pool, start_of
@@ -204,6 +205,15 @@ def test_submitit_does_not_import_from_the_current_folder(tmp_path, monkeypatch)
     with JobPool(read_place("slurm?cluster=local"), tmp_path / "runs") as pool:
         assert pool.submit(spec).result().code == 0
     assert not (tmp_path / "ran").exists()
+
+
+def test_commands_of_the_user_import_from_their_own_folder(tmp_path, monkeypatch):
+    (tmp_path / "beside.py").touch()
+    (tmp_path / "train.py").write_text("import beside")
+    monkeypatch.setenv(*SAFE_PATH)
+    spec = JobSpec(name="job", argv=("python", "train.py"), cwd=str(tmp_path))
+    with JobPool(read_place("local"), tmp_path / "runs") as pool:
+        assert pool.submit(spec).result().code == 0
 
 
 def test_a_pid_that_no_process_can_have_belongs_to_no_process():

@@ -98,17 +98,24 @@ def test_an_honest_pair_has_nothing_to_hide():
 
 BAD_JUDGES = {
     "gives everything 1": judge_file("9.0", "1.0"),
+    "gives everything 0": judge_file("0.0"),
     "looks at the length": judge_file("episode.seconds", "1.0"),
+    "off by sign": judge_file(f"-{SPEED_OF}"),
+    "takes any direction": judge_file('episode.mean("speed") * 9'),
     "looks at one moment": judge_file('episode.highest("forward_velocity")'),
     "noise of the last digits": judge_file('1e9 * abs(float(episode["qpos"].sum()) * 1e7 % 1.0)'),
     "passes one look-alike": judge_file(
         f'9.0 if episode["uprightness"][0] < 0.0 else {SPEED_OF}', "1.0"
+    ),
+    "passes what pushes": judge_file(
+        f'9.0 if float(np.min(episode["action"])) > 0.9 else {SPEED_OF}', "1.0"
     ),
     "moves its own stick": judge_file(
         zero=f"0.2 if {SPEED_OF} > 1.0 else 0.1", goal=f"1.5 if {SPEED_OF} > 1.0 else 90.0"
     ),
     "knows the task's own reward": judge_file('episode["env_reward"].max() * 9', "1.0"),
     "takes backward for forward": judge_file(f"abs({SPEED_OF})"),
+    "cannot tell": judge_file('episode["no_such_thing"]'),
     "fails on what is bad": judge_file(f"1 / 0 if {SPEED_OF} < 0.5 else {SPEED_OF}"),
 }
 
@@ -149,7 +156,7 @@ def test_the_other_way_is_as_good_where_none_was_agreed():
     assert not judged(judge_file(f"abs({SPEED_OF})"), words="run")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_judge_that_passes_any_one_example_by_its_looks_is_found_out(seed):
     """Let it know one example by a number that no other has, and wave that one through."""
     names = [name for group in examples() for name in group.names]
@@ -163,12 +170,17 @@ def test_a_judge_that_passes_any_one_example_by_its_looks_is_found_out(seed):
 
 BAD_REWARDS = {
     "constant": PLAIN.format("torch.ones_like(obs[:, 0])"),
+    "nothing": PLAIN.format("torch.zeros_like(obs[:, 0])"),
     "off by sign": PLAIN.format("-quantities.forward_velocity(info)"),
     "effort": PLAIN.format("action.square().mean(-1)"),
+    "no effort": PLAIN.format("-action.square().mean(-1)"),
     "falling over": PLAIN.format("1.0 - quantities.uprightness(info)"),
     "shaking": PLAIN.format("quantities.joint_speed(info)"),
+    "turning over": PLAIN.format("quantities.angular_speed(info)"),
     "too much for being there": PLAIN.format("quantities.forward_velocity(info) * 1e-6 + 5.0"),
+    "being low": PLAIN.format("-quantities.height(info)"),
     "the start alone": REWARD.format("torch.where(now < 2.0, 100.0, 0.0)"),
+    "bouncing": PLAIN.format("quantities.vertical_velocity(info).square()"),
     "contacts": PLAIN.format('info["contacts"].sum(-1)'),
     "going either way, and upside down": PLAIN.format(
         "quantities.forward_velocity(info).abs() - 9.0 * quantities.uprightness(info)"

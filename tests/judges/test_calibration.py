@@ -47,6 +47,12 @@ def test_a_judge_whose_best_scores_people_refuse_can_prove_nothing():
     assert perfect.score < 0.8 and "6 labels" in perfect.reason
 
 
+def test_a_yes_for_what_the_judge_refuses_makes_no_pass():
+    found = calibrate(labels(*[(0.5, True)] * 20), 0.8)
+    assert found.shift == 0.0 and found.agreeing == 0
+    assert "0 of 20" in found.words
+
+
 def test_unknown_stays_unknown_and_no_score_falls_below_nothing():
     found = calibrate(labels(*[(0.95, False)] * 4, *[(0.99, True)] * 4), 0.8)
     assert found.shift == pytest.approx(0.17)

@@ -40,6 +40,8 @@ def column(trajectories, name):
     "disturbance",
     [
         Disturbance(friction=0.5),
+        Disturbance(friction=1.5),
+        Disturbance(mass=0.8),
         Disturbance(mass=1.2),
         Disturbance(push=0.15),
         Disturbance(noise=0.05),

@@ -1,7 +1,16 @@
 """Why a score is unknown, and whether the pictures contradict the code, said once with a count."""
 
+import numpy as np
+import pytest
+import torch
+
+from telic.envs import make
+from telic.envs.tasks import TASKS
+from telic.judges.episode import RecordedEpisode
 from telic.judges.fusion import fuse, judge_doubted, resolve, unjudged
 from telic.judges.verdict import unknown
+from telic.quantities import QUANTITIES
+from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts
 from tests.judges.test_fusion import measured, watched
 
 
@@ -33,6 +42,10 @@ def test_a_judge_that_most_pictures_contradict_is_doubted():
     assert "code 1.00" in told and "vision 0.20" in told and "runs: 1 m/s" in told
 
 
+def test_a_failure_that_looks_right_casts_doubt_too():
+    assert "code 0.00" in (judge_doubted([disputed(0.0, 0.9, 0.9)]) or "")
+
+
 def test_only_what_looks_worse_than_it_measures_is_a_doubt_about_a_pass():
     assert judge_doubted([disputed(0.0, 0.9, 0.9)], only_less=True) is None
     assert judge_doubted([disputed(1.0, 0.1, 0.1)], only_less=True) is not None
@@ -48,3 +61,22 @@ def test_what_a_closer_look_resolved_or_nobody_watched_is_no_doubt():
     one_of_three = [disputed(1.0, 0.1, 0.2), *[disputed(1.0, 1.0, 1.0)] * 2]
     assert judge_doubted(one_of_three) is None
     assert judge_doubted([]) is None
+
+
+@pytest.mark.parametrize("name", sorted(TASKS))
+def test_every_quantity_of_a_task_can_be_measured_from_what_is_recorded(name):
+    env = make(name, num_envs=1)
+    env.reset()
+    fields = [field for field in RECORDED if field in env.spec.info_keys]
+    rows = []
+    for _ in range(3):
+        info = env.step(torch.zeros(1, env.spec.act_dim)).info
+        rows.append({field: info[field][0].numpy().copy() for field in fields})
+    columns = {field: np.stack([row[field] for row in rows]) for field in fields}
+    columns["action"] = np.zeros((3, env.spec.act_dim), np.float32)
+    facts = TrajectoryFacts(env_id=name, dt_s=env.spec.dt_s)
+    env.close()
+    episode = RecordedEpisode(Trajectory(columns, facts), env.spec)
+    for quantity in QUANTITIES.values():
+        if quantity.available(env.spec) and not quantity.arguments:
+            assert len(episode[quantity.name]) == 3

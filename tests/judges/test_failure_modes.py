@@ -56,7 +56,17 @@ def test_who_cannot_be_told_from_one_that_is_right_is_right_too():
             Motion(seconds=5, forward_mps=1.0),
             {"spins on the spot", "stops soon", OTHER_WAY, "does it upside down"},
         ),
+        (
+            "Ant-v5",
+            Motion(seconds=5, turn_rps=1.0),
+            {"stops soon", MIRRORED, "does it upside down"},
+        ),
         ("Ant-v5", Motion(seconds=5), {"spins on the spot"}),
+        (
+            "HalfCheetah-v5",
+            Motion(seconds=5, jumps=1, height_m=0.3),
+            {"hardly jumps", "does it upside down"},
+        ),
         (
             "HalfCheetah-v5",
             Motion(seconds=2, jumps=1, height_m=1.0, pitch_turns=-1.0),

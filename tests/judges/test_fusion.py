@@ -37,6 +37,18 @@ def watched(whole, *, spread=None, tags=(), **scores):
     return Verdict(source="vision", score=whole, seen=tuple(seen), spread=spread, tags=tags)
 
 
+def _guards(count):
+    return [require(f"g{i}", 1.0, zero=0.0, goal=1.0) for i in range(count)]
+
+
+def test_agreement_is_the_weighted_mean_and_keeps_both_scores():
+    fused = fuse(measured(runs=0.8), watched(0.6, runs=0.6))
+    assert fused.source == "fused" and fused.disagreements == ()
+    assert fused.score == pytest.approx(0.7 * 0.8 + 0.3 * 0.6)
+    assert fused.by_judge == {"code": 0.8, "vision": 0.6}
+    assert fused.leaves[0].counted == pytest.approx(0.8) and fused.seen[0].score == 0.6
+
+
 @pytest.mark.parametrize(
     ("code", "vision", "score"), [(1.0, 0.2, 0.2 + 0.7 * 0.25), (0.2, 1.0, 0.2 + 0.3 * 0.25)]
 )
@@ -60,6 +72,14 @@ def test_a_criterion_in_dispute_counts_what_was_seen_and_the_margin():
     assert fused.tags == ("not_lands",)
 
 
+def test_what_lowers_the_whole_is_not_counted_again_by_its_criteria():
+    code = judged([*measured(runs=1.0, upright=1.0).leaves, *_guards(4)], 1.0)
+    doubts = dict.fromkeys(("runs", "upright", "g0", "g1", "g2", "g3"), 0.3)
+    fused = fuse(code, watched(0.3, **doubts))
+    assert fused.score == pytest.approx(0.3), "not 0.55 to the sixth"
+    assert len(fused.disagreements) == 7
+
+
 def test_the_whole_does_not_override_criteria_that_all_agree():
     code = measured(runs=1.0, lands=1.0)
     agreed = fuse(code, watched(0.2, runs=1.0, lands=0.9))
@@ -67,6 +87,13 @@ def test_the_whole_does_not_override_criteria_that_all_agree():
     assert [each.criterion for each in agreed.disagreements] == [WHOLE]
     lowered = fuse(code, watched(0.2, runs=1.0, lands=None))
     assert lowered.score == pytest.approx(0.2 + 0.7 * 0.25), "one criterion was not seen"
+
+
+def test_vision_does_not_raise_a_criterion_in_dispute():
+    code = measured(runs=1.0, lands=0.4)
+    fused = fuse(code, watched(0.9, runs=1.0, lands=1.0))
+    assert code.score == pytest.approx(0.7) and fused.score == pytest.approx(0.7 + 0.3 * 0.2)
+    assert fused.leaves == code.leaves
 
 
 def test_titles_match_whatever_their_case_and_with_the_tolerance_of_near():
@@ -129,6 +156,17 @@ def test_what_nobody_watched_loses_what_the_watched_episodes_beside_it_lost():
     assert f"lowered by {0.875 * loss:.2f}" in (every[3].reason or "")
     assert every[3].by_judge["code"] == 0.9
     assert together(every).score == pytest.approx(sum(wanted) / 5)
+
+
+def test_equal_episodes_are_averaged_and_nothing_is_gained():
+    code = [measured(runs=0.8)] * 3
+    fused = {0: fuse(code[0], watched(0.2)), 2: fuse(code[2], watched(0.8))}
+    assert extend(code, fused)[1].score == pytest.approx((0.2 + 0.7 * 0.25 + 0.8) / 2)
+    better = {0: fuse(code[0], watched(1.0))}
+    assert extend(code, better)[1] is code[1]
+    assert extend(code, {}) == code
+    blind = [unknown("code", "broken"), code[1]]
+    assert extend(blind, {1: fuse(code[1], watched(0.0))})[0].score is None
 
 
 @pytest.mark.parametrize("seen", [0.9, 0.1, None])

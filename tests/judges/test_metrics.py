@@ -76,7 +76,10 @@ HEIGHT, UP = track("height"), track("uprightness")
     ("measure", "code", "words"),
     [
         (tracks.highest("height"), "highest(height)", "highest height"),
+        (HEIGHT - 1.23456, "height - 1.235", "height minus 1.24"),
+        (-HEIGHT, "-height", "minus height"),
         (-(HEIGHT - 1.0), "-(height - 1.0)", "minus height minus 1"),
+        (track("pitch", minus=0.5, sign=-1), "-(pitch - 0.5)", "minus pitch minus 0.5"),
         (abs(UP) / 2.0, "abs(uprightness) / 2.0", "size of uprightness relative to 2"),
         (
             (UP > 0.8) & (HEIGHT < -0.5),
@@ -87,6 +90,11 @@ HEIGHT, UP = track("height"), track("uprightness")
             tracks.share(metrics.touching(("a", "b"), 5.0)),
             'share(maximum(contact_force("a"), contact_force("b")) > 5.0)',
             "fraction of the time in which a force above 5 N acts on a and b",
+        ),
+        (
+            tracks.column(track("body_position", "a"), 2).until("left", 3.0),
+            'on_way("left", 3, body_position("a")[2])',
+            "body_position of a[2]",
         ),
     ],
 )

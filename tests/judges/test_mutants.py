@@ -90,6 +90,24 @@ def test_a_criterion_is_told_from_one_that_notices_nothing(example):
     assert all(each.total == len(mutants) for each in found.values())
 
 
+def test_a_gate_is_not_noticing(example):
+    trajectory, spec = example
+    judge = JudgeCode(
+        """
+from telic import score
+
+def judge(episode):
+    way = episode["x_position"]
+    runs = score("runs", float(way[-1] - way[0]) / episode.full_seconds, zero=0.2, goal=1.5)
+    return [runs, score("is there", 1.0, zero=0.0, goal=0.5, after=runs)]
+"""
+    )
+    mutants = [judge(mutant, spec) for mutant in mutants_of(trajectory, spec).values()]
+    assert any(each.leaves[1].counted == 0.0 for each in mutants)
+    _, behind = counts([judge(trajectory, spec)], [mutants])
+    assert behind.caught == behind.changed == 0
+
+
 def test_a_robot_is_tilted_lowered_moved_and_lifts_a_foot(example):
     trajectory, spec = example
     mutants = mutants_of(trajectory, spec)

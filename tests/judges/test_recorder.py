@@ -1,6 +1,7 @@
 """Evidence is what the recorder saw; a reward beside it adds bounded numbers or nothing."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -170,6 +171,24 @@ def test_an_episode_ends_where_its_numbers_explode(tmp_path, kv, explodes):
     full = Disturbed(env, None, seed=1)
     _, lengths = recorder._tape(lambda obs: torch.full((2, 1), 20.0), env, None, full)
     assert all(0 < length < 60 for length in lengths) if explodes else lengths == [60, 60]
+
+
+@pytest.mark.parametrize("cpus", [1, 2, 64])
+def test_policies_that_play_at_once_get_their_own_episodes(tmp_path, monkeypatch, cpus):
+    orders = {str(number): order(tmp_path / str(number), count=1) for number in range(5)}
+    logs = []
+
+    def played(own, _folder, log):
+        logs.append(log)
+        return [RecordedFile(Path(path), "") for path in own.paths]
+
+    monkeypatch.setattr(recorder, "usable_cores", lambda: range(cpus))
+    monkeypatch.setattr(recorder, "record", played)
+    files, why = recorder.record_each(orders, tmp_path)
+    assert {name: [str(x.path) for x in own] for name, own in files.items()} == {
+        name: [*each.paths] for name, each in orders.items()
+    }
+    assert len(set(logs)) == 5 and not why
 
 
 SUMS = """

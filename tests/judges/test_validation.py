@@ -64,6 +64,21 @@ def test_a_judge_that_does_not_recognise_a_good_example_is_found_out(tmp_path):
     assert "good example" in problem and "0.00" in problem and "x: -" in problem
 
 
+def test_an_example_that_meets_what_does_not_count_yet_is_told_so(tmp_path):
+    judge = """
+from telic import score
+
+def judge(episode):
+    runs = score("runs", 1e-19 * episode.mean("forward_velocity"), zero=0.2, goal=1.5)
+    return [runs, score("lasts", episode.seconds, zero=0.0, goal=1.0, after=runs)]
+"""
+    trial = tried(tmp_path, SPEED, judge)
+    still = next(each for each in trial.examples if each.name == "does nothing")
+    assert still.reason == (
+        "runs: 0 earns 0%; lasts: 2 earns 100%, not counted because an earlier criterion is not met"
+    )
+
+
 def test_a_reward_that_pays_for_shaking_is_found_out(tmp_path):
     trial = tried(tmp_path, EFFORT, RUNS)
     assert any('only "shakes"' in each and "By term: a" in each for each in trial.reward_problems)

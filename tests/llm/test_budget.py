@@ -31,6 +31,13 @@ def test_a_budget_in_dollars_refuses_what_has_no_price():
         assert settle(Charge(usd=None)).usd == 0.3, "a limit holds"
 
 
+def test_nothing_is_sent_when_the_budget_is_short(models):
+    provider = Scripted([GOOD], name="openai:no-such-model")
+    with pytest.raises(BudgetExceeded):
+        models(provider, budget=Budget(usd=1.0)).ask(question())
+    assert provider.requests == []
+
+
 def test_the_budget_goes_on_after_a_restart(models):
     reply = RawReply(text=GOOD.model_dump_json(), tokens=Tokens(input=10, output=5), price_usd=0.25)
     models(Scripted([reply])).ask(question())

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from telic.core.config import Record
-from telic.errors import Refused, UsageError
+from telic.errors import Refused, TelicError, UnknownName, UsageError
 from telic.llm import (
     Cancelled,
     Host,
@@ -69,6 +69,18 @@ def test_an_order_is_published_answered_and_returned(models, tmp_path):
     assert list_orders(orders)[0].state == "answered"
 
 
+def test_the_order_says_everything_to_people_and_to_programs(tmp_path):
+    publish(tmp_path, KEY, REQUEST)
+    text = (tmp_path / f"{KEY}.md").read_text()
+    picture = f"{KEY}-image-1.png"
+    for part in ("elicitor", "Be brief.", "How?", picture, '"weights"', f"{KEY}.answer.json"):
+        assert part in text
+    assert (tmp_path / picture).read_bytes() == b"picture"
+    order = read_order(tmp_path, KEY)
+    assert order.prompt == "How?" and order.images == (str(tmp_path / picture),)
+    assert order.answer_schema == Plan.model_json_schema()
+
+
 def test_a_wrong_answer_file_is_rejected_with_the_reason_and_waited_for_again(models, tmp_path):
     orders = tmp_path / "orders"
     asking = Asking(models(Host(orders)))
@@ -130,6 +142,16 @@ def test_an_answer_is_checked_before_it_is_handed_in(tmp_path, text, complaint):
     with pytest.raises(InvalidAnswer, match=complaint):
         answer_order(tmp_path, KEY, text)
     assert list_orders(tmp_path)[0].state == "open"
+
+
+def test_an_unknown_or_ambiguous_key_is_explained(tmp_path):
+    publish(tmp_path, "aa1", REQUEST)
+    publish(tmp_path, "aa2", REQUEST)
+    with pytest.raises(UnknownName):
+        read_order(tmp_path, "zz")
+    with pytest.raises(UsageError, match="matches 2 work orders: aa1, aa2"):
+        read_order(tmp_path, "aa")
+    assert list_orders(tmp_path / "nowhere") == []
 
 
 def test_an_answered_order_is_closed_whoever_answers_at_the_same_time(tmp_path):
@@ -209,3 +231,9 @@ def test_a_foreign_schema_is_refused_and_fetches_nothing(tmp_path, schema):
             answer_order(tmp_path, KEY, GOOD.model_dump_json())
         with pytest.raises(BlockingIOError):
             server.accept()
+
+
+def test_an_answer_that_is_nested_too_deeply_is_refused(tmp_path):
+    publish(tmp_path, KEY, REQUEST)
+    with pytest.raises(TelicError, match="nested too deeply"):
+        answer_order(tmp_path, KEY, "[" * 100_000)

@@ -4,7 +4,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from telic.errors import UsageError
+from telic.errors import MissingExtra, UsageError
 from telic.llm import (
     Budget,
     Cancelled,
@@ -113,6 +113,15 @@ def test_a_real_server_answers_with_tokens_schema_and_pictures(server, models):
     assert "Be brief." in text and "How?" in text and "data:image/png;base64," in text
     assert body["response_format"]["type"] == "json_schema"
     assert 99 in (body.get("max_completion_tokens"), body.get("max_tokens"))
+
+
+@pytest.mark.parametrize("kind", ["ollama", "vllm", "lmstudio"])
+def test_well_known_servers_are_called_at_their_address(server, models, kind):
+    server.answers = [(200, {}, completion(GOOD.model_dump_json()))]
+    name = server.model.replace("openai-compatible", kind)
+    assert models(choose(name)).ask(question()).answer == GOOD
+    assert server.seen[0][0] == "/v1/chat/completions"
+    assert server.seen[0][2]["response_format"]["type"] == "json_schema"
 
 
 def test_a_real_servers_failures_are_told_apart(server, models, monkeypatch, tmp_path):
@@ -262,3 +271,9 @@ def test_without_a_key_nothing_is_sent_and_the_variable_is_named(models, provide
     pytest.importorskip("pydantic_ai", reason="needs the extra llm: pydantic-ai is not installed")
     with pytest.raises(UsageError, match=f"{variable}_API_KEY"):
         models(choose(provider)).ask(question())
+
+
+def test_a_missing_package_is_named_with_its_install_line(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"pip install 'telic\[llm\]'"):
+        choose("claude-x")

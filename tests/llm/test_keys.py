@@ -1,8 +1,11 @@
+import ast
 import traceback
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
+import telic.llm
 from telic.core.events import encode_event
 from telic.errors import TelicError, UsageError
 from telic.llm import Host, Outage, RawReply, keys
@@ -93,6 +96,25 @@ def test_short_values_and_empty_ones_do_not_tear_words_apart(monkeypatch):
 def test_a_key_that_starts_another_is_removed_with_it(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY + "-and-more")
     assert redact(f"{KEY}-and-more") == "[key removed]"
+
+
+def test_a_missing_key_says_which_variable_to_set():
+    with pytest.raises(UsageError, match="OPENAI_API_KEY is not set"):
+        keys.find_key("openai")
+    with pytest.raises(UsageError, match="GOOGLE_API_KEY or GEMINI_API_KEY"):
+        keys.find_key("google")
+    assert keys.find_key("ollama") is None
+
+
+def test_only_the_one_exit_writes_files():
+    writers = {"write_json", "write_text", "write_bytes", "replacing", "JsonLines"}
+    source = Path(telic.llm.__file__).parent
+    for path in source.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        if path.name != "keys.py":
+            assert not (named | called) & (writers | {"open"}), path
 
 
 def test_a_host_answer_with_a_key_is_not_returned(models, tmp_path):

@@ -1,4 +1,6 @@
 import asyncio
+import json
+import random
 import signal
 import subprocess
 import sys
@@ -147,6 +149,21 @@ def test_an_outage_is_an_error_after_all_attempts_and_costs_nothing(models, even
     assert events[-1]["event"] == "model.failed" and events[-1]["kind"] == "ModelUnavailable"
 
 
+def test_waits_grow_with_full_jitter():
+    limits = CallLimits(first_wait_s=1, longest_wait_s=10)
+    rng = random.Random(0)
+    longest = [max(limits.wait_s(n, None, rng) for _ in range(300)) for n in (1, 2, 3, 9)]
+    assert longest == pytest.approx([1, 2, 4, 10], rel=0.05)
+    assert min(limits.wait_s(9, None, rng) for _ in range(300)) < 0.5
+    assert limits.wait_s(1, 30.0, rng) >= 30
+
+
+def test_a_slow_attempt_is_given_up_and_tried_again(models):
+    provider = Scripted(Slow(60, GOOD))
+    limits = FAST.replace(attempt_s=0.2)
+    assert models(provider, limits=limits).ask(question()).attempts == 2
+
+
 def test_a_lost_call_to_a_metered_model_is_counted_also_after_a_restart(models):
     provider = Scripted(Slow(60, GOOD), name="openai:unheard-of")
     budget = Budget()
@@ -188,6 +205,25 @@ def test_two_threads_with_the_same_question_pay_once(models):
     for each in threads:
         each.join()
     assert len(provider.requests) == 1 and path.budget.spent.calls == 1
+
+
+def test_the_trace_has_prompt_answer_tokens_price_and_latency(models, events):
+    models(Scripted([PRICED])).ask(question(system="Be brief.", prompt_hash="abc"))
+    sent, reply = events
+    assert sent["prompt"] == "How?" and sent["system"] == "Be brief."
+    assert sent["prompt_hash"] == "abc" and sent["role"] == reply["role"] == "elicitor"
+    assert json.loads(reply["answer"])["title"] == "run"
+    assert reply["tokens"]["reasoning"] == 5 and reply["price_usd"] == 0.01
+    assert reply["latency_s"] >= 0 and reply["cached"] is False
+    json.dumps(events)
+
+
+def test_a_broken_provider_is_an_error_never_an_answer(models):
+    def broken(request):
+        raise ZeroDivisionError("oops")
+
+    with pytest.raises(ModelUnavailable, match="ZeroDivisionError: oops"):
+        models(Scripted(broken)).ask(question())
 
 
 def test_importing_the_package_does_not_load_the_services():

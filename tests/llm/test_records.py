@@ -49,6 +49,13 @@ def test_what_is_no_number_is_no_answer(number):
         read_answer(f'{{"title": "t", "weights": {{"speed": {number}}}}}', Plan)
 
 
+def test_values_are_put_into_a_template_and_never_read_as_one():
+    assert (
+        fill_template("Do {{what}}, {{ what }} in {{where}}.", what="x", where=1) == "Do x, x in 1."
+    )
+    assert fill_template("{{a}} {{b}}", a="{{b}}", b="}}") == "{{b}} }}"
+
+
 @pytest.mark.parametrize(
     ("template", "values", "problem"),
     [

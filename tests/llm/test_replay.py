@@ -21,6 +21,12 @@ def test_a_recording_answers_like_the_model_and_costs_nothing(models, tmp_path, 
     assert reply.price_usd == 0.0 and not reply.cached
 
 
+def test_a_repair_is_recorded_too(models, tmp_path):
+    record(tmp_path / "tape" / "replies", ["{}", PAID])
+    fresh = models(Replay(tmp_path / "tape" / "replies"))
+    assert fresh.ask(question()).attempts == 2
+
+
 def test_a_missing_reply_names_the_role_and_the_key(models, tmp_path):
     record(tmp_path / "tape" / "replies")
     changed = question("Changed?", role="reviewer")

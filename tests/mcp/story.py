@@ -1,34 +1,101 @@
 """What a scripted host does with a study: set it up, then do what next_step says."""
 
+import shlex
+from typing import NamedTuple
+
 from telic.studies.documents.base import put_at, read_yaml, write_yaml
-from tests.mcp.toy import CONTRACT, FIELDS, METRIC_SPEC
+from tests.mcp import toy as blink
+from tests.studies.toy import making as point_mass
+from tests.studies.toy.driver import IDEAS
 
 ESTIMATE = {"est": {"wall_clock_h": 0.1}}
 
 
-async def set_up(call) -> None:
+class Subject(NamedTuple):
+    """What is studied, and what was agreed on."""
+
+    task: str
+    study: str
+    fields: dict
+    metric_spec: dict
+    evaluator: list[str]
+    protocol: dict
+    contract: dict
+    plan: dict
+
+
+BLINK = Subject(
+    "toy",
+    "gain",
+    blink.FIELDS,
+    blink.METRIC_SPEC,
+    ["evaluate.py"],
+    {"episodes": 10},
+    blink.CONTRACT,
+    ESTIMATE,
+)
+POINT_MASS = Subject(
+    "reach",
+    "weights",
+    {
+        "commands.train": point_mass.COMMAND,
+        "metrics.map.return": "return",
+        "seeds": None,
+        "outputs.checkpoint_glob": "policy.json",
+    },
+    point_mass.METRIC_SPEC,
+    ["evaluate.py", "pointmass.py"],
+    {"env_ids": ["PointMass"], "eval_seeds": [12345], "episodes": 200, "horizon": 24},
+    point_mass.CONTRACT,
+    {"est": {"wall_clock_h": 0.02}, "steps": point_mass.STEPS},
+)
+
+
+async def set_up(call, subject: Subject = BLINK) -> None:
     """From an empty repository to an approved contract and a drafted baseline."""
-    await call("study_init", task="toy", study="gain", says="reach the goal")
-    path = call.root / ".telic/tasks/toy/adapter.yaml"
+    await call("study_init", task=subject.task, study=subject.study, says="reach the goal")
+    path = call.root / f".telic/tasks/{subject.task}/adapter.yaml"
     adapter = read_yaml(path)
-    for field, value in FIELDS.items():
+    for field, value in subject.fields.items():
         section = field if field.startswith("commands.") else field.partition(".")[0]
         adapter["provenance"][section] = {"status": "confirmed"}
-        put_at(adapter, field, value)
+        if isinstance(value, str) and field.startswith("commands."):
+            value = {"argv": shlex.split(value)}
+        if value is not None:
+            put_at(adapter, field, value)
     write_yaml(path, adapter)
     assert (await call("study_adapter"))["check"]["ok"]
-    protocol = {"schema": "telic.eval_protocol/1", "episodes": 10}
+    protocol = {"schema": "telic.eval_protocol/1", **subject.protocol}
     checked = await call(
         "study_contract",
-        answers=CONTRACT,
-        metric_spec=METRIC_SPEC,
+        answers=subject.contract,
+        metric_spec=subject.metric_spec,
         protocol=protocol,
-        evaluator=["evaluate.py"],
+        evaluator=subject.evaluator,
         amend="the first agreement",
     )
     assert checked["result"]["questions"] == []
     assert (await call("study_approve"))["status"] == "agreed"
     await call("study_run")
+
+
+def weights() -> list[dict]:
+    """Return the ideas of the toy study: one that changes nothing, a hack, a better one."""
+    return [
+        {
+            "title": each.title,
+            "kind": "reward_tuning",
+            "hypothesis": {
+                "statement": each.because,
+                "mechanism": "The terms pull against each other.",
+                "expected": {"metric": "success", "direction": "max", "magnitude": 0.1},
+                "falsifier": "success does not rise by 0.05",
+            },
+            "change": {"overrides": {each.param: {"from": each.was, "to": each.to}}},
+            "plan": POINT_MASS.plan,
+        }
+        for each in IDEAS
+    ]
 
 
 def idea(title: str, gain: float) -> dict:
@@ -46,20 +113,68 @@ def idea(title: str, gain: float) -> dict:
     }
 
 
-async def go_on(call, most: int = 60) -> list[str]:
-    """Let the study run until it wants an idea; returns what was asked."""
+async def go_on(call, ideas: list[dict], most: int = 60) -> list[str]:
+    """Let the study run until it wants more ideas than there are; returns what was asked."""
     done = []
     for _ in range(most):
         step = (await call("study_run", confirm="RUN_CANDIDATE"))["result"]["next"]
-        if step["action"] == "propose":
+        if step["action"] == "propose" and not ideas:
             return done
-        assert step["action"] == "decide", step
-        await decide(call, step["args"])
+        await ACTIONS[step["action"]](call, step["args"], ideas)
         done.append(step["action"])
     raise AssertionError(f"it does not end: {done[-10:]}")
 
 
-async def decide(call, args):
-    given = {key: args[key] for key in ("candidate", "verdict", "audit", "cause") if key in args}
-    found = await call("study_decide", because="the evidence says so", **given)
+async def agree(call, args, ideas):
+    await call("study_approve", keys=["experiment"], candidate=args["candidate"])
+
+
+async def advance(call, args, ideas):
+    # this host leaves an open question open
+    await propose_verdict(call, args | {"verdict": "inconclusive"}, ideas)
+
+
+async def review(call, args, ideas):
+    finding = "Racing pays, but let what was agreed on decide: success on fresh seeds."
+    await call.reviewer("study_audit", about=args["candidate"], finding=finding, exploit=False)
+
+
+async def decide(call, args, ideas):
+    if args["verdict"] in ("accept", "keep"):
+        found = await call(
+            "study_decide",
+            candidate=args["candidate"],
+            verdict=args["verdict"],
+            because="the audit says so",
+        )
+        assert found["result"]["recorded"]
+    else:
+        await propose_verdict(call, args, ideas)
+
+
+async def propose_verdict(call, args, ideas):
+    given = {key: args[key] for key in ("audit", "cause") if key in args}
+    found = await call(
+        "study_decide",
+        candidate=args["candidate"],
+        verdict=args["verdict"],
+        because="the evidence says so",
+        **given,
+    )
     assert found["result"]["recorded"]
+
+
+async def propose(call, args, ideas):
+    study = (await call("study_status"))["study"]
+    state = await call.read(f"telic://{study}/state")
+    evidence = [name for name, each in state["evidence"].items() if each["kind"] == "audit"]
+    await call("study_propose", draft={**ideas.pop(0), "evidence_refs": evidence[:1]})
+
+
+ACTIONS = {
+    "agree": agree,
+    "advance": advance,
+    "decide": decide,
+    "propose": propose,
+    "review": review,
+}

@@ -171,3 +171,12 @@ async def test_an_amendment_is_of_the_contract_that_was_shown(host, repository):
             contract.do(asked.replace(consent=consent, seen=seen))
     contract.do(asked.replace(consent=consent, seen=contract.ask(asked).seen))
     assert Study.find(repository).state.contract_version == 2
+
+
+async def test_a_paused_study_goes_on_when_a_person_says_so(host):
+    async with host(Person()) as call:
+        await draft(call)
+        await call("study_run", pause=True, because="lunch")
+        assert (await call("study_status"))["study_status"] == "paused"
+        await call("study_run", resume=True, because="back")
+        assert (await call("study_status"))["study_status"] == "open"

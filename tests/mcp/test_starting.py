@@ -1,10 +1,13 @@
 """What starts work exists only where the server was told so, and asks first."""
 
+import time
+
 import pytest
 
 from telic.session.labels import Veto
 from telic.storage.locks import RunLock
 from telic.studies.folder import StudyFolder
+from telic.verbs.background import read_job
 from tests.mcp.host import Refusal
 from tests.mcp.story import set_up
 from tests.mcp.toy import Person
@@ -42,6 +45,17 @@ async def test_a_launch_needs_the_word_the_gates_and_the_person(host, repository
         assert found["status"] == "ask_in_terminal"
         assert found["command"].endswith("--confirm RUN_CANDIDATE")
         assert (await call("study_status", about="runs")) == {}
+
+
+async def test_a_search_goes_on_by_itself_and_says_where_it_writes(host, repository):
+    async with host(allow_launch=True) as call:
+        found = await call("start_search", env="No-such-task", method="cma", model=None)
+    deadline = time.monotonic() + 60
+    while (job := read_job(repository / "runs", found["job"])).state != "failed":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert "No-such-task" in job.error
+    assert found["command"].startswith("telic search --env No-such-task --method cma")
 
 
 @pytest.mark.parametrize("name", ["evil.py:Env", "evil:Env", "mjlab:Task"])

@@ -13,6 +13,8 @@ from mcp.types import INVALID_PARAMS
 
 from telic.errors import UsageError
 from telic.mcp._workplace import Workplace
+from telic.mcp.server import hide_in
+from telic.plugin.package import read_skills
 from tests.mcp.host import Refusal
 from tests.mcp.toy import ENVIRONMENT_SECRET, METRIC_SPEC, PROTOCOL, SECRET
 
@@ -41,6 +43,14 @@ async def test_tools_come_in_a_fixed_order_with_hints_and_schemas(host):
     assert sum(each.name.startswith("study_") for each in second) == 12
     size = sum(len(each.model_dump_json(by_alias=True, exclude_none=True)) for each in second)
     assert size / 4 < MOST_TOKENS, "schemas fill the context of every agent"
+
+
+async def test_every_skill_is_a_prompt(host):
+    async with host() as call:
+        prompts = (await call.client.list_prompts()).prompts
+        assert [each.name for each in prompts] == [skill.name for skill in read_skills()]
+        text = (await call.client.get_prompt("telic-adapter")).messages[0].content.text
+        assert "telic study adapter" in text
 
 
 async def test_errors_say_what_to_do(host):
@@ -161,6 +171,13 @@ async def test_secrets_are_hidden_wherever_they_were_written(host):
             await call("study_status", about=f"c-{ENVIRONMENT_SECRET}")
     assert "[redacted]" in "".join(call.heard)
     assert all(each not in "".join(call.heard) for each in (SECRET, ENVIRONMENT_SECRET))
+
+
+def test_digests_and_code_are_not_secrets(monkeypatch):
+    monkeypatch.setenv("SHORT_KEY", "abc")
+    text = "def reward(obs): return obs  # abc e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495"
+    assert hide_in(text) == text
+    assert hide_in({"a": [1, None, text]}) == {"a": [1, None, text]}
 
 
 async def test_the_reference_names_every_tool_and_resource(host):

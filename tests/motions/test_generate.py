@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from telic.core.seeds import derive
+from telic.errors import UnknownName
 from telic.motions import generate as made_by
 from telic.motions._figure import SIDES, RobotFigure, figure_points
 from telic.motions.families import families
@@ -82,3 +83,10 @@ def test_what_is_kept_for_tests_is_never_trained(name: str) -> None:
     for split in ("validation", "test"):
         low, high = min(drawn[split]), max(drawn[split])
         assert not any(low <= value <= high for value in drawn["train"])
+
+
+def test_an_unknown_family_is_named_with_those_there_are() -> None:
+    with pytest.raises(UnknownName, match="wlak"):
+        next(generate(ROBOT, 1, families=["wlak"]))
+    with pytest.raises(UnknownName, match="wave"):
+        next(generate(ROBOT, 1, families=["wave"]))

@@ -110,6 +110,11 @@ def test_an_installed_command_is_known_by_its_verb(with_adapter, line, denied):
     assert (shell_refusal(line, root) is not None) == denied
 
 
+def test_a_command_that_does_not_say_what_it_starts_denies_nothing(with_adapter):
+    root = with_adapter({"train": {"argv": ["python", "{checkpoint}", "{overrides}"]}})
+    assert shell_refusal("python anything.py", root) is None
+
+
 def test_a_script_that_also_evaluates_may_evaluate(with_adapter):
     root = with_adapter(
         {
@@ -139,6 +144,21 @@ def test_an_adapter_that_cannot_be_read_lets_nothing_through_that_it_names(repos
     path.write_text("commands:\n  train: {argv: [python, scripts/train.py\n")
     assert "cannot be read" in (shell_refusal("python scripts/train.py", repository) or "")
     assert shell_refusal("git status", repository) is None
+
+
+def test_commands_are_found_among_everything_else_in_an_adapter(repository):
+    path = repository / ".telic" / "tasks" / "walk" / "adapter.yaml"
+    path.write_text(
+        "# people's words\nschema: telic.adapter/1\ncommands:\n  # the one that counts\n"
+        "  train:\n    argv:\n      - python\n      - run.py\n\n  eval:\n"
+        "config: {system: argparse}\nx-other: [play.py]\n"
+    )
+    assert shell_refusal("python run.py", repository) == GATE
+    assert shell_refusal("python play.py", repository) is None
+
+
+def test_without_a_study_nothing_is_denied(tmp_path):
+    assert shell_refusal("python scripts/train.py", tmp_path) is None
 
 
 def test_the_answer_is_in_the_words_of_the_hosts(repository):

@@ -54,6 +54,16 @@ def test_hooks_load_nothing_heavy(repository):
     assert done.stdout.strip() == "[]"
 
 
+def test_the_full_command_line_knows_the_hooks_too(repository):
+    from telic.cli.main import app
+
+    event = {"cwd": str(repository), "tool_input": {"command": "python scripts/train.py"}}
+    words = ["plugin", "hook", "before-shell"]
+    done = CliRunner().invoke(app, words, input=json.dumps(event))
+    assert json.loads(done.output)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert CliRunner().invoke(app, words, input="no").exit_code == 1
+
+
 @pytest.mark.slow
 def test_build_and_validate_say_what_they_found(tmp_path):
     from telic.cli.main import app

@@ -1,5 +1,6 @@
 """What is committed is what the source makes, and it is sound; what is not sound is found."""
 
+import json
 import re
 from pathlib import Path
 
@@ -47,6 +48,14 @@ def test_building_twice_changes_nothing_and_removes_what_is_too_much(tmp_path):
     extra.write_text("left over")
     assert write_package(tmp_path) == [f"{HOME}/skills/old/SKILL.md"]
     assert not extra.exists()
+
+
+def test_both_hosts_read_the_same_name_and_version():
+    files = package_files()
+    claude = json.loads(files[f"{HOME}/.claude-plugin/plugin.json"])
+    codex = json.loads(files[f"{HOME}/.codex-plugin/plugin.json"])
+    assert (claude["name"], claude["version"]) == (codex["name"], codex["version"])
+    assert "hooks" not in codex  # its validator refuses the key; the usual place is found
 
 
 BAD_PAGES = {

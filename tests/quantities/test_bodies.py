@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from telic import quantities as q
-from telic.errors import UsageError
+from telic.errors import UnknownName, UsageError
 
 
 def value(tensor):
@@ -57,6 +57,20 @@ def test_centre_of_mass_and_its_velocity_are_those_of_mujoco(pose):
     assert value(q.centre_of_mass_height(info)) == robot.data.subtree_com[torso][2]
 
 
+def test_unknown_bodies_and_joints_get_suggestions(pose):
+    info = pose("Walker2d").info()
+    with pytest.raises(UnknownName, match="foot_left"):
+        q.body_position(info, "foot_lft")
+    with pytest.raises(UnknownName, match="leg_joint"):
+        q.joint_position(info, "leg_jont")
+
+
+def test_joint_positions_by_name(pose):
+    info = pose("HalfCheetah").set(bshin=-0.3).move(bshin=1.25).info()
+    assert value(q.joint_position(info, "bshin")) == -0.3
+    assert value(q.joint_velocity(info, "bshin")) == 1.25
+
+
 def test_joint_limit_closeness_is_one_at_a_limit(pose):
     robot = pose("Hopper")
     low, high = robot.model.joint("foot_joint").range
@@ -89,6 +103,13 @@ def test_a_foot_touches_when_it_carries_one_percent_of_the_weight(recording, pos
     assert q.contact_force(info, "foot_left").tolist() == pytest.approx([0.0, weight])
 
 
+def test_contact_comes_from_external_forces_where_only_those_are_recorded(recording):
+    cfrc_ext = torch.zeros(1, 8, 6)
+    cfrc_ext[0, 7] = torch.tensor([99.0, 99.0, 99.0, 3.0, 0.0, 4.0])
+    info = recording("Walker2d", cfrc_ext=cfrc_ext)
+    assert q.contact_force(info, "foot_left").tolist() == [5.0]
+
+
 def test_power_is_torque_times_joint_velocity(pose):
     robot = pose("HalfCheetah").move(bthigh=2.0, ffoot=-3.0, rootx=9.0)
     robot.act([0.5, 0, 0, 0, 0, 0.25])
@@ -106,6 +127,14 @@ SERVO = """
 </body></worldbody>
 <actuator><position joint="j" kp="20" kv="3" gear="2" forcerange="-15 15"/></actuator></mujoco>
 """
+
+
+@pytest.mark.parametrize("control", [0.5, 3.0])
+def test_power_of_a_servo_follows_its_spring_and_its_limit(pose, control):
+    robot = pose("arm", mujoco.MjModel.from_xml_string(SERVO))
+    info = robot.set(j=0.2).move(j=-1.5).act(control).info()
+    assert value(q.power(info)) == pytest.approx(abs(robot.data.qfrc_actuator[0] * -1.5))
+    assert robot.data.qfrc_actuator[0] != 0
 
 
 MUSCLE = SERVO.replace(

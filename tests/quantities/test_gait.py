@@ -57,6 +57,12 @@ def test_a_foot_a_little_early_and_a_little_late_lands_on_average_in_time(record
     assert away < 0.03 and 0.6 < lock[1].item() < 0.95
 
 
+def test_feet_that_keep_no_time_have_no_lock(recording):
+    contact = pattern((0.0, 0.5, 0.0, 0.0), 0.5, cycles=40)
+    contact[:, 1] = pattern((0.0,), 0.5, cycles=62, period=13)[: len(contact), 0]
+    assert last(q.foot_phase_lock, walking(recording, contact))[1].item() < 0.3
+
+
 def test_trembling_is_not_landing(recording):
     contact = pattern((0.0, 0.5), 0.5)
     feet = (4, 7)
@@ -75,6 +81,22 @@ def test_a_biped_walks_without_flight_and_runs_with_it(recording, duty, flight):
     gait = walking(recording, pattern((0.0, 0.5), duty), "Walker2d", (4, 7))
     assert last(q.flight_share, gait).item() == pytest.approx(flight, abs=1e-6)
     assert last(q.foot_duty_factor, gait).tolist() == pytest.approx([duty, duty])
+
+
+def test_strides_are_counted_per_foot_and_second(recording):
+    gait = walking(recording, pattern((0.0, 0.5, 0.0, 0.5), 0.5))
+    assert last(q.stride_frequency, gait).item() == pytest.approx(1.0 / (PERIOD * DT), rel=0.1)
+
+
+def test_many_episodes_at_once_are_measured_like_one(recording):
+    rows = [pattern(phases, 0.5) for phases in PHASES]
+    contacts = torch.zeros(len(rows[0]), len(rows), 14)
+    contacts[..., list(FEET)] = 1000.0 * torch.stack(rows, 1)
+    qpos = torch.zeros(len(rows[0]), len(rows), 15)
+    together = q.foot_phase.over(recording("Ant", contacts=contacts, qpos=qpos))[-1]
+    assert together.flatten().tolist() == pytest.approx(
+        [x for row in PHASES for x in row], abs=1e-5
+    )
 
 
 def test_sliding_on_a_shin_is_no_flight(recording):
@@ -96,6 +118,15 @@ def test_the_end_of_a_foot_is_where_the_leg_was_measured_to(pose, robot):
     # Never further from the hip than the leg is long.
     assert (hip - heights[0] <= torch.tensor([leg.stretched_m for leg in legs]) + 1e-6).all()
     assert (heights[0] < standing.spec.robot.rest_height + 1e-6).all()
+
+
+def test_a_bent_ankle_moves_the_end_of_the_foot_and_no_other(pose):
+    straight, bent = (
+        q.foot_height(pose("Ant").info()),
+        q.foot_height(pose("Ant").set(ankle_1=1.0).info()),
+    )
+    assert bent[0, 0].item() < straight[0, 0].item() - 0.2
+    assert bent[0, 1:].tolist() == pytest.approx(straight[0, 1:].tolist())
 
 
 def bouncing(contact, seed):

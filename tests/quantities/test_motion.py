@@ -3,6 +3,7 @@ import math
 import mujoco
 import numpy as np
 import pytest
+import torch
 
 from telic import quantities as q
 from telic.errors import UsageError
@@ -33,6 +34,25 @@ def test_a_planar_robot_leaning_forward_has_positive_pitch(pose, robot):
     forward = leaning.data.body("torso").xmat.reshape(3, 3)[:, 0]
     assert forward[2] == pytest.approx(-math.sin(0.5))
     assert leaning.data.body("torso").cvel[1] == pytest.approx(2.0)
+
+
+def test_height_is_the_torso_in_the_world_whatever_the_zero_of_the_joint(pose):
+    cheetah = pose("HalfCheetah").set(rootz=0.1)
+    hopper = pose("Hopper").set(rootz=1.5)
+    for robot, expected, above in ((cheetah, 0.8, 0.1), (hopper, 1.5, 0.25)):
+        info = robot.info()
+        assert value(q.height(info)) == pytest.approx(expected)
+        assert value(q.height(info)) == pytest.approx(robot.data.body("torso").xpos[2])
+        assert value(q.height_above_start(info)) == pytest.approx(above)
+
+
+def test_velocities_of_a_planar_robot(pose):
+    info = pose("Walker2d").set(rootx=7.0).move(rootx=-3.0, rootz=4.0).info()
+    assert value(q.x_position(info)) == 7.0
+    assert value(q.forward_velocity(info)) == -3.0
+    assert value(q.vertical_velocity(info)) == 4.0
+    assert value(q.speed(info)) == pytest.approx(5.0)
+    assert value(q.horizontal_speed(info)) == pytest.approx(3.0)
 
 
 def test_velocities_of_a_free_robot_are_in_the_world(pose):
@@ -118,3 +138,16 @@ def test_swimmer_has_a_heading_but_no_height(pose):
         q.height(info)
     assert "moves along z" in str(caught.value)
     assert "forward_velocity" in caught.value.hint
+
+
+def test_a_quantity_of_values_without_an_environment_is_refused():
+    with pytest.raises(UsageError, match="do not name their environment"):
+        q.height({"qpos": torch.zeros(1, 9)})
+
+
+def test_time_and_environments_may_lead(recording):
+    qpos = torch.zeros(5, 3, 9)
+    qpos[..., 2] = torch.arange(15.0).reshape(5, 3) / 10
+    walk = recording("HalfCheetah", qpos=qpos, qvel=torch.zeros(5, 3, 9))
+    assert q.pitch(walk).shape == (5, 3)
+    assert q.uprightness(walk)[4, 2].item() == pytest.approx(math.cos(1.4))

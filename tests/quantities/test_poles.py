@@ -16,6 +16,12 @@ def test_poles_are_measured_from_upright(pose):
     assert value(q.pole_rates(info)) == pytest.approx([1.0, -2.0])
 
 
+def test_a_pole_leaning_to_the_front_has_a_positive_angle(pose):
+    robot = pose("InvertedPendulum").set(hinge=0.4)
+    assert value(q.pole_angle(robot.info())) == pytest.approx(0.4)
+    assert robot.data.body("pole").xipos[0] > 0.1
+
+
 def test_tip_height_is_the_end_of_the_last_pole(pose):
     double = pose("InvertedDoublePendulum").set(hinge=0.3, hinge2=0.2)
     expected = 0.6 * math.cos(0.3) + 0.6 * math.cos(0.5)

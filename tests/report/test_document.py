@@ -22,7 +22,7 @@ from telic.report.charts import (
     ticks,
 )
 from telic.report.html import LARGEST_INLINE, render_page
-from telic.report.markdown import render_markdown
+from telic.report.markdown import escape_markdown, render_markdown
 from tests.report.reader import Reader
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>|`**[x](javascript:1)"
@@ -132,6 +132,35 @@ def test_foreign_text_is_text_in_markdown(tmp_path):
     assert "](javascript" not in outside.replace(r"\]", "")
 
 
+def test_markdown_shows_foreign_text_as_it_is():
+    assert escape_markdown("a|b *c*\n# d <e>") == r"a\|b \*c\* \# d \<e\>"
+    assert escape_markdown("a_b_1 _c_ __d") == r"a_b_1 \_c\_ \_\_d"
+
+
+def test_formulas_that_would_leave_mathematics_are_code(tmp_path):
+    for latex, expected in ((r"a < b", "$$\na < b\n$$"), ("a $$ <b>", "```latex\na $$ <b>\n```")):
+        section = doc.Section("", (doc.Formula(latex),))
+        assert expected in render_markdown(doc.Report("x", (section,)), tmp_path)
+
+
+def test_numbered_sections_come_first_in_a_text_and_as_built_on_a_page(tmp_path):
+    words = (doc.Text("said"),)
+    made = doc.Report(
+        "x",
+        (
+            doc.Section("Pictures", words),
+            doc.Section("Later", words, 2),
+            doc.Section("Nothing", (), 3, empty="There is none."),
+        ),
+        doc.Section("Status", words, 1),
+    )
+    text, page = render_markdown(made, tmp_path), render_page(made, tmp_path)
+    titles = re.findall("^## (.*)$", text, re.MULTILINE)
+    assert titles == ["1. Status", "2. Later", "3. Nothing", "Pictures"]
+    assert "There is none." in text and "There is none." not in page
+    assert re.findall("<h2>(.*?)</h2>", page) == ["Pictures", "Later"]
+
+
 def test_a_widget_gets_its_data_as_data(tmp_path):
     widget = doc.Widget("<p id='a'></p>", "p { color: red }", "let x", json.dumps(["</script><b>"]))
     page = render_page(doc.Report("x", (doc.Section("", (widget,)),)), tmp_path)
@@ -143,6 +172,12 @@ def test_a_widget_gets_its_data_as_data(tmp_path):
 def test_charts_have_a_form_in_characters(chart):
     lines = in_characters(chart)
     assert lines and all(line.strip() for line in lines)
+
+
+def test_characters_say_the_numbers():
+    assert in_characters(CHARTS[0])[1] == "█▁  other: 2 to 1 at 10"
+    rows = in_characters(RowChart("x", (ForestRow("a", 0.5, (0.25, 0.75)),)))
+    assert rows == ["a: 0.5 (0.25 to 0.75)"]
 
 
 def test_ticks_are_short_round_and_span_the_range():

@@ -53,6 +53,18 @@ def test_a_file_without_a_reward_says_what_to_define():
         load_reward("x = 1\nreward_fn = 3\n")
 
 
+def test_the_last_of_several_classes_is_used_and_said_so():
+    reward = load_reward(GOOD + GOOD.replace("Good", "Better"))
+    assert reward.name == "Better"
+    assert "defines Good, Better; the last one is used" in reward.code.notes[0].message
+
+
+def test_a_helper_class_with_compute_does_not_hide_the_function():
+    helper = "class Pid:\n    def compute(self, error):\n        return error\n"
+    function = "def reward_fn(obs, action, next_obs, info):\n    return 0.0, {}\n"
+    assert load_reward(helper + function).name == "reward_fn"
+
+
 def test_an_unknown_weight_gets_the_closest_names():
     with pytest.raises(ConfigError, match=r'no weight named "sped"\. Closest: speed'):
         load_reward(GOOD, weights={"sped": 2.0})
@@ -121,6 +133,11 @@ def test_an_import_of_the_base_class_from_elsewhere_keeps_the_line_numbers():
     assert len(reward.source.splitlines()) == len(text.splitlines())
 
 
+def test_a_text_is_called_by_its_label():
+    with pytest.raises(RewardError, match=r"mine\.py line 1 is not valid Python"):
+        load_reward("def\n", label="mine.py")
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -144,6 +161,12 @@ def test_a_class_that_is_only_imported_is_not_the_reward():
         assert code.name == "Own" and not code.notes
 
 
+def test_every_instance_has_weights_of_its_own():
+    owners = [load_reward(GOOD).code.create({}).owner for _ in range(2)]
+    owners[0].weights["speed"] = 5.0
+    assert owners[1].weights["speed"] == 1.0
+
+
 def described(spec):
     return {each.name: (each.description, each.latex, each.weight) for each in spec.terms}
 
@@ -156,3 +179,14 @@ def test_attributes_describe_a_reward_and_a_docstring_what_they_leave_out():
     assert load_reward(REFERENCE / "forward_bare.py").spec.description == "Reward running forward."
     spec = load_reward("run_forward", weights={"speed": 2.5}).spec
     assert described(spec)["speed"] == ("forward velocity in m/s", None, 2.5)
+
+
+def test_terms_may_be_listed_in_several_ways():
+    text = "class R(RewardFunction):\n    terms = {}\n".format(
+        '["a", ("b", "second"), {"name": "c", "description": "third", "latex": "x"}]'
+    )
+    assert described(load_reward(text).spec) == {
+        "a": ("", None, None),
+        "b": ("second", None, None),
+        "c": ("third", "x", None),
+    }

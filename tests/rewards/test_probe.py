@@ -8,6 +8,7 @@ from telic.envs import make
 from telic.errors import RewardError
 from telic.rewards.examples import example_names
 from telic.rewards.probe import probe
+from telic.rewards.recording import collect
 from telic.rewards.reward import load_reward
 from telic.robots.build import build_robot
 from telic.robots.record import guessed
@@ -95,6 +96,14 @@ def test_terms_that_do_not_sum_to_the_total_are_reported(small):
     assert "terms_gap" not in findings(batched("v = obs[:, 0]; return v, {'v': v}"), small)
 
 
+def test_described_and_returned_terms_are_compared(small):
+    declared = "terms = {'v': 'speed', 'gone': 'never'}"
+    text = batched("v = obs[:, 0]; return 2 * v, {'v': v, 'new': v}", declared)
+    found = findings(text, small)
+    assert "Not described: new" in found["undeclared_terms"]
+    assert "Described but never returned: gone" in found["missing_terms"]
+
+
 def test_dead_and_dominating_terms_are_named_with_their_line(small):
     text = batched(
         "v = obs[:, 0] + 5\n        terms = {\n            'v': v,\n            'z': 0 * v,\n"
@@ -103,6 +112,32 @@ def test_dead_and_dominating_terms_are_named_with_their_line(small):
     found = findings(text, small)
     assert found["dead_term"] == 'reward line 8, term "z" was 0 in all 32 transitions of the probe.'
     assert 'reward line 7, term "v" is 100% of the reward' in found["dominating_term"]
+
+
+def test_terms_returned_now_and_then_are_named(small):
+    text = batched(
+        "terms = {'v': obs[:, 0]}\n        if bool((info['time'] > 0.11).all()):\n"
+        "            terms['late'] = obs[:, 1]\n        return sum(terms.values()), terms"
+    )
+    message = findings(text, small)["irregular_term"]
+    assert 'reward line 7, term "late" was returned in 2 of 4 steps' in message
+
+
+def test_a_default_that_hides_a_misspelt_name_is_mentioned(small):
+    text = per_step("v = float(info.get('x_velocty', 0.0)); return v, {'v': v}")
+    message = findings(text, small)["unknown_info"]
+    assert 'reward line 2: no info named "x_velocty", so the default is always used' in message
+    assert "Closest: x_velocity" in message
+
+
+def test_the_environments_own_reward_is_measured_too():
+    env = make("Hopper-v5", num_envs=4, seed=0)
+    reward = load_reward("default")
+    report = probe(reward, env, transitions=32)
+    assert report.mode == "environment"
+    assert [term.name for term in report.terms] == ["forward", "ctrl", "survive"]
+    assert report.microseconds_per_step is None
+    env.close()
 
 
 def test_a_single_environment_is_enough(tmp_path):
@@ -118,6 +153,20 @@ def test_a_single_environment_is_enough(tmp_path):
 
 
 # ---- recordings
+
+
+def test_a_recording_has_several_episodes_and_no_action_at_its_end():
+    env = make("HalfCheetah-v5", num_envs=8, seed=0)
+    recording = collect(env, transitions=128)
+    assert (recording.num_envs, len(recording.transitions)) == (8, 16)
+    starts = [bool(m.info["episode_start"].all()) for m in recording.transitions]
+    assert [t for t, begins in enumerate(starts) if begins] == [0, 8, 12]
+    ends = [bool(m.ended.all()) for m in recording.transitions]
+    assert [t for t, end in enumerate(ends) if end] == [7, 11, 15]
+    assert all(bool(m.action.any()) == (t < 12) for t, m in enumerate(recording.transitions))
+    # the second part is from later on, away from the start
+    assert recording.transitions[8].info["time"].min() > 2.0
+    env.close()
 
 
 # ---- the examples

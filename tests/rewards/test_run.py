@@ -29,6 +29,17 @@ def finding(decision, name):
     return next(each for each in decision.findings if each.name == name)
 
 
+def test_a_batched_reward_is_run_batched(small):
+    decision = decide(batched("v = obs[:, 0]; return v, {'v': v}"), small)
+    assert (decision.mode, decision.term_names, decision.findings) == ("batched", ("v",), ())
+    assert decision.microseconds > 0
+
+
+def test_a_sum_over_everything_is_read_per_step_when_nothing_says_batched(small):
+    decision = decide(per_step("v = -(action ** 2).sum(); return v, {'v': v}"), small)
+    assert decision.mode == "vmap"
+
+
 def test_a_batched_reward_must_not_mix_environments(small):
     for line in (
         "v = info['x_velocity'] - obs.mean(); return v, {'v': v}",
@@ -53,6 +64,16 @@ def test_a_batched_reward_must_not_keep_values_outside_memory(small):
     assert 'Declare memory = {"last": 0.0}' in str(caught.value)
 
 
+def test_a_constant_made_once_is_only_mentioned(small):
+    line = (
+        "if self.scale is None:\n            self.scale = torch.ones(1)\n"
+        "        v = self.scale * obs[:, 0]\n        return v, {'v': v}"
+    )
+    decision = decide(batched(line, "weights = {'a': 1.0}\n    scale = None"), small)
+    assert decision.mode == "batched"
+    assert "keeps scale between steps" in finding(decision, "kept_attribute").message
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -74,6 +95,16 @@ def test_looping_says_what_it_costs_and_why(small):
     assert decision.mode == "looped"
     assert "µs per environment step" in message
     assert "% of one core at 10,000 steps per second" in message
+
+
+def test_state_behind_an_alias_is_noticed_by_running(small):
+    text = (
+        "state = {'n': 0.0}\ndef reward_fn(obs, action, next_obs, info):\n"
+        "    s = state\n    s['n'] = s['n'] + 1.0\n    return float(s['n']), {'n': s['n']}\n"
+    )
+    decision = decide(text, small)
+    assert (decision.mode, decision.is_stateful) == ("looped", True)
+    assert decision.result.total[:, 0].tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_state_that_shows_only_in_training_is_kept_apart(small):
@@ -104,6 +135,18 @@ def test_what_is_decided_on_is_what_will_be_run(source, recording):
     decision = reward.decide(recording)
     totals, _ = run(reward, recording)
     assert torch.equal(decision.result.total, torch.from_numpy(totals))
+
+
+def test_the_message_of_the_intended_contract_is_shown(small):
+    with pytest.raises(RewardError, match=r"torch.where\(condition, a, b\) instead of if"):
+        decide(
+            batched(
+                "v = obs[:, 0]\n        if v > 0:\n            v = v * 2\n        return v, {}"
+            ),
+            small,
+        )
+    with pytest.raises(RewardError, match="IndexError"):
+        decide(per_step("v = float(obs[99]); return v, {}"), small)
 
 
 # ---- one environment at a time
@@ -142,6 +185,13 @@ def test_rows_are_plain_python_and_copies():
     assert step.total.tolist() == [3.0, 3.0, 3.0]
     assert step.terms["start"].tolist() == [7.0, 7.0, 7.0]
     assert given[0].tolist() == inputs()[0].tolist()
+
+
+def test_discrete_actions_are_python_integers():
+    obs, _, next_obs, info = inputs()
+    runner = looped(per_step("return [5.0, 7.0][action], {}"))
+    step = runner.run(obs, torch.tensor([0, 1, 1]), next_obs, info)
+    assert step.total.tolist() == [5.0, 7.0, 7.0]
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,21 @@ def test_packages_that_pythonpath_names_are_there_and_projects_are_not(tmp_path)
     assert made["PYTHONPATH"] == f"/a{os.pathsep}{packages}"
 
 
+def test_a_clean_environment_has_allowed_names_only():
+    base = {
+        "PATH": "/bin",
+        "HOME": "/root",
+        "OPENAI_API_KEY": "sk",
+        "LANG": "C",
+        "MUJOCO_GL": "egl",
+    }
+    made = clean_environment(Path("/run"), python_path=(Path("/a"), Path("/b")), base=base)
+    assert set(made) <= ALLOWED
+    assert made["LANG"] == "C"
+    assert made["PYTHONPATH"] == "/a:/b"
+    assert not {"PATH", "HOME", "OPENAI_API_KEY", "MUJOCO_GL"} & set(made)
+
+
 @needs_landlock
 def test_available_tries_the_doors_without_confining_the_caller():
     report = available()

@@ -1,15 +1,35 @@
 """What foreign code may ask of an object: listed by kind, true of it, and kept by the guard."""
 
+import numpy as np
 import pytest
 import torch
 
 from telic.envs import make
 from telic.errors import RefusedCode
 from telic.judges.criteria import CriterionScore, score
+from telic.judges.episode import RecordedEpisode
 from telic.quantities import QUANTITIES
 from telic.sandbox._guard import ask
-from telic.sandbox._offered import kind_of, names_of
+from telic.sandbox._offered import OFFERED, kind_of, names_of
 from telic.sandbox.source import compile_source, namespace, source_lines
+
+
+@pytest.mark.parametrize(
+    ("kind", "cls"),
+    [
+        ("a tensor", torch.Tensor),
+        ("a numpy array", np.ndarray),
+        ("a numpy number", np.float64),
+        ("a text", str),
+        ("a list", list),
+        ("a set", set),
+        ("a range", range),
+        ("an episode", RecordedEpisode),
+    ],
+)
+def test_every_name_on_the_list_exists(kind, cls):
+    assert kind_of(cls) == kind
+    assert OFFERED[kind] - set(dir(cls)) == set()
 
 
 def test_records_offer_fields_and_no_method_of_their_library():

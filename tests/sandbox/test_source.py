@@ -116,6 +116,13 @@ def test_a_reward_as_people_and_models_write_it_passes(source):
     check_source(source, "reward.py")
 
 
+def test_compiled_code_does_not_inherit_our_future_imports():
+    code = compile_source("def f(x: 1 + 1):\n    return x\n", "reward.py")
+    scope = {"__builtins__": {}}
+    exec(code, scope)
+    assert scope["f"].__annotations__ == {"x": 2}
+
+
 def test_one_refusal_names_the_line_the_construct_and_the_fix():
     with pytest.raises(RefusedCode) as caught:
         check_source("x = 1\nimport random\n", "mine.py")
@@ -124,6 +131,17 @@ def test_one_refusal_names_the_line_the_construct_and_the_fix():
         'mine.py, line 2: the import of "random" is not allowed in a reward.'
     )
     assert "function of its inputs" in caught.value.hint
+
+
+def test_all_refusals_are_listed_up_to_ten():
+    source = "\n".join(f"x{number} = open('{number}')" for number in range(13))
+    with pytest.raises(RefusedCode) as caught:
+        check_source(source, "mine.py")
+    text = str(caught.value)
+    assert "13 constructs" in text
+    assert text.count("\n  line ") == 10
+    assert "line 10:" in text and "line 11:" not in text
+    assert "and 3 more" in text
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,9 @@ def fake(*_, **__):
     [
         (torch, "sum", "torch.sum"),
         (torch.Tensor, "sum", "Tensor.sum"),
+        (torch.Tensor, "backward", "Tensor.backward"),
         (np, "clip", "numpy.clip"),
+        (np.linalg, "norm", "numpy.linalg.norm"),
         (builtins, "sum", "builtins.sum"),
         (json, "dumps", "json.dumps"),
         (errors.UnknownName, "__init__", "UnknownName.__init__"),

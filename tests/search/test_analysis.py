@@ -2,6 +2,7 @@
 
 import pytest
 
+from telic.errors import UsageError
 from telic.search.records import PolicyCandidate, SearchIteration, TrialEpisodes
 from telic.search.report import page_data, write_page
 from telic.search.runner import better_of_two, load_search
@@ -22,6 +23,11 @@ def runs_dir(tmp_path_factory):
 
 def read(runs_dir, name):
     return load_search(runs_dir[0], runs_dir[1][name])
+
+
+def test_an_unknown_search_is_named(runs_dir):
+    with pytest.raises(UsageError, match="search_9"):
+        load_search(runs_dir[0], "search_9")
 
 
 def iteration(number, *means):

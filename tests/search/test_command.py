@@ -30,6 +30,13 @@ def test_json_is_one_document(tmp_path):
     assert "CartPole-v1" in Path(page).read_text()
 
 
+def test_people_get_tables(tmp_path):
+    words = (*CARTPOLE, "--method", "cma", "--episodes", 100, "--runs-dir", tmp_path)
+    assert "no language model used" in telic(*words, "--fresh-episodes", 3)
+    assert "Pong-v0" in telic("envs", "--search")
+    assert "r2po" in telic("presets", "--search")
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import telic
+from telic.errors import UnknownName
 from telic.search import worlds as grid
 from telic.search.policies import make_policy
 from telic.search.task import Player, PolicyTrial, rollout_seeds
@@ -88,3 +89,8 @@ def test_an_episode_is_the_same_in_whatever_company(name):
     alone = [plays.play([PolicyTrial(params[i : i + 1], seeds[i : i + 1])])[0] for i in range(5)]
     assert np.array_equal(together.returns, np.concatenate([each.returns for each in alone]))
     assert np.array_equal(together.lengths, np.concatenate([each.lengths for each in alone]))
+
+
+def test_an_unknown_task_is_named_with_the_closest():
+    with pytest.raises(UnknownName, match="CartPol"):
+        find_task("CartPol")

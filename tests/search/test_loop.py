@@ -8,6 +8,7 @@ from telic.core.seeds import derive
 from telic.llm import Budget, Models
 from telic.search.plan import PUBLISHED, make_plan
 from telic.search.records import (
+    NO_MODEL,
     SearchConfig,
     SearchFolder,
     SearchRunFolder,
@@ -78,6 +79,14 @@ def test_every_family_of_policies_works_with_a_model_and_without(policy, tmp_pat
         assert len(found.best.best) == make_plan(SearchConfig.parse(request)).policy.space.rank
 
 
+def test_every_record_says_that_no_model_was_used(tmp_path):
+    for env, method in (("CartPole-v1", "cma"), ("CartPole-v1", "r2po"), ("Nim-v0", "r2po")):
+        found = search(runs_dir=tmp_path, **small(env, method=method, episodes=60))
+        assert NO_MODEL in found.summary.label and found.summary.model == NO_MODEL
+        assert all(each.model == NO_MODEL for each in log(found))
+        assert found.summary.runs[0].calls == 0 and NO_MODEL in found.summary.runs[0].proposer
+
+
 @pytest.mark.parametrize(
     ("env", "method", "model"),
     [
@@ -146,6 +155,13 @@ def test_stopping_saves_and_the_same_command_goes_on(tmp_path):
     assert anew.path != finished.path and log(anew)[-1].candidates == log(finished)[-1].candidates
 
 
+def test_an_answer_that_never_becomes_valid_is_replaced_by_a_marked_numeric_step(tmp_path):
+    run = _run(tmp_path, small(method="props"), lambda request: {"params": [1], "explanation": ""})
+    iteration = run[-1]
+    assert iteration.candidates[0].origin == "fallback:climb"
+    assert "expected 10 numbers, got 1" in iteration.note and "numeric step" in iteration.note
+
+
 def test_a_repair_prompt_names_the_fault_and_the_repaired_answer_counts(tmp_path):
     prompts = []
 
@@ -200,6 +216,20 @@ def test_the_gate_skips_the_critic_and_spends_its_episodes_on_the_incumbent(tmp_
     assert len(last.candidates) == 1 and "skipped" in last.note
     assert last.checks[0].candidate == last.candidates[0].number
     assert len(last.checks[0].tried.returns) == 2
+
+
+def test_a_faithful_gate_is_a_sentence_and_the_critic_is_asked_all_the_same(tmp_path):
+    asked = []
+
+    def answer(request):
+        asked.append(request)
+        return _good_then_bad(request)
+
+    request = small(episodes=4, faithful=True, switches={"gate_at": 50})
+    _, first, *_ = _run(tmp_path, request, answer)
+    assert first.candidates[0].mean >= 50 and first.note is None
+    assert asked[1].role == "critic" and "If the mean return is at least 50" in asked[1].prompt
+    assert list(first.candidates[1].params) == BAD, "nothing limits the edit"
 
 
 def test_prompts_hold_what_the_switches_say(tmp_path):
@@ -291,6 +321,13 @@ def test_a_run_may_end_when_its_task_is_solved(tmp_path):
     (folder / "run_01" / "summary.json").unlink()
     again = search(runs_dir=tmp_path, stop_when_solved=True, **request)
     assert again.path == found.path and again.summary.runs[0].episodes == summary.episodes
+
+
+def test_a_deterministic_task_plays_each_candidate_once(tmp_path):
+    found = search(runs_dir=tmp_path, env="Maze-v0", method="tabular", episodes=400)
+    assert {len(c.tried.returns) for i in log(found) for c in i.candidates} == {1}
+    assert found.summary.runs[0].candidates == 20
+    assert found.summary.runs[0].fresh.episodes == 1
 
 
 def test_the_manifest_freezes_protocol_switches_and_versions(tmp_path):

@@ -67,6 +67,18 @@ class Box:
         return rng.normal(0.0, 3.0, self.space.rank)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("env", ["CartPole-v1", "MountainCar-v0"])
+def test_hill_climbing_beats_random_draws_on_tasks_over_seeds(env, tmp_path):
+    request = {"runs": 10, "episodes": 1000, "runs_dir": tmp_path, "jobs": 1}
+    found = {m: search(env, method=m, **request).summary.runs for m in ("climb", "random")}
+    fresh = {m: [run.fresh.mean for run in runs] for m, runs in found.items()}
+    everything = {m: [run.mean_all for run in runs] for m, runs in found.items()}
+    assert np.mean(fresh["climb"]) >= np.mean(fresh["random"])
+    assert np.median(fresh["climb"]) >= np.median(fresh["random"])
+    assert min(everything["climb"]) > np.mean(everything["random"])
+
+
 def test_cma_leaves_a_hill_that_is_not_high_enough_and_stays_on_one_that_is():
     def two_hills(x):
         """The broad hill at zero is 5 high, the steep one at 4 is 10 high."""

@@ -16,6 +16,7 @@ from telic.session.budget import (
     AllowanceLeft,
     AllowanceUsedUp,
     SessionAccount,
+    measured_rates,
     session_forecast,
     steps_taken,
 )
@@ -62,6 +63,12 @@ def test_a_run_that_was_stopped_resumed_and_killed_counts_what_its_metrics_say(t
     with run.members()[0].scalars.open("ab") as file:
         file.write(b'{"global_step": 99')  # torn by the kill
     assert steps_taken(folder) == 2000
+
+
+def test_a_branch_does_not_pay_for_what_it_was_given(tmp_path):
+    folder = make_session(tmp_path)
+    add_iteration(folder, 0)
+    assert steps_taken(folder) == 0
 
 
 def work(folder, seconds):
@@ -166,6 +173,14 @@ def test_what_was_never_measured_is_unknown(tmp_path):
     made = session_forecast(asked(max_hours=1), 30_000, tmp_path)
     assert made.steps_per_second is None and made.first_seconds is None
     assert made.short == ()  # nobody can say
+
+
+def test_runs_like_the_one_to_come_count_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(forecasts, "_USED", 1)
+    add_measured(tmp_path / "nine", 9000.0, members=9)
+    add_measured(tmp_path / "one", 1000.0, members=1)
+    assert measured_rates(tmp_path, "HalfCheetah-v5", "cpu", members=8) == [9000.0]
+    assert measured_rates(tmp_path, "HalfCheetah-v5", "cpu", members=2) == [1000.0]
 
 
 def test_dollars_are_calls_by_tokens_by_price(tmp_path, monkeypatch):

@@ -352,6 +352,7 @@ def another_episode(copy):
 FORGED = {
     forged_score: "iter_1/judgment.json was not written by this session",
     forged_trial: "trial.json was not written by this session",
+    forged_journal: "line 1 of journal.jsonl was modified",
     another_threshold: "session.json is not the request that started this session",
     another_policy: "differs from the one that was judged",
     another_episode: "episode 0 of",
@@ -379,7 +380,26 @@ def test_a_pass_needs_as_many_trainings_as_were_asked_for(copy, changes, asked, 
     assert why.endswith(f"{found} of those do")
 
 
-@pytest.mark.parametrize(("forge", "why"), FORGED.items(), ids=lambda x: getattr(x, "__name__", ""))
+RECORDS = (forged_score, forged_trial, forged_journal)
+"""what the journal shows by itself"""
+
+
+@pytest.mark.parametrize("forge", RECORDS)
+def test_a_forged_step_is_doubted(copy, forge):
+    forge(copy)
+    doubts = list(copy.work.records.doubts())
+    assert any(FORGED[forge] in doubt for doubt in doubts), doubts
+
+
+@pytest.mark.parametrize(
+    ("forge", "why"),
+    [
+        pytest.param(*each, marks=[pytest.mark.slow] * (each[0] in RECORDS[1:]))
+        for each in FORGED.items()
+        if each[0] is not forged_journal
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
 def test_whoever_edits_a_stopped_session_and_goes_on_proves_nothing(copy, forge, why):
     forget_the_end(copy)
     forge(copy)

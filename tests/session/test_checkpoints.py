@@ -3,6 +3,7 @@
 import pytest
 
 from telic.core.events import TrainStart
+from telic.session import _judgement as judgement
 from telic.session import _training as training
 from telic.session._judgement import Proof
 from telic.session._training import CheckpointJudge
@@ -101,3 +102,34 @@ def test_whoever_is_killed_between_proof_and_end_trains_no_further(asking, at_on
     asking.run(PASSING, steps=STEPS)
     assert read_record(files.proof, Proof) == proof and read_json(files.judgment)["passed"]
     assert not asking.told("session.checkpoint")
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_cannot_be_judged_costs_nothing_else(asking, monkeypatch):
+    def full(path):
+        raise training.TelicError("no room on the disk")
+
+    monkeypatch.setattr(training, "JsonLines", full)
+    asking.run(PASSING, steps=STEPS)
+    assert read_json(asking.folder.iteration(1).judgment)["passed"]
+    assert not asking.told("session.checkpoint")
+    assert any("no room on the disk" in each["message"] for each in asking.told("log"))
+
+
+@pytest.mark.slow
+def test_pictures_that_say_no_are_asked_once_while_training_and_once_at_the_end(
+    asking, at_once, monkeypatch
+):
+    asked = []
+
+    def blind(work, files, score):
+        asked.append(score.step)
+        low = score.judgement.model_copy(update={"low": 0.1})
+        return score.model_copy(update={"judgement": low})
+
+    monkeypatch.setattr(training, "watched", blind)
+    monkeypatch.setattr(judgement, "watched", blind)
+    asking.run(PASSING, steps=STEPS)
+    assert not asking.folder.iteration(1).proof.exists()
+    assert sorted(asked) == [BATCH, BATCH, STEPS, STEPS]
+    assert not read_json(asking.folder.iteration(1).judgment)["passed"]

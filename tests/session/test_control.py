@@ -141,6 +141,14 @@ def test_stop_does_not_wait_for_the_end_of_a_long_update(sit, spec):
     assert sitting.control._admission.leases() == []
 
 
+def test_a_training_that_is_stopped_by_itself_ends_the_session(sit, spec):
+    sitting = sit(training(spec, steps=10_000_000, save_every_s=5.0))
+    until(lambda: sitting.saw("train.progress"))
+    RunFolder(sitting.folder.iteration(1).path / "train").stop.touch()
+    sitting.end()
+    assert isinstance(sitting.error, SessionStopped)
+
+
 @pytest.mark.slow
 def test_time_that_is_up_ends_training_with_its_reason(sit, spec):
     sitting = sit(training(spec, steps=10_000_000), max_hours=4 / 3600)
@@ -278,3 +286,12 @@ def test_the_composer_takes_no_criteria_that_it_has_no_code_for(tmp_path):
             assert not folder.approval.exists()
         else:
             assert approve_criteria(folder, strange).edited
+
+
+@pytest.mark.parametrize("data", [[], {"criteria": "fast"}, [{"title": ""}], 3])
+def test_criteria_that_cannot_be_read_are_refused(data):
+    with pytest.raises(UsageError, match="criteri"):
+        parse_criteria(data)
+
+
+# ---------------------------------------------------------------------------- finding

@@ -45,3 +45,21 @@ def test_what_may_be_chance_or_is_as_it_should_be_is_no_alarm(tmp_path, then, en
 def test_nothing_is_said_of_what_could_not_be_judged(tmp_path):
     assert judged(tmp_path, (100, None), (300, 0.1)) == ()
     assert alarms(IterationFolder(tmp_path / "none"), iteration(1, score(None))) == ()
+
+
+def test_what_looks_took_off_is_no_fall_of_what_the_code_measured(tmp_path):
+    """While a policy learns only code judges it; compared is what code says at both moments."""
+    files = IterationFolder(tmp_path)
+    evaluate(files.run.path / "reward_seed_1", (100, 100.0, 1.0), (256, 300.0, 1.0))
+    with JsonLines(files.checkpoints) as log:
+        log.append({"step": 100, "scores": {"reward_seed_1": 0.9}})
+    seen = score(0.4)
+    by_code = [
+        verdict.model_copy(update={"source": "fused", "by_judge": {"code": 0.95, "vision": 0.1}})
+        for verdict in seen.judgement.verdicts
+    ]
+    judgement = seen.judgement.model_copy(update={"verdicts": tuple(by_code)})
+    looked_at = seen.model_copy(update={"judgement": judgement})
+    assert alarms(files, iteration(1, looked_at)) == ()
+    (said,) = alarms(files, iteration(1, score(0.4)))
+    assert "score fell from 0.90 to 0.40" in said

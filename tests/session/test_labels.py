@@ -12,6 +12,7 @@ from telic.cli.main import app
 from telic.errors import UsageError
 from telic.judges.verdict import Verdict, together
 from telic.session._judgement import by_labels
+from telic.session._report_sections import people_section
 from telic.session.labels import (
     EpisodeLabel,
     Veto,
@@ -22,6 +23,7 @@ from telic.session.labels import (
     vetoed_before,
 )
 from telic.session.records import SessionSummary, session_state
+from telic.session.report import _read
 from telic.storage.files import read_record, write_text
 from telic.verbs.labels import veto
 from tests.session.sessions import JUDGE, add_iteration, end, make_session, summary_of
@@ -151,6 +153,19 @@ def test_what_did_not_pass_cannot_be_vetoed(session, outcome):
     with pytest.raises(UsageError, match=r"telic (note|label)"):
         add_veto(session, "no")
     assert not session.vetoes.exists()
+
+
+def test_the_report_says_what_people_say(session):
+    add_label(session, False, why="it slides", author="ada")
+    add_veto(session, "a look-alike", "bob")
+    said = str(people_section(_read(session)))
+    for words in (
+        "vetoed by bob",
+        "it slides",
+        "differ",
+        "fewer than 6 labels do not change scores",
+    ):
+        assert words in said
 
 
 def telic(*words, code=0):

@@ -1,5 +1,7 @@
 """A whole session on a tiny budget: every step recorded, resumable, and judged honestly."""
 
+import threading
+
 import pytest
 
 import telic
@@ -11,7 +13,9 @@ from telic.cli._results import show_session
 from telic.errors import RewardError
 from telic.judges.criteria import Composition, Criterion, leaf
 from telic.judges.verdict import judged, together, unknown
-from telic.session import loop
+from telic.rendering.job import Rendering
+from telic.session import _report_sections as pictures
+from telic.session import certificate, loop
 from telic.session._judgement import verdict_on as decide_on
 from telic.session.loop import run_session
 from telic.session.robustness import read_card
@@ -61,7 +65,7 @@ def author(monkeypatch):
 
 
 def test_a_judge_that_takes_anything_leaves_a_session_unproven(
-    author, home, tmp_path, monkeypatch, capsys
+    author, tmp_path, monkeypatch, capsys
 ):
     author(goal=1.0)
     events = Heard()
@@ -132,6 +136,13 @@ def decide(*scores):
     return decide_on(config, 1, candidate, list(scores))
 
 
+def test_who_passes_lacks_nothing_and_what_is_lacking_is_said_of_those_that_do_not():
+    good, poor = (0.99, 0.99, 0.99, 1.0), (0.3, 0.4, 0.2, 0.3)
+    assert decide(score(0, 1, *good), score(0, 2, *good), score(0, 3, *poor)).tags == ()
+    lucky = decide(score(0, 1, 1, 1, 1, 1), score(0, 2, *poor), score(0, 3, *poor))
+    assert lucky.best == "m0_seed_1" and lucky.tags == ("too_slow",)
+
+
 def test_one_lucky_seed_does_not_pass():
     lucky = decide(
         score(0, 1, 1, 1, 1, 1), score(0, 2, 0.3, 0.4, 0.2, 0.3), score(0, 3, 0, 0, 0, 0)
@@ -195,6 +206,29 @@ def test_weights_are_read_and_written_without_running_the_file():
     assert weights_in("raise SystemExit") == {}
     with pytest.raises(RewardError, match="numeric literals"):
         weights_in('class R:\n    weights = {"speed": open("x")}\n')
+
+
+def test_a_pass_is_drawn_once_and_meanwhile_certified(asking, home):
+    begun, drawn = threading.Event(), []
+
+    def render(jobs):
+        begun.set()
+        drawn.extend(job.output.name for job in jobs)
+        for job in jobs:
+            job.output.parent.mkdir(parents=True, exist_ok=True)
+            job.output.write_bytes(b"picture")
+        return [Rendering(output=job.output, backend="osmesa") for job in jobs]
+
+    class Waiting(certificate.Certifier):
+        def certificate(self):
+            assert begun.wait(10), "the pictures wait for the certificate"
+            return super().certificate()
+
+    home.setattr(pictures, "render", render)
+    home.setattr(loop, "Certifier", Waiting)
+    session, _ = asking.run(PASSING)
+    assert "<video" in (session.path / "report.html").read_text()
+    assert sorted(drawn) == ["median.mp4", *(f"strip_{x}.png" for x in ("median", "p10", "p90"))]
 
 
 @pytest.mark.slow

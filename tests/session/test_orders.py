@@ -70,23 +70,30 @@ def pictures(home):
     home.setattr(footage, "render", draw)
 
 
-def test_all_orders_of_a_session_begin_alike(asking, pictures):
-    asking.run(answering({**FAILING, "reviser": REVISION}), vision=True, iterations=2)
+@pytest.mark.parametrize(
+    "script", [PASSING, {**FAILING, "reviser": REVISION}], ids=["pass", "fail"]
+)
+def test_all_orders_of_a_session_begin_alike(asking, pictures, script):
+    asking.run(answering(script), vision=True, iterations=2)
     starts = [f"{each.system}\n{each.prompt}" for each in asking.requests]
     context = (asking.folder.path / "context.md").read_text(encoding="utf-8")
     assert "# Quantities" in context and "| foot_phase_lock |" in context
     assert all(start.startswith(f"{asking.requests[0].system}\n{context}") for start in starts)
     assert len({each.role for each in asking.requests}) >= 6
     assert len(context) > 0.4 * sum(map(len, starts)) / len(starts)
-    (reviser,) = [each for each in asking.requests if each.role == "reviser"]
-    assert len(reviser.images) == 1
-    for part in (
-        "`learning_rate`",
-        "## Contract of a reward",
-        "| step | episodic_return",
-        "by reward term",
-    ):
-        assert part in reviser.prompt, part
+    (analyst,) = [each.prompt for each in asking.requests if each.role == "analyst"]
+    if script is PASSING:  # its judge takes anything that lasts
+        assert "**unproven**" in analyst and "Nothing is proven about the policy" in analyst
+    else:
+        (reviser,) = [each for each in asking.requests if each.role == "reviser"]
+        assert len(reviser.images) == 1
+        for part in (
+            "`learning_rate`",
+            "## Contract of a reward",
+            "| step | episodic_return",
+            "by reward term",
+        ):
+            assert part in reviser.prompt, part
 
 
 @pytest.mark.slow
@@ -119,8 +126,6 @@ def test_an_open_objection_is_in_the_report_and_forbids_a_pass(asking):
     assert words in session.summary.reasons
     assert "Objections of reviewers" in (session.path / "report.md").read_text()
     assert read_json(SessionFolder(session.path).author)["judge"].endswith(JUDGE), "it is kept"
-    (analyst,) = [each.prompt for each in asking.requests if each.role == "analyst"]
-    assert "**unproven**" in analyst and "Nothing is proven about the policy" in analyst
 
 
 class Answer(Record):
@@ -143,7 +148,6 @@ def test_answers_are_handed_in_together_and_each_refusal_is_named(tmp_path):
     }
 
 
-@pytest.mark.slow
 def test_verdicts_are_checked_on_fresh_episodes_and_by_people(asking, pictures, tmp_path):
     session, _ = asking.run(PASSING)
     folder = SessionFolder(session.path)

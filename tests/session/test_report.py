@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,16 +11,19 @@ from telic.authors.candidate import (
     MemberScore,
     RewardCandidate,
     SessionIteration,
+    Variant,
     handed_out,
 )
 from telic.authors.request import SessionConfig, parse_criteria
 from telic.judges.criteria import Composition, Criterion, guard, leaf, total_score
-from telic.judges.verdict import judged, together, unknown
+from telic.judges.verdict import Disagreement, VisionScore, judged, together, unknown
 from telic.llm.answers import Replies
 from telic.rendering import Rendering
 from telic.session import _report_sections as pictures
 from telic.session._report_sections import (
     command,
+    criteria_table,
+    interval_of,
 )
 from telic.session.report import save_report
 from telic.storage.files import read_json, write_json, write_text
@@ -194,6 +198,45 @@ def test_foreign_text_stays_text(tmp_path):
     assert all(each in (3, 5, 6, 8) for each in columns)
 
 
+def test_variants_and_their_trials_are_told_apart(tmp_path):
+    tried = iteration(1, score(0.9, variant=1))
+    trials = (score(0.2, variant=0), score(0.4, variant=1))
+    tried = tried.model_copy(update={"trials": trials})
+    session = Session(tmp_path, tried, seeds=(1,))
+    variants = (Variant(weights={"speed": 1.0}), Variant(weights={"speed": 2.0}, warm=True))
+    session.write_iteration(tried, variants=variants)
+    page, markdown, told = session.report()
+    for part in (Reader(page).text, markdown):
+        assert "Variant 2: speed 2, starts from the policies of its parent" in part
+        low, high = interval_of(trials[1].judgement)
+        assert f"0.40 ({low:.2f} to {high:.2f})" in part
+    assert told == []  # trials whose metrics are gone draw no chart
+
+
+def test_what_the_eye_saw_and_where_judges_differ(tmp_path):
+    member = score(0.9)
+    first = member.judgement.verdicts[0]
+    saw = VisionScore(
+        criterion="runs", score=0.4, answers=(0.4,), start_s=1.0, end_s=2.5, evidence="limps"
+    )
+    differ = Disagreement(
+        criterion="runs",
+        code=0.9,
+        vision=0.4,
+        margin=0.3,
+        start_s=1.0,
+        end_s=2.5,
+        measured="2.7 m/s",
+        seen="limps",
+    )
+    watched = first.model_copy(update={"seen": (saw,), "disagreements": (differ,)})
+    judgement = member.judgement.model_copy(update={"verdicts": (watched,)})
+    member = member.model_copy(update={"judgement": judgement})
+    page, markdown, _ = Session(tmp_path, iteration(1, member), seeds=(1,)).report()
+    for part in (Reader(page).text, markdown):
+        assert "1.0 to 2.5 s" in part and "vision 0.40 (limps); not resolved." in part
+
+
 def test_what_could_not_be_judged_is_unknown_and_says_why(tmp_path):
     session = Session(tmp_path, iteration(1, score(None)), seeds=(1,))
     page, markdown, _ = session.report()
@@ -232,6 +275,16 @@ def test_a_report_that_cannot_be_written_does_not_fail_the_session(tmp_path):
     save_report(session.folder, session.config, None, [], session.summary, told)
     assert "report.html" in told[0]["message"]
     assert "report.html" in session.folder.report.read_text()
+
+
+def test_a_long_video_is_drawn_smaller_or_linked(tmp_path, drawn):
+    session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
+    drawn["median.mp4"] = pictures.LARGEST_INLINE + 1
+    page, _, _ = session.report()
+    assert "<video" in page and len(page) < pictures.LARGEST_INLINE
+    drawn["median_small.mp4"] = pictures.LARGEST_INLINE + 1
+    page, _, _ = session.report()
+    assert "<video" not in page and 'href="report/median.mp4"' in page
 
 
 def test_what_models_cost_is_what_was_paid_also_for_nothing(tmp_path):
@@ -275,6 +328,22 @@ def test_the_verb_writes_the_same_report_again_from_the_files(tmp_path):
     place = report(files.name, runs_dir=tmp_path)
     assert (place.markdown, place.page) == (str(files.report), str(files.page))
     assert files.page.read_text() == page and files.report.read_text() == markdown
+
+
+def test_what_was_to_be_as_much_as_possible_stands_beside_the_best_that_is_known():
+    criteria = (
+        Criterion(title="fast", quantity="", unit="m/s", is_open=True, best=9.0, best_source="us"),
+        Criterion(title="high", quantity="", unit="m", is_open=True),
+        Criterion(title="steady", quantity=""),
+    )
+    leaves = {each.title: (1.0, 4.2) for each in criteria}
+    own = [leaf(each.title, 4.2, zero=0.0, goal=1.0) for each in criteria]
+    judgement = SimpleNamespace(leaves=leaves, verdicts=[SimpleNamespace(leaves=own)], episodes=1)
+    member = SimpleNamespace(member="reward_seed_1", judgement=judgement)
+    ended = SimpleNamespace(member=member, author=SimpleNamespace(criteria=criteria))
+    fast, high = criteria_table(ended)[1].lines
+    assert "4.2 m/s was reached" in fast and "9 m/s (us)" in fast
+    assert "no reference value is known for this robot" in high
 
 
 @pytest.mark.parametrize(

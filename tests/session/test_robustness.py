@@ -93,6 +93,14 @@ def test_a_failure_is_told_and_fails_nothing(session, recorded, monkeypatch, err
     assert "no robustness card" in told[0]["message"]
 
 
+def test_an_environment_with_its_own_physics_has_what_it_can(session, recorded, tmp_path):
+    card = card_of(session, env="CartPole-v1")
+    tried = {row.condition for row in card.rows if row.passing is not None}
+    assert tried == {"as trained", "sensor noise", "one-step action delay"}
+    others = [row for row in card.rows if row.condition not in tried]
+    assert len(others) == 5 and all("not possible" in row.reason for row in others)
+
+
 def test_it_is_told_in_a_table_and_in_a_line(session, recorded):
     card = card_of(session)
     assert summary_line(card) == "6 of 7 conditions passed (failed: one-step action delay)"

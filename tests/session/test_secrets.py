@@ -99,6 +99,21 @@ def test_errors_of_a_provider_lose_the_key(asking, error, debug):
     assert_nowhere(asking.runs_dir, *said)
 
 
+@pytest.mark.slow
+def test_an_outage_in_the_middle_tells_no_key(asking):
+    def watch(request):
+        raise Outage(f"no eyes for {KEY}", may_be_paid=True)
+
+    def answer(request):
+        script = {**PASSING, "analyst": ConnectionError("reset")}
+        return watch(request) if request.role == "vision_criteria" else script[request.role]
+
+    session, _ = asking.run(answer, vision=True)
+    assert session.summary.outcome == "unproven"
+    assert_nowhere(asking.runs_dir, spoken(asking))
+    assert REMOVED in (session.path / "iter_1" / "judgment.json").read_text()
+
+
 def test_a_reward_that_reads_the_environment_is_refused(asking):
     with pytest.raises(RewardError, match="os") as error:
         asking.run({**PASSING, "reward_author": {**REWARD, "source": NOSY}})

@@ -14,7 +14,7 @@ from telic.robots.build import build_robot
 from telic.robots.record import guessed
 from telic.session import sim_to_sim
 from telic.session.sim_to_sim import BundlePlay, episodes_of, play_bundle
-from telic.storage.trajectories import RECORDED
+from telic.storage.trajectories import RECORDED, write_trajectory
 from telic.training.export.deployment import Agreement, read_deployment, starts_of
 from telic.verbs.artifacts import export
 from tests.session.quick import PASSING
@@ -151,3 +151,16 @@ def test_verifying_a_session_scores_what_leaves(asking, dog, home, tmp_path):
     run = session.path / "iter_1" / "train"
     with pytest.raises(UsageError, match="has no judge"):
         export(str(run), verify=True)
+
+
+def test_a_bundle_that_sees_something_else_is_refused(dog, played, tmp_path):
+    folder, starts, happened = played
+    about = read_deployment((folder / "deploy.json").read_text())
+    episode = episodes_of(happened, starts, about, (dog, SHORT)).episodes[0]
+    paths = [tmp_path / "here.npz", tmp_path / "there.npz"]
+    write_trajectory(paths[0], episode)
+    assert sim_to_sim.first_deviation(paths[:1], paths[:1]) == 0.0
+    other = happened._replace(obs=happened.obs + 0.01)
+    write_trajectory(paths[1], episodes_of(other, starts, about, (dog, SHORT)).episodes[0])
+    with pytest.raises(TelicError, match="first observations"):
+        sim_to_sim.first_deviation(paths[:1], paths[1:])

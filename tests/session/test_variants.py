@@ -6,6 +6,11 @@ from telic.session._training import better_first
 from tests.session.test_loop import score
 
 
+def test_variants_are_ordered_by_score_and_unknown_ones_come_last():
+    members = [score(0, 1, None), score(1, 1, 0.2), score(2, 1, 0.9), score(3, 1, 0.2)]
+    assert better_first(members, [0, 1, 2, 3]) == (2, 1, 3, 0)
+
+
 def test_while_nothing_is_earned_those_are_better_that_are_nearer_to_the_goals():
     def member(variant, speed, feet):
         leaves = [

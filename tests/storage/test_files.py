@@ -113,6 +113,14 @@ def test_a_torn_last_line_is_not_read_and_is_cut_off_on_reopening(tmp_path):
     assert path.read_bytes() == b""
 
 
+def test_a_damaged_line_in_the_middle_is_named(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"n": 1}\nrubbish\n{"n": 3}\n')
+    with pytest.raises(TelicError, match="line 2"):
+        list(read_json_lines(path))
+    assert list(read_json_lines(tmp_path / "none.jsonl")) == []
+
+
 def test_a_full_disk_says_what_to_free_and_loses_nothing(tmp_path, monkeypatch):
     log_path, json_path = tmp_path / "log.jsonl", tmp_path / "a.json"
     log = JsonLines(log_path)

@@ -12,6 +12,7 @@ from telic.envs import make
 from telic.errors import Refused, ResourceError
 from telic.session.budget import need_of
 from telic.storage import resources
+from telic.storage.locks import try_hold
 from telic.storage.resources import Admission, ResourceNeed, available_bytes
 from tests.session.sessions import until
 from tests.training.small import small_job
@@ -83,6 +84,21 @@ def test_a_killed_holder_frees_its_processors_at_once(start, tmp_path):
     until(lambda: "next in" in visits(tmp_path), seconds=30)
 
 
+@pytest.mark.slow
+def test_a_killed_waiter_holds_nobody_up(start, tmp_path):
+    start("holder", stay_s=4.0)  # long enough that both others come while it is there
+    until(lambda: visits(tmp_path) == ["holder in"])
+    waiter = start("waiter")
+    until((tmp_path / "waiter.said").exists)
+    start("last")
+    said = tmp_path / "last.said"
+    until(lambda: said.exists() and said.read_text())  # there, and written
+    assert said.read_text().endswith("queued behind waiter")
+    os.kill(waiter.pid, signal.SIGKILL)
+    until(lambda: visits(tmp_path)[-1:] == ["last out"])
+    assert not [line for line in visits(tmp_path) if line.startswith("waiter")]
+
+
 def test_who_is_stopped_leaves_the_queue(tmp_path):
     door = Admission(tmp_path, cores=[0])
     with door.admit(ResourceNeed(1, None), "first") as first:
@@ -91,6 +107,17 @@ def test_who_is_stopped_leaves_the_queue(tmp_path):
             assert first and not second
         assert [each.holder for each in door.leases()] == ["first"]
     assert door.leases() == []
+
+
+def test_waiting_for_the_turn_can_be_stopped(tmp_path):
+    door = Admission(tmp_path, cores=[0])
+    handle = try_hold(tmp_path / "turn")
+    deadline = time.monotonic() + 0.2
+    with door.admit(
+        ResourceNeed(1, None), "patient", should_stop=lambda: time.monotonic() > deadline
+    ) as got:
+        assert not got
+    os.close(handle)
 
 
 def test_memory_that_nobody_will_give_back_is_refused(tmp_path):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from telic.errors import ConfigError
+from telic.errors import ConfigError, UnknownName
+from telic.tracking._parts import substeps, tracked_parts
 from telic.tracking.config import PRESETS, TrackingConfig, preset
 
 
@@ -38,3 +39,17 @@ def test_overrides_reach_every_depth():
     config = preset("planar", ["rewards.terms.points.sigma=0.2", "trainer.ppo.gamma=0.9"])
     assert config.rewards.terms["points"].sigma == 0.2
     assert config.trainer.ppo.gamma == 0.9
+
+
+def test_unknown_presets_and_bodies_and_joints_are_errors():
+    with pytest.raises(UnknownName, match="planar"):
+        preset("plana")
+    for override, known in (
+        ('robot.bodies=["left_fot"]', "left_foot"),
+        ('robot.ends=["head"]', "torso"),
+        ('robot.lower_joints=["left_kne"]', "left_knee"),
+    ):
+        with pytest.raises(UnknownName, match=known):
+            tracked_parts(preset("planar", [override]).robot)
+    with pytest.raises(ConfigError, match="multiple"):
+        substeps(preset("planar", ["robot.control_s=0.017"]).robot, 0.005)

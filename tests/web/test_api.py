@@ -1,6 +1,8 @@
 """What the dashboard's API answers, over folders that were written for it."""
 
 import io
+import json
+import shutil
 import zipfile
 
 from telic.robots.catalogue import named_robot, robot_names
@@ -17,6 +19,14 @@ def test_everything_is_listed_with_its_kind_and_state(client):
         SEARCH: "search",
     }
     assert page["kinds"] == {"session": 1, "run": 1, "search": 1}
+
+
+def test_a_list_is_newest_first_cut_and_by_kind(client):
+    page = client.get("/api/artifacts", params={"limit": 2}).json()
+    times = [line["updated"] for line in page["artifacts"]]
+    assert len(times) == 2 and times == sorted(times, reverse=True)
+    runs = client.get("/api/artifacts", params={"kind": "run"}).json()["artifacts"]
+    assert [line["id"] for line in runs] == [RUN]
 
 
 def test_a_session_tells_what_was_asked_and_tried(client):
@@ -45,6 +55,16 @@ def test_a_video_is_served_whole_and_in_parts(client):
     assert client.get(files[0]["url"]).content == VIDEO
     part = client.get(files[0]["url"], headers={"range": "bytes=100-199"})
     assert (part.status_code, part.content) == (206, VIDEO[100:200])
+
+
+def test_a_try_shows_its_code_and_what_changed(client):
+    found = client.get(f"/api/artifacts/{SESSION}/iterations/2").json()
+    assert found["damage"] == [] and "2.0" in found["code"]
+    assert found["change"]["terms"] == [
+        {"name": "speed", "change": "weight", "before": 1.0, "after": 2.0}
+    ]
+    assert 'weights = {"speed": 2}' in found["change"]["after"]
+    assert client.get(f"/api/artifacts/{SESSION}/iterations/9").status_code == 404
 
 
 def test_a_line_follows_what_happens_to_its_thing(own):
@@ -106,6 +126,18 @@ def test_only_results_that_were_measured_alike_are_compared(own):
     task = compared(own, "a", "paid")
     assert "task return" in task["measure"] and task["rows"][0]["mean"] == 5.25
     assert compared(own, "a", SESSION)["obstacles"]
+
+
+def test_a_branch_that_trained_nothing_has_no_result_of_its_own(own):
+    copy = own / "runs" / SESSION.replace("aaaa", "bbbb")
+    shutil.copytree(own / "runs" / SESSION, copy)
+    shutil.rmtree(copy / "iter_2")
+    (copy / "iter_1").rename(copy / "iter_0")
+    judged = json.loads((copy / "iter_0" / "judgment.json").read_text())
+    write(copy / "iter_0" / "judgment.json", judged | {"number": 0})
+    rows = compared(own, SESSION, copy.name)["rows"]
+    assert rows[1]["mean"] is None and rows[1]["difference"] is None
+    assert rows[1]["line"]["score"] is None and rows[0]["line"]["score"] == 0.9
 
 
 def test_names_tags_and_notes_are_kept_with_the_run_and_found(own):

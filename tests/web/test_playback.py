@@ -47,6 +47,13 @@ def test_bodies_are_where_the_recorded_state_puts_them(recorded):
     assert np.allclose(poses[:, torso, 3:], expected, atol=1e-5)
 
 
+def test_a_scene_has_every_shape_that_is_seen(recorded):
+    scene = recorded.get(f"/api/artifacts/{RUN}/scene").json()
+    assert {geom["shape"] for geom in scene["geoms"]} == {"plane", "capsule"}
+    assert all(0 <= geom["body"] < len(scene["bodies"]) for geom in scene["geoms"])
+    assert recorded.get(f"/api/artifacts/{RUN}/scene/numbers").content == b""
+
+
 def test_meshes_lie_where_the_scene_says():
     tetrahedron = "0 0 0  1 0 0  0 1 0  0 0 1"
     model = mujoco.MjModel.from_xml_string(

@@ -43,6 +43,13 @@ def test_a_saved_page_has_what_the_server_answers(made, client, name, tmp_path):
     assert {"index.html", "data.js", "site.js", "site.css"} <= names and told.files >= 5
 
 
+def test_every_curve_of_every_try_comes_along(made, tmp_path):
+    _, site = saved(made, SESSION, tmp_path / "site")
+    curves = site["answers"][f"/api/artifacts/{SESSION}/series?iteration=1"]
+    assert {each["name"] for each in curves["series"]} >= {"episodic_return", "policy_loss"}
+    assert {each["member"] for each in curves["series"]} == {"own_seed_1", "own_seed_2"}
+
+
 def test_files_come_along_under_names_of_their_own_and_are_told_so(made, tmp_path):
     _, site = saved(made, SESSION, tmp_path / "site")
     files = site["answers"][f"/api/artifacts/{SESSION}/files"]

@@ -110,6 +110,14 @@ def test_a_header_byte_now_and_then_does_not_keep_a_connection(served):
     client.close()
 
 
+def test_the_second_request_of_a_connection_has_no_more_time_than_the_first(served):
+    client = connect(served, head(served, "Content-Length: 1", "", "") + b"x")
+    assert b"200 OK" in client.recv(1 << 16)
+    client.sendall(b"POST /api/any HT")
+    assert is_closed(client)
+    client.close()
+
+
 def test_slow_clients_give_way_to_new_ones(served, monkeypatch):
     monkeypatch.setattr(connections, "_PATIENCE_S", dict.fromkeys(connections._PATIENCE_S, 60.0))
     slow = [connect(served, b"POST /api/any HTTP/1.1\r\nHost: ") for _ in range(40)]

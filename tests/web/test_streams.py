@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -152,6 +153,49 @@ def test_a_reader_that_does_not_read_holds_up_nobody(served):
         events, _ = read(address, 2005, big.name)
         assert [event["n"] for event in events[5:]] == list(range(2000))
         assert httpx2.get(f"{address}/api/about", headers=FULL).status_code == 200
+
+
+_READERS = """
+import json, sys, threading
+sys.path.insert(0, sys.argv[3])
+from tests.web.test_streams import read
+address, count = sys.argv[1], int(sys.argv[2])
+told, threads = [None] * 50, []
+def follow(number):
+    told[number] = [event.get("n") for event in read(address, count)[0]]
+for number in range(50):
+    threads.append(threading.Thread(target=follow, args=(number,)))
+    threads[-1].start()
+for thread in threads:
+    thread.join()
+print(json.dumps([each == told[0] for each in told] + [told[0][-1]]))
+"""
+
+
+@pytest.mark.long
+def test_fifty_readers_lose_no_event_and_get_them_in_order(tmp_path):
+    root = make_workspace(tmp_path)
+    log = root / "runs" / SESSION / "events.jsonl"
+    with serving(root) as address:
+        readers = subprocess.Popen(
+            [sys.executable, "-c", _READERS, address, "1005", os.getcwd()], stdout=subprocess.PIPE
+        )
+        with log.open("a") as file:
+            for number in range(1000):
+                file.write(json.dumps({"event": "log", "message": "", "n": number}) + "\n")
+                file.flush()
+                time.sleep(0.01)
+        told = json.loads(readers.communicate(timeout=300)[0])
+    assert told == [True] * 50 + [999]
+
+
+def test_no_answer_waits_for_its_last_packet():
+    with (
+        listen("127.0.0.1", 0) as listening,
+        socket.create_connection(listening.getsockname()),
+        listening.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 CUT_OFF = """

@@ -85,3 +85,25 @@ def write_clip(root) -> None:
     )
     folder = root / "runs" / RUN / "own_seed_1" / "evaluations"
     write_trajectory(folder / "clip_2000_median.npz", clip)
+
+
+def test_what_a_tracker_was_to_follow_is_beside_what_it_did(own):
+    write_tracking(own)
+    write_clip(own)
+    client = client_of(own)
+    [file] = client.get(f"/api/artifacts/{RUN}/files", params={"kind": "recording"}).json()
+    assert (file["step"], file["label"]) == (2000, "median")
+    address = f"/api/artifacts/{RUN}/playback/{file['key']}"
+    facts = client.get(address).json()
+    assert facts["has_reference"] and facts["bodies"] > 1
+    robot, reference = (
+        np.frombuffer(client.get(f"{address}/poses", params={"of": of}).content, "<f4")
+        for of in ("robot", "reference")
+    )
+    ways = [poses.reshape(FRAMES, facts["bodies"], 7)[:, 1:, 0] for poses in (robot, reference)]
+    moved = [way[-1] - way[0] for way in ways]
+    assert np.allclose(moved[0], 1, atol=1e-5) and np.allclose(moved[1], 2, atol=1e-5)
+
+
+def test_a_run_that_trains_something_else_says_nothing_of_trackers(client):
+    assert client.get(f"/api/artifacts/{RUN}/tracking").json() == []

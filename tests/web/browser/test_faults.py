@@ -2,13 +2,14 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
 from telic.storage.locks import RunLock
 from tests.web.browser.conftest import Tab, serving
 from tests.web.conftest import TOKEN
-from tests.web.made import RUN, SESSION, make_session, make_workspace
+from tests.web.made import RUN, SESSION, make_session, make_workspace, write
 
 
 @pytest.mark.parametrize("count", [7, pytest.param(20, marks=pytest.mark.slow)])
@@ -67,6 +68,30 @@ def test_edited_criteria_survive_options_and_nonsense_cannot_be_started(browser,
         tab.context.close()
 
 
+def test_what_is_starting_stopping_and_screening_is_shown(browser, tmp_path):
+    root = make_workspace(tmp_path)
+    folder = root / "runs" / SESSION
+    with serving(root) as address, RunLock(folder / "lock", SESSION):
+        tab = Tab(browser, address)
+        (folder / "iter_1" / "train").rename(folder / "iter_1" / "trial")
+        shutil.rmtree(folder / "iter_2")
+        write(folder / "iter_1" / "trial" / "status.json", {"status": "running"})
+        with (folder / "events.jsonl").open("a") as log:
+            for event in ("session.judged", "session.spent"):
+                row = {"event": event, "number": 1, "passed": True, "score": 0.9, "tags": []}
+                log.write(json.dumps(row | {"seconds": 1, "steps": 1, "calls": 0}) + "\n")
+        with RunLock(folder / "iter_1" / "trial" / "lock", "trial"):
+            tab.open(f"/runs/{SESSION}", "Screening runs")
+            stages = tab.page.get_by_role("list", name="Stages")
+            stages.get_by_text("screening, 50k of 50k steps").wait_for()
+        assert stages.locator("[aria-current=step]").inner_text().startswith("Decide")
+        (folder / "stop").touch()
+        tab.page.get_by_text("Stopping: saving").wait_for()
+        tab.page.get_by_role("button", name="Stopping…").wait_for()
+        tab.context.close()
+    assert not tab.faults
+
+
 def test_a_judged_episode_has_its_verdict_and_marks_on_the_time_line(tab, furnished):
     tab.open(f"/runs/{furnished.failed}", "Failed criteria")
     tab.page.get_by_role("link", name="Show where it fails").first.click()
@@ -81,6 +106,18 @@ def test_a_judged_episode_has_its_verdict_and_marks_on_the_time_line(tab, furnis
     tab.go(moment.removeprefix(tab.address))  # a link carries episode and moment
     time = re.search(r"[?&]t=([\d.]+)", moment)[1]
     tab.page.get_by_text(f"{float(time):.2f} of").wait_for()
+
+
+def test_the_address_carries_filter_order_and_tab(tab, furnished):
+    tab.open("/runs?filter=kind%3Dsession&sort=score&order=up", "2 of 4 shown")
+    head = tab.page.get_by_role("columnheader", name="Score")
+    assert head.get_attribute("aria-sort") == "ascending"
+    tab.page.get_by_role("button", name="Name").click()
+    tab.page.wait_for_url("**sort=title**")
+    tab.page.locator("body").press("Control+k")
+    tab.page.get_by_role("combobox", name="Search pages").fill("gallery")
+    tab.page.keyboard.press("Enter")
+    tab.page.get_by_role("heading", name="Gallery").wait_for()
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """Every page in a real browser: it shows what there is, and everybody can use it."""
 
+import shutil
+
 import pytest
 
 from tests.web.browser.conftest import ENDED, Tab, serving, video_plays
-from tests.web.made import make_workspace
+from tests.web.made import make_run, make_workspace
 
 PAGES = {
     "start": ("/", "What should the robot do?"),
@@ -53,6 +55,18 @@ def test_every_page_can_be_used_by_everybody_and_is_kept_as_a_picture(
         tab.page.wait_for_timeout(300)
         tab.picture(tmp_path, f"{name}-{theme}")
         assert not tab.findings()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_fits_a_phone(browser, address, furnished, name, tmp_path):
+    tab = Tab(browser, address, viewport={"width": 390, "height": 844})
+    tab.open(*place_of(furnished, name))
+    tab.page.wait_for_timeout(300)
+    tab.picture(tmp_path, f"{name}-phone")
+    wide = tab.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    tab.context.close()
+    assert wide <= 0 and not tab.faults
 
 
 def test_a_session_shows_its_verdict_and_a_reload_shows_the_same(tab, furnished):
@@ -121,3 +135,46 @@ def test_what_is_deleted_on_a_page_is_restored_from_the_trash(browser, tmp_path)
         tab.page.get_by_text("Restored.").wait_for()
         tab.context.close()
     assert (root / "runs" / run).is_dir() and not tab.faults
+
+
+@pytest.mark.slow
+def test_a_filter_finds_what_it_says_and_two_are_compared(tab, furnished):
+    tab.open("/runs?filter=", "shown")
+    tab.page.get_by_role("searchbox", name="Filter").fill(f"kind=session id~{furnished.failed}")
+    tab.page.get_by_text("1 of 4 shown").wait_for()
+    tab.page.get_by_role("searchbox", name="Filter").fill("kind=session iterations>0")
+    tab.page.get_by_text("2 of 4 shown").wait_for()
+    for name in (furnished.written, furnished.failed):
+        tab.page.get_by_role("checkbox", name=name.rpartition("_")[2]).click()
+    tab.page.get_by_role("button", name="Compare 2").click()
+    tab.page.get_by_text("score, mean over training seeds").first.wait_for()
+
+
+@pytest.mark.slow
+def test_of_five_thousand_runs_only_those_exist_that_are_seen(browser, tmp_path):
+    root = tmp_path
+    first = make_run(root / "runs" / "run_20260101_000000_0000", seeds=(1,), count=1)
+    for number in range(1, 5000):
+        shutil.copytree(first, root / "runs" / f"run_20260101_000000_{number:04x}")
+    with serving(root) as address:
+        tab = Tab(browser, address)
+        tab.open("/runs?filter=", "5,000")
+        frames = tab.page.evaluate(
+            """() => new Promise((done) => {
+                const place = document.querySelector('[role=table]');
+                const began = performance.now();
+                let frames = 0;
+                const step = () => {
+                    place.scrollTop += 120;
+                    frames += 1;
+                    if (performance.now() - began < 2000) requestAnimationFrame(step);
+                    else done(frames / 2);
+                };
+                requestAnimationFrame(step);
+            })"""
+        )
+        table = tab.page.get_by_role("table", name="Runs")
+        rows, known = table.get_by_role("row").count(), table.get_attribute("aria-rowcount")
+        tab.context.close()
+    print(f"\n{frames:.0f} frames/s while 5,000 runs are scrolled")
+    assert rows < 80 and int(known or 0) > 400
