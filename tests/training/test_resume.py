@@ -37,7 +37,6 @@ def long_job():
         reward=[SPEED, MEMORY],
         env_args={},
         evaluations=3,
-        tensorboard=True,
     )
 
 

@@ -22,7 +22,9 @@ from telic.errors import PluginError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-_PluginKind = Literal["environments", "authors", "judges", "proposers", "launchers", "providers"]
+_PluginKind = Literal[
+    "environments", "authors", "judges", "proposers", "launchers", "providers", "sinks"
+]
 
 
 def plugin_names(kind: _PluginKind, own: Collection[str] = ()) -> list[str]:

@@ -237,6 +237,9 @@ class PlacedRequest(RunsRequest, WatchedRequest):
         "--on",
         default=None,
     )
+    log: tuple[str, ...] = location(
+        "Trackers: tensorboard, wandb, mlflow, trackio.", "--log", default=()
+    )
 
 
 @cache

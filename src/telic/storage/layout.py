@@ -65,16 +65,10 @@ class MemberFolder:
     videos_dir = FolderFile("videos")
     checkpoints_dir = FolderFile("checkpoints")
     trajectories_dir = FolderFile("trajectories")
-    tensorboard_dir = FolderFile("tb_logs")
 
     def filled(self) -> tuple[Path, ...]:
         """Return the folders to which the confined trainer may write."""
-        return (
-            self.scalars.parent,
-            self.checkpoints_dir,
-            self.trajectories_dir,
-            self.tensorboard_dir,
-        )
+        return self.scalars.parent, self.checkpoints_dir, self.trajectories_dir
 
     def video(self, step: int, label: str) -> Path:
         """Return the path for the video of an evaluation episode."""

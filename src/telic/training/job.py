@@ -41,7 +41,9 @@ class TrainOptions(Config):
     )
     threads: int | None = Field(default=None, description="Physics threads. Default: all cores.")
     tensorboard: bool = Field(
-        default=False, description="Also write TensorBoard files (needs the extra tensorboard)."
+        default=False,
+        description="Written by earlier versions.",
+        json_schema_extra=FieldHelp(scope="inner"),
     )
     save_every_s: float = Field(
         default=10.0,

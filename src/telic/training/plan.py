@@ -33,7 +33,6 @@ from telic.sandbox.source import check_source
 from telic.storage.keys import permit
 from telic.storage.layout import file_name
 from telic.storage.reading import read_text
-from telic.training._tensorboard import require_tensorboard
 from telic.training.job import (
     MEMBER_FIELDS,
     JobRequest,
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 
 OWN = "default"
 """name of the environment's built-in reward"""
-_TAKEN_OVER = ("threads", "evaluations", "eval_episodes", "save_every_s", "tensorboard")
+_TAKEN_OVER = ("threads", "evaluations", "eval_episodes", "save_every_s")
 """options that are copied from the request to the job"""
 
 
@@ -68,8 +67,6 @@ def plan(request: JobRequest) -> TrainJob:
                 hint="Install the environment next to telic and omit --python.",
             )
         env_args["python"] = absolute_python(request.python)
-    if request.tensorboard:
-        require_tensorboard()
     device, seeds = device_of(request), request.seeds
     if len(set(seeds)) != len(seeds) or not seeds:
         raise ConfigError(f"seeds={list(seeds)} must be one or more distinct numbers.")

@@ -16,7 +16,6 @@ from telic.storage.files import replacing
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import ScalarLog, read_rows
 from telic.storage.trajectories import write_trajectory
-from telic.training._tensorboard import TensorBoardLog
 from telic.training.evaluate import Evaluation
 from telic.training.job import TrainJob
 from telic.training.policy import save_policy
@@ -61,7 +60,6 @@ class Recorder:
         self.emit = emit
         self.folders = member_folders(job, run)
         self._scalars = [ScalarLog(folder.scalars) for folder in self.folders]
-        self._boards: list[TensorBoardLog] = []
         self.evaluations: list[list[EvaluationRecord]] = [[] for _ in job.members]
         self._last_save = self._last_progress = time.perf_counter()
         self._session: tuple[float, int] = 0.0, 0
@@ -77,11 +75,6 @@ class Recorder:
             self.evaluations[member] = [
                 EvaluationRecord.model_validate({k: v for k, v in row.items() if k != "type"})
                 for row in read_rows(self.folders[member].scalars, "eval")
-            ]
-        if self.job.tensorboard:
-            self._boards = [
-                TensorBoardLog(folder.tensorboard_dir, read_rows(folder.scalars, "train"))
-                for folder in self.folders
             ]
         self.emit(
             TrainStart(
@@ -141,8 +134,6 @@ class Recorder:
             row |= self._episodes(member, ended[member])
             row |= {"sps": rate, "elapsed_time": seconds, "train_time": learning}
             log.append(row)
-            if self._boards:
-                self._boards[member].append(row)
             for finding in self._setup.health[member].watch(row, self.step / self.total_steps):
                 self._report(member, finding)
         if time.perf_counter() - self._last_progress > PROGRESS_EVERY_S or before == 0:
@@ -274,7 +265,7 @@ class Recorder:
 
     def close(self) -> None:
         """Close all files."""
-        for file in (*self._scalars, *self._boards):
+        for file in self._scalars:
             file.close()
 
 

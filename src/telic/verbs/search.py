@@ -9,6 +9,7 @@ from telic.core.request import PlacedRequest, option
 from telic.core.verb import VerbResult, verb
 from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.llm.names import servers
+from telic.report.sinks import logs
 from telic.search.config import SearchConfig
 from telic.storage.keys import permit
 from telic.verbs.elsewhere import do_elsewhere
@@ -40,6 +41,7 @@ def _stopped(search: Search) -> int:
 
 
 @verb(_SearchRequest, examples=EXAMPLES, exit_code=_stopped)
+@logs
 def search(request: _SearchRequest) -> Search:
     """Optimize the parameters of a small policy."""
     permit_env(request.env)

@@ -12,6 +12,7 @@ from telic.core.request import PlacedRequest, RunsRequest, argument, option
 from telic.core.verb import VerbResult, verb
 from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.errors import UsageError
+from telic.report.sinks import logs
 from telic.sandbox.nursery import loading, prewarmed
 from telic.session.records import exit_code
 from telic.storage.layout import changed_at
@@ -69,6 +70,7 @@ def _read(request: IntentRequest) -> MeasurableIntent:
 
 
 @verb(IntentRequest, examples=_EXAMPLES, exit_code=_exit_code)
+@logs
 def run(request: IntentRequest) -> Session | MeasurableIntent:
     """Describe a behavior to get a trained policy with evidence that it does what you asked.
 

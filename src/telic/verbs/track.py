@@ -14,6 +14,7 @@ from telic.core.text import integer_list, safe_name
 from telic.core.verb import VerbResult, verb
 from telic.errors import UsageError
 from telic.report.html import render_page
+from telic.report.sinks import logs
 from telic.storage.files import write_json, write_text
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
 from telic.storage.workspace import Workspace
@@ -78,6 +79,7 @@ def _unfinished(result: Any) -> int:
 
 
 @verb(_TrackRequest, examples=_EXAMPLES, exit_code=_unfinished)
+@logs
 def train_tracking(request: _TrackRequest) -> TrackedRun | VerbResult[dict[str, Any]]:
     """Train policies that track reference motions through a shared token space."""
     config = tracking.config.preset(request.preset, request.overrides)

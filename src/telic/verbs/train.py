@@ -12,6 +12,7 @@ from telic.core.request import VerbRequest, argument, option
 from telic.core.verb import VerbResult, verb
 from telic.envs.access import MODEL_FILES
 from telic.envs.simulators.names import permit_env
+from telic.report.sinks import logs
 from telic.training import plan
 from telic.training.job import TrainRequest
 from telic.verbs.elsewhere import do_elsewhere
@@ -40,6 +41,7 @@ def _failed(result: Any) -> int:
 
 
 @verb(TrainRequest, examples=_EXAMPLES, exit_code=_failed)
+@logs
 def train(request: TrainRequest) -> Run | TrainJob:
     """Train one policy per reward, variant and seed. A reward's policies are trained together."""
     permit_env(request.env, {"python": request.python, **(request.env_args or {})})
