@@ -143,9 +143,9 @@ def context(help: str, *flags: str, default: Value) -> Value:
     return _field(help, flags, "context", default)
 
 
-def location(help: str, *flags: str, default: Value, variable: str | None = None) -> Value:
+def location(help: str, *flags: str, default: Value, **how: Any) -> Value:
     """Return a field for a working folder, which a server sets when it starts."""
-    return _field(help, flags, "place", default, variable=variable)
+    return _field(help, flags, "place", default, **how)
 
 
 def inner(help: str, *, default: Value) -> Value:
@@ -238,7 +238,7 @@ class PlacedRequest(RunsRequest, WatchedRequest):
         default=None,
     )
     log: tuple[str, ...] = location(
-        "Trackers: tensorboard, wandb, mlflow, trackio.", "--log", default=()
+        "Trackers: tensorboard, wandb, mlflow, trackio.", "--log", default=(), read=names
     )
 
 

@@ -64,6 +64,8 @@ class _TensorBoard:
     def __init__(self, name: str, folder: Path, config: Mapping[str, Any]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
+        for earlier in folder.glob("tb_logs/events.out.tfevents.*"):
+            earlier.unlink()  # a resumed run sends all rows again
         self._writer = SummaryWriter(str(folder / "tb_logs"))
         self._table("config", config)
 
@@ -168,7 +170,7 @@ class _Tracked:
         self._request, self._folder = request, Path(request.runs_dir)
         self._makers = {name: _maker(name) for name in request.log}
         self._sinks: dict[str, Sink] = {}
-        self._members: list[MemberFolder] = []
+        self._members: dict[MemberFolder, int] = {}
         self._iteration: str | None = None
         self._before, self._seen, self._last = 0, 0, 0.0
 
@@ -179,8 +181,8 @@ class _Tracked:
                 self._open(name)
             case SessionIterationStart(number=number):
                 self._iteration = f"iter_{number}"
-            case TrainStart(run=name, members=members, step=step):
-                self._begin(name, members, step)
+            case TrainStart(run=name, members=members):
+                self._begin(name, members)
             case TrainProgress():
                 if time.monotonic() - self._last > _EVERY_S:
                     self._send_rows()
@@ -196,14 +198,15 @@ class _Tracked:
             case _:
                 pass
 
-    def _begin(self, run: str, members: Sequence[str], step: int) -> None:
+    def _begin(self, run: str, members: Sequence[str]) -> None:
         """Follow the metrics of a training run, whose steps continue those of earlier runs."""
         if self._iteration is None:
             self._open(run)
         within = (self._iteration, run) if self._iteration else ()
-        self._members = [MemberFolder(self._folder.joinpath(*within, name)) for name in members]
+        folders = [MemberFolder(self._folder.joinpath(*within, name)) for name in members]
+        self._members = dict.fromkeys(folders, 0)
         self._before += self._seen
-        self._seen = step
+        self._seen = 0
 
     def _open(self, name: str) -> None:
         """Create the sinks of a run, session or search, when its name is known."""
@@ -232,19 +235,18 @@ class _Tracked:
 
     def _send_rows(self) -> None:
         """Send the metric rows that were written since the last call."""
-        self._last, latest = time.monotonic(), self._seen
+        self._last = time.monotonic()
         by_step: dict[int, dict[str, float]] = {}
-        for member in self._members:
+        for member, seen in list(self._members.items()):
             rows = read_rows(member.scalars) if member.scalars.exists() else []
-            for row in rows:
-                if row["global_step"] > self._seen:
-                    tag = "eval/{}".format if is_evaluation(row) else _tag
-                    own = {f"{member.name}/{tag(x)}": y for x, y in _numbers(row)}
-                    by_step.setdefault(row["global_step"], {}).update(own)
-                    latest = max(latest, row["global_step"])
+            for row in rows[seen:]:
+                tag = "eval/{}".format if is_evaluation(row) else _tag
+                own = {f"{member.name}/{tag(x)}": y for x, y in _numbers(row)}
+                by_step.setdefault(row["global_step"], {}).update(own)
+            self._members[member] = len(rows)
         for step in sorted(by_step):
             self._send(self._before + step, by_step[step])
-        self._seen = latest
+            self._seen = max(self._seen, step)
 
     def finish(self, result: Any) -> None:
         """Send the remaining rows, the result and its videos, and close all sinks."""
