@@ -27,11 +27,11 @@ from pathlib import Path
 from telic.authors.candidate import MemberScore, RewardCandidate, SessionIteration
 from telic.authors.footage import Footage
 from telic.authors.request import SessionConfig
-from telic.bench.results import Rate
+from telic.bench.results import PassRate
 from telic.core.config import Record
 from telic.core.seeds import derive
 from telic.errors import TelicError, UsageError
-from telic.judges.recorder import PlayOrder, record
+from telic.judges.recorder import RolloutSpec, record
 from telic.judges.verdict import Verdict, together
 from telic.session._judgement import episode_paths, judge_episodes
 from telic.storage.files import read_record, write_bytes, write_json, write_text
@@ -57,7 +57,7 @@ class JudgedAgain(Record):
 class FlipReport(Record):
     """Fraction of verdicts that flip on fresh episodes, with its 95 % interval."""
 
-    flips: Rate
+    flips: PassRate
     """`passed` counts the verdicts that flip"""
     policies: tuple[JudgedAgain, ...]
 
@@ -69,7 +69,7 @@ def flip_rate(sessions: Sequence[SessionFolder], times: int = 1) -> FlipReport:
     if not again:
         raise UsageError("These sessions have no judged policy that is still on disk.")
     flips = sum(row.flipped for row in again)
-    return FlipReport(flips=Rate.of(flips, len(again)), policies=tuple(again))
+    return FlipReport(flips=PassRate.of(flips, len(again)), policies=tuple(again))
 
 
 def _iterations(folder: SessionFolder) -> Iterator[tuple[IterationFolder, SessionIteration]]:
@@ -98,7 +98,7 @@ def _judged_again(folder: SessionFolder, draw: int) -> Iterator[JudgedAgain]:
             if each.judgement.alpha and members[each.member].checkpoint(each.step).exists()
         ]
         orders = [
-            PlayOrder(
+            RolloutSpec(
                 policy=str(members[score.member].checkpoint(score.step).absolute()),
                 env=config.env,
                 env_args=candidate.judged_args,
@@ -144,9 +144,9 @@ class LabellingTask(Record):
 class LabelAgreement(Record):
     """Agreement of the judges with people, and of people with one another."""
 
-    judge: Rate
+    judge: PassRate
     """number of labels that agree with the verdict on their episode"""
-    people: Rate
+    people: PassRate
     """number of episodes with two labels that agree"""
     differ: tuple[str, ...]
     """episodes on which the judge and a label differ"""
@@ -217,8 +217,8 @@ def _agreement(folder: Path) -> LabelAgreement:
     if not agree:
         raise UsageError(f"{folder}/labels.csv has no labels yet.", hint="Write yes or no.")
     return LabelAgreement(
-        judge=Rate.of(sum(agree), len(agree)),
-        people=Rate.of(sum(pairs), len(pairs)),
+        judge=PassRate.of(sum(agree), len(agree)),
+        people=PassRate.of(sum(pairs), len(pairs)),
         differ=tuple(differ),
     )
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from telic.sandbox import nursery
-from telic.sandbox.nursery import prewarmed
+from telic.sandbox import fork_server
+from telic.sandbox.fork_server import prewarmed
 from telic.session import WORKERS
 
 
@@ -53,9 +53,9 @@ def quick_disk():
 
 
 @pytest.fixture
-def no_nursery(monkeypatch):
+def no_fork_server(monkeypatch):
     """Start workers as everybody does who is alone."""
-    monkeypatch.setattr(nursery, "_shared", type(nursery._shared)())
+    monkeypatch.setattr(fork_server, "_shared", type(fork_server._shared)())
 
 
 @pytest.fixture(autouse=True, scope="session")

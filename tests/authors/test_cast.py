@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from telic import llm
-from telic.authors._cast import Cast, connect_cast
+from telic.authors._cast import RoleModels, connect_models
 from telic.authors._model import ModelAuthor
 from telic.authors.author import Brief
 from telic.authors.request import ROLES, SessionConfig
@@ -35,7 +35,7 @@ def author(cast, spec, folder):
 
 def test_each_role_is_asked_of_its_model_with_its_effort(tmp_path, spec):
     usual, other = Scripted(SCRIPT, name="one"), Scripted(SCRIPT, name="two")
-    players = Cast(
+    players = RoleModels(
         Models(usual, tmp_path),
         {"judge_author": Models(other, tmp_path)},
         {"reward_author": "high"},
@@ -57,7 +57,7 @@ def test_a_model_that_plays_several_roles_is_connected_once(tmp_path, spec, monk
     monkeypatch.setattr(llm, "connect", connect)
     roles = {"vision": "b", "reviewer": "a", "judge_author": "b"}
     brief = Brief(config(model="a", model_for=roles), spec, SessionFolder(tmp_path))
-    players = connect_cast(brief)
+    players = connect_models(brief)
     assert [name for name, _ in asked] == ["a", "b"] and len({budget for _, budget in asked}) == 1
     assert players.player("vision").provider.name == "b"
     assert players.player("reviser").provider.name == "a"
@@ -104,7 +104,7 @@ def test_orders_are_named_by_the_roles_that_options_take(tmp_path, spec, monkeyp
     provider = Scripted(SCRIPT)
     monkeypatch.setattr(llm, "connect", lambda name, folder, **more: Models(provider, folder))
     brief = Brief(config(model="host"), spec, SessionFolder(tmp_path))
-    writer = ModelAuthor(connect_cast(brief), brief)
+    writer = ModelAuthor(connect_models(brief), brief)
     writer.write(writer.read())
     assert {request.role for request in provider.requests} <= set(ROLES)
     for role in ROLES:

@@ -5,14 +5,14 @@ import json
 
 import pytest
 
-from telic.authors._cast import Cast
+from telic.authors._cast import RoleModels
 from telic.authors._context import example_rows
 from telic.authors._model import ModelAuthor, program_hash
 from telic.authors.author import Brief
 from telic.authors.candidate import RewardCandidate
 from telic.envs import make
 from telic.errors import RewardError
-from telic.judges.validation import ExampleResult, Trial
+from telic.judges.validation import ExampleResult, JudgeValidation
 from telic.llm import Models
 from telic.storage.files import write_json
 from telic.storage.layout import SessionFolder
@@ -23,7 +23,7 @@ from tests.session.test_report import iteration, score
 from tests.training.small import SPEED
 
 OBJECTIONS = ["lasts counts falling", "lasts has no goal", "lasts has the wrong unit"]
-SOUND = Trial(examples=())
+SOUND = JudgeValidation(examples=())
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def spec():
 def author(spec, tmp_path):
     def ask(scripted):
         brief = Brief(asked(intent="run"), spec, SessionFolder(tmp_path / "session"))
-        return ModelAuthor(Cast(Models(scripted, tmp_path)), brief)
+        return ModelAuthor(RoleModels(Models(scripted, tmp_path)), brief)
 
     return ask
 
@@ -73,7 +73,7 @@ def test_a_file_that_is_refused_goes_back_with_the_reason(author):
 
 
 def test_what_the_examples_show_counts_whatever_the_reviewer_says(author):
-    trial = Trial(
+    trial = JudgeValidation(
         examples=(
             ExampleResult(name="shakes", is_good=False, score=0.1, pay=9.0, terms={"speed": 9.0}),
             ExampleResult(name="good example", is_good=True, score=None, reason="?", pay=3.0),

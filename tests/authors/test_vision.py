@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from telic.authors import footage as footage_module
-from telic.authors._cast import Cast
+from telic.authors._cast import RoleModels
 from telic.authors._vision import VisionJudge, contrast_of
 from telic.authors.footage import Footage
 from telic.composer.compose import compose
@@ -16,7 +16,7 @@ from telic.envs import make
 from telic.errors import TelicError
 from telic.judges.criteria import Criterion, Motion, score, total_score
 from telic.judges.episode import RecordedEpisode
-from telic.judges.validation import ExampleResult, Trial
+from telic.judges.validation import ExampleResult, JudgeValidation
 from telic.judges.verdict import WHOLE, judged
 from telic.llm import CallLimits, Cancelled, Models, Outage, RawReply
 from telic.rendering.job import Rendering
@@ -92,7 +92,7 @@ class Eyes:
     def __init__(self, folder, *answers, name="scripted", contrast=None, **options):
         self.looks = list(answers)
         self.provider = Scripted(self._answer, name=name)
-        cast = Cast(Models(self.provider, folder, limits=FAST, **options))
+        cast = RoleModels(Models(self.provider, folder, limits=FAST, **options))
         self.judge = VisionJudge(cast, CRITERIA, folder / "pictures", None, contrast)
 
     def _answer(self, request):
@@ -212,7 +212,7 @@ def test_a_suspect_is_seen_next_to_a_right_and_a_wrong_episode(tmp_path, episode
     written = compose("run forward fast", make("HalfCheetah-v5", num_envs=1).spec)
     written = written.model_copy(update={"motions": (Motion(seconds=5.0, forward_mps=3.0),)})
     examples = [("shakes", 0.1), ("flails", 0.6), ("does nothing", 0.7)]
-    trial = Trial(
+    trial = JudgeValidation(
         examples=tuple(
             ExampleResult(name=name, is_good=False, score=score) for name, score in examples
         ),

@@ -8,7 +8,7 @@ from telic.bench.results import (
     BenchConfig,
     BenchFolder,
     CaseResult,
-    Rate,
+    PassRate,
     Suite,
     open_folder,
     results_in,
@@ -111,7 +111,7 @@ def claim(folder, *rows):
 def test_totals_that_no_result_supports_are_not_shown(folder):
     claim(folder)
     empty = tally(SUITE, SUITE.case, CONFIG, [])
-    forged = {"overall": Rate.of(5, 5), "outcomes": {"passed": 5}, "waiting": ()}
+    forged = {"overall": PassRate.of(5, 5), "outcomes": {"passed": 5}, "waiting": ()}
     write_json(folder.results, empty.model_copy(update=forged))
     shown = _line(folder.path).tally
     assert (shown.overall.passed, shown.overall.total, shown.outcomes) == (0, 0, {})

@@ -12,7 +12,7 @@ from telic.composer.notes import read_wish
 from telic.composer.reference import Reference, shown_motions
 from telic.envs import make
 from telic.errors import Refused, UnknownName, UsageError
-from telic.judges.criteria import JointCourse
+from telic.judges.criteria import JointWave
 from telic.judges.validation import GOOD, judge_problems, reward_problems, try_here
 from telic.rewards.probe import probe
 from telic.rewards.reward import load_reward
@@ -80,8 +80,8 @@ def test_what_is_followed_is_said_and_judged(waving):
     )
 
 
-def constant(joint: str, *terms: float) -> JointCourse:
-    return JointCourse(joint=joint, terms=terms)
+def constant(joint: str, *terms: float) -> JointWave:
+    return JointWave(joint=joint, terms=terms)
 
 
 def test_a_reward_pays_joints_for_being_where_the_clock_shows_them(specs):

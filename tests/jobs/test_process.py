@@ -26,7 +26,7 @@ STARTERS = {
 }
 ALLOWED = {
     "jobs/process.py",
-    "sandbox/nursery.py",  # forks of a process that has imported already
+    "sandbox/fork_server.py",  # forks of a process that has imported already
     "sandbox/confine.py",  # tries whether a confined process can fork
 }
 

@@ -2,13 +2,13 @@
 
 from telic.core.seeds import derive
 from telic.judges.demonstrations import demonstrate
-from telic.judges.recorder import PlayOrder, play
+from telic.judges.recorder import RolloutSpec, play
 
 
 def record(policy, env, env_args, paths, purpose="judge"):
     seed = derive(purpose, env)
     names = tuple(map(str, paths))
-    play(policy, PlayOrder(policy="", env=env, env_args=env_args, seed=seed, paths=names))
+    play(policy, RolloutSpec(policy="", env=env, env_args=env_args, seed=seed, paths=names))
     return list(paths)
 
 

@@ -6,7 +6,7 @@ import torch
 
 from telic.envs import make
 from telic.judges.disturbance import Disturbance, Disturbed, other_physics
-from telic.judges.recorder import PlayOrder, play
+from telic.judges.recorder import RolloutSpec, play
 from telic.storage.trajectories import read_trajectory
 
 ENV, STEPS = "Hopper-v5", 80
@@ -20,7 +20,7 @@ def act(obs):
 
 def played(tmp_path, disturbance=None, env=ENV, seed=3):
     paths = [str(tmp_path / f"{number}.npz") for number in range(2)]
-    order = PlayOrder(
+    order = RolloutSpec(
         policy="none",
         env=env,
         env_args=ARGUMENTS,

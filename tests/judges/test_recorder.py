@@ -12,8 +12,8 @@ from telic.errors import TelicError, UsageError, WorkerDied
 from telic.judges import recorder
 from telic.judges.disturbance import Disturbance, Disturbed
 from telic.judges.recorder import (
-    PlayOrder,
     RecordedFile,
+    RolloutSpec,
     bounded,
     is_unchanged,
     play,
@@ -25,7 +25,7 @@ from telic.storage.trajectories import read_trajectory
 def order(tmp_path, count=2, **more):
     paths = tuple(str(tmp_path / f"{index}.npz") for index in range(count))
     given = {"policy": "", "env": "InvertedPendulum-v5", "env_args": {"max_episode_steps": 12}}
-    return PlayOrder(**(given | {"seed": 3, "paths": paths} | more))
+    return RolloutSpec(**(given | {"seed": 3, "paths": paths} | more))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from telic.errors import TelicError
 from telic.judges.criteria import Composition, Motion
-from telic.judges.validation import Trial, failure, try_out
+from telic.judges.validation import JudgeValidation, failure, try_out
 
 REWARD = """
 import torch
@@ -93,5 +93,5 @@ def test_a_file_that_fails_is_an_error_and_becomes_a_problem_of_its_author(tmp_p
     with pytest.raises(TelicError) as caught:
         tried(tmp_path, REWARD.format("quantities.no_such_thing(info)"), RUNS)
     assert failure(caught.value).reward_problems
-    broken = Trial.model_validate(tried(tmp_path, SPEED, JUDGE.format("1 / 0")))
+    broken = JudgeValidation.model_validate(tried(tmp_path, SPEED, JUDGE.format("1 / 0")))
     assert all("cannot judge" in each for each in broken.judge_problems) and broken.judge_problems

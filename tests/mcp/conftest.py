@@ -5,7 +5,7 @@ import pytest
 from mcp import Client
 from mcp.server.mcpserver.tools.base import Tool
 
-from telic.mcp._workplace import Workplace
+from telic.mcp._workplace import ServerContext
 from telic.mcp.server import make_server
 from tests.mcp.host import Host
 from tests.mcp.toy import ENVIRONMENT_SECRET, Person, make_repository
@@ -62,7 +62,7 @@ def toy_host(tmp_path, monkeypatch):
 def host_in(repository):
     @asynccontextmanager
     async def opened(person: Person | None = None, *, allow_launch=False, **options):
-        place = Workplace(repository, repository / "runs", allow_launch=allow_launch)
+        place = ServerContext(repository, repository / "runs", allow_launch=allow_launch)
         async with Client(make_server(place), elicitation_callback=person, **options) as client:
             made = Host(client)
             made.root = repository

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
 from telic.errors import UsageError
-from telic.mcp._workplace import Workplace
+from telic.mcp._workplace import ServerContext
 from telic.mcp.server import hide_in
 from telic.plugin.package import read_skills
 from tests.mcp.host import Refusal
@@ -68,7 +68,7 @@ def test_nothing_outside_the_repository_is_read(repository, path):
     outside.write_text("{}")
     (repository / "link.json").symlink_to(outside)
     with pytest.raises(UsageError, match="is outside the repository"):
-        Workplace(repository, repository / "runs").inside(path)
+        ServerContext(repository, repository / "runs").inside(path)
 
 
 async def test_the_same_request_makes_one_candidate(host):
@@ -96,9 +96,9 @@ def hook(event, details):
         seen.append(event)
 from mcp import Client
 from telic.mcp.server import make_server
-from telic.mcp._workplace import Workplace
+from telic.mcp._workplace import ServerContext
 async def main(root):
-    async with Client(make_server(Workplace(root, root / "runs"))) as client:
+    async with Client(make_server(ServerContext(root, root / "runs"))) as client:
         await client.call_tool("study_init", {"task": "toy", "study": "gain"})
         sys.addaudithook(hook)
         for tool in (await client.list_tools()).tools:

@@ -71,7 +71,7 @@ def every_block(folder: Path) -> tuple[doc.AnyBlock, ...]:
         doc.Formula(r"r = \text{" + EVIL + "}"),
         doc.Figure(CHARTS[0], EVIL, EVIL),
         doc.Details(EVIL, (doc.Text(EVIL),)),
-        doc.Beside((shown[1], doc.Text(EVIL)), "footage"),
+        doc.SideBySide((shown[1], doc.Text(EVIL)), "footage"),
         doc.Cards((card, card)),
         *shown,
         *CHARTS,

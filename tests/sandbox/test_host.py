@@ -20,8 +20,8 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(autouse=True)
-def alone(no_nursery):
-    """Workers here are new interpreters; forks are `test_nursery`'s."""
+def alone(no_fork_server):
+    """Workers here are new interpreters; forks are `test_fork_server`'s."""
 
 
 def make(folder: Path, act: str, **payload) -> Worker:

@@ -13,8 +13,8 @@ from telic.llm.budget import Charge
 from telic.llm.records import RawReply, Tokens
 from telic.session import budget as forecasts
 from telic.session.budget import (
-    AllowanceLeft,
-    AllowanceUsedUp,
+    BudgetLeft,
+    BudgetUsedUp,
     SessionAccount,
     measured_rates,
     session_forecast,
@@ -102,7 +102,7 @@ def test_hours_that_are_used_up_are_named(tmp_path):
     SessionAccount(folder, asked(max_hours=1)).check()
     slow = SessionAccount(folder, asked(max_hours=1e-12))
     assert slow.is_out_of_time()
-    with pytest.raises(AllowanceUsedUp, match="hours is used up") as hours:
+    with pytest.raises(BudgetUsedUp, match="hours is used up") as hours:
         slow.check()
     assert hours.value.kind == "hours" and hours.value.exit_code == 3
 
@@ -114,7 +114,7 @@ def test_the_last_training_is_shortened_to_what_is_left_unless_that_says_nothing
     run = RunFolder(folder.iteration(2).path / "train")
     assert account.fit(100, 6, run) == 100
     assert account.fit(200, 6, run) == 100
-    with pytest.raises(AllowanceUsedUp, match="600 of the budget of 856") as steps:
+    with pytest.raises(BudgetUsedUp, match="600 of the budget of 856") as steps:
         account.fit(500, 6, run)
     assert steps.value.kind == "steps"
     assert SessionAccount(folder, asked()).fit(10**9, 6, run) == 10**9
@@ -136,7 +136,7 @@ def test_what_is_left_is_never_negative_and_no_limit_stays_no_limit(tmp_path):
     left = SessionAccount(folder, asked(max_steps=100, max_usd=2.0)).spending().left
     assert (left.steps, left.usd, left.hours, left.calls) == (0, 0.0, None, None)
     spent = SessionAccount(folder, asked(max_calls=5)).spending(1)
-    assert (spent.number, spent.steps, spent.left) == (1, 256, AllowanceLeft(calls=4))
+    assert (spent.number, spent.steps, spent.left) == (1, 256, BudgetLeft(calls=4))
 
 
 # ---------------------------------------------------------------------------- forecast

@@ -12,7 +12,7 @@ from telic.authors.candidate import RewardCandidate, SessionIteration, reward_te
 from telic.authors.request import SessionConfig
 from telic.errors import Refused
 from telic.judges.criteria import Composition
-from telic.judges.validation import Trial, text_hash
+from telic.judges.validation import JudgeValidation, text_hash
 from telic.session import certificate
 from telic.session._judgement import doubts_of_pass
 from telic.session.branch import branch_session
@@ -81,7 +81,8 @@ def copy(proven, tmp_path, monkeypatch):
 def test_a_pass_carries_the_hashes_of_the_judge_and_the_reward_that_were_tried(proven):
     assert proven.passed, proven.summary.reasons
     folder = SessionFolder(proven.path)
-    trial, judged = read_record(folder.trial, Trial), read_json(folder.iteration(1).judgment)
+    trial = read_record(folder.trial, JudgeValidation)
+    judged = read_json(folder.iteration(1).judgment)
     sealed = read_json(folder.certificate)
     judge = text_hash(folder.judge.read_text())
     assert trial.judge_hash == judged["judge_hash"] == sealed["judge_hash"] == judge
@@ -131,7 +132,7 @@ def reward_in_candidate(copy):
 
 
 def no_trial(copy):
-    write_json(copy.folder.trial, Trial(examples=(), judge_problems=("the worker died",)))
+    write_json(copy.folder.trial, JudgeValidation(examples=(), judge_problems=("the worker died",)))
 
 
 def a_problem(copy):
@@ -190,7 +191,7 @@ def test_a_revised_reward_is_tried_with_the_same_judge(copy, is_variant):
     rewards = dict.fromkeys(read_json(copy.files.judgment)["reward_hashes"], text_hash(text))
     copy.change(copy.files.judgment, reward_hashes=rewards)
     assert any("The reward pays" in doubt for doubt in copy.doubts())
-    assert read_record(copy.files.certificate, Trial).reward_hash == text_hash(text)
+    assert read_record(copy.files.certificate, JudgeValidation).reward_hash == text_hash(text)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from telic.authors.request import parse_criteria
 from telic.envs import make
 from telic.errors import UsageError
 from telic.session._training import run_job
-from telic.session.budget import AllowanceUsedUp, SessionAccount, steps_taken
+from telic.session.budget import BudgetUsedUp, SessionAccount, steps_taken
 from telic.session.control import (
     CriteriaApproval,
     CriteriaProposal,
@@ -52,7 +52,7 @@ class Sitting:
         try:
             with RunLock(self.folder.lock):
                 self.result = self._work(self.control)
-        except (SessionStopped, AllowanceUsedUp) as error:
+        except (SessionStopped, BudgetUsedUp) as error:
             self.error = error
 
     def saw(self, name):
@@ -153,7 +153,7 @@ def test_a_training_that_is_stopped_by_itself_ends_the_session(sit, spec):
 def test_time_that_is_up_ends_training_with_its_reason(sit, spec):
     sitting = sit(training(spec, steps=10_000_000), max_hours=4 / 3600)
     sitting.end()
-    assert isinstance(sitting.error, AllowanceUsedUp) and sitting.error.kind == "hours"
+    assert isinstance(sitting.error, BudgetUsedUp) and sitting.error.kind == "hours"
     run = RunFolder(sitting.folder.iteration(1).path / "train")
     assert status_of(run) == "stopped"  # saved, not killed
 

@@ -12,7 +12,7 @@ from telic.authors.request import SessionConfig
 from telic.errors import ResourceError, RewardError, TelicError, UsageError, WorkerDied
 from telic.judges import recorder
 from telic.judges.criteria import score
-from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record, record_each
+from telic.judges.recorder import RecordedFile, RolloutSpec, is_unchanged, record, record_each
 from telic.judges.verdict import judged
 from telic.session import _judgement as judgement
 from telic.session._judgement import newest, of_recording, play_out
@@ -42,7 +42,7 @@ ARGS = {"max_episode_steps": 10}
 
 
 def order_of(policy, paths):
-    return PlayOrder(
+    return RolloutSpec(
         policy=str(policy),
         env="HalfCheetah-v5",
         env_args=ARGS,

@@ -14,7 +14,7 @@ import telic
 from telic.authors._vision import VisionJudge
 from telic.cli.main import app
 from telic.errors import ResourceError, RewardError, TelicError, TrainingFailed
-from telic.judges.validation import Trial
+from telic.judges.validation import JudgeValidation
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.llm import ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
@@ -386,7 +386,7 @@ def real_judge(asking, home):
         return host.Worker(entry, payload, **options).run()
 
     home.setattr(host, "run_worker", by_entry)
-    home.setattr(loop, "try_written", lambda *_, **__: Trial(examples=()))
+    home.setattr(loop, "try_written", lambda *_, **__: JudgeValidation(examples=()))
     return home
 
 

@@ -9,7 +9,7 @@ import torch
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.tasks import TASKS
 from telic.errors import ConfigError
-from telic.sim._gpu import GpuSimulation, Room, adapt, room_for
+from telic.sim._gpu import BufferSizes, GpuSimulation, adapt, buffer_sizes
 from telic.sim.cpu import CpuSimulation
 from telic.sim.simulation import load_model, simulate, why_no_gpu
 
@@ -133,7 +133,9 @@ def test_what_diverges_is_held_back_and_reported(cheetah):
 
 @COMPILES
 def test_too_little_room_is_counted_not_silent():
-    sim = GpuSimulation(load_model("half_cheetah.xml"), SIMS, device=DEVICE, room=Room(2, 4))
+    sim = GpuSimulation(
+        load_model("half_cheetah.xml"), SIMS, device=DEVICE, sizes=BufferSizes(2, 4)
+    )
     begin(sim)
     ctrl = torch.ones(SIMS, sim.model.nu, device=sim.device)
     for _ in range(30):
@@ -168,9 +170,11 @@ def test_models_are_adapted_in_words():
 
 
 def test_room_follows_from_the_model():
-    ant, standup = room_for(load_model("ant.xml")), room_for(load_model("humanoidstandup.xml"))
+    ant, standup, swimmer = (
+        buffer_sizes(load_model(f"{name}.xml")) for name in ("ant", "humanoidstandup", "swimmer")
+    )
     assert standup.rows > ant.rows and standup.contacts > ant.contacts
-    assert room_for(load_model("swimmer.xml")).rows == 16
+    assert swimmer.rows == 16
 
 
 @pytest.mark.skipif(why_no_gpu() is None, reason="this machine has a GPU")

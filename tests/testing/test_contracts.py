@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from telic.authors._cast import Cast
+from telic.authors._cast import RoleModels
 from telic.authors._model import ModelAuthor
 from telic.authors.composer import ComposerAuthor
 from telic.envs import make
@@ -60,7 +60,7 @@ class TestModel(AuthorContract):
 
     def make(self, brief):
         script = {**SCRIPT, "reviser": REVISION}
-        return ModelAuthor(Cast(Models(Scripted(script), brief.folder.path)), brief)
+        return ModelAuthor(RoleModels(Models(Scripted(script), brief.folder.path)), brief)
 
 
 class TestRandom(ProposerContract):

@@ -10,7 +10,7 @@ from telic.tracking.evaluate import follow_errors
 from telic.tracking.reports import (
     ClipResult,
     PairAgreement,
-    TokenUse,
+    TokenUsage,
     TrackingReport,
     evaluation_report,
     summarise_encoder,
@@ -43,7 +43,9 @@ def report(step: int = 100, success: bool = True) -> TrackingReport:
         split="test",
         encoders=(summarise_encoder("robot", clips),),
         control=summarise_encoder("resting", clips[:1]),
-        tokens=(TokenUse(encoder="robot", entropy_bits=1.5, dead_share=0.1, saturated_share=0.0),),
+        tokens=(
+            TokenUsage(encoder="robot", entropy_bits=1.5, dead_share=0.1, saturated_share=0.0),
+        ),
         agreement=(
             PairAgreement(one="robot", other="sparse", equal_share=0.6, chance=0.2, distance=0.5),
             PairAgreement(one="robot", other="human", equal_share=None, chance=None, distance=None),

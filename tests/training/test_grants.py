@@ -158,14 +158,14 @@ MESSAGES = {
 def test_what_nobody_asked_for_is_refused_and_not_written(message, tmp_path):
     from telic.storage.files import write_json
     from telic.training.folder import create_run
-    from telic.training.results import RunKeeper
+    from telic.training.results import RunWriter
 
     job = small_job(reward=CONTROL)
     run = RunFolder(tmp_path / "run")
     create_run(job, run)
     write_json(run.summary, {"kept": True})
     before = contents(tmp_path)
-    with RunKeeper(job, run, lambda event: None) as keeper:
+    with RunWriter(job, run, lambda event: None) as keeper:
         with pytest.raises(WorkerDied, match="sent an invalid message"):
             keeper.receive(json.loads(json.dumps(message)))
         with pytest.raises(WorkerDied, match="without a result"):

@@ -60,13 +60,13 @@ def test_defaults_of_a_request_are_those_of_what_is_kept():
 BEGUN = """
 import sys
 from telic.cli.main import app
-from telic.sandbox import nursery
+from telic.sandbox import fork_server
 
 def prewarmed(modules):
     loaded = {"torch", "mujoco", "numpy"} & set(sys.modules)
     sys.exit(f"{modules[0]} starts, {sorted(loaded)} are loaded")
 
-nursery.prewarmed = prewarmed
+fork_server.prewarmed = prewarmed
 app(["run", "run forward", "--runs-dir", sys.argv[1]])
 """
 

@@ -93,8 +93,8 @@ def test_one_stream_follows_many_and_the_workspace(served):
             for line in got.iter_lines():
                 message = json.loads(line[6:]) if line.startswith("data: ") else {}
                 running = message.get("running", running)
-                if "pulse" in message:
-                    states[message["artifact"]] = message["pulse"]["is_running"]
+                if "status" in message:
+                    states[message["artifact"]] = message["status"]["is_running"]
                 if running and len(states) == 2:
                     break
     assert states == {SESSION: False, RUN: True}

@@ -27,7 +27,7 @@ _SYSTEM = (
 )
 
 
-class Cast:
+class RoleModels:
     """Models of a session by role. Roles that are not in `others` use the model `usual`."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Cast:
         return self.player(role).ask(request).answer
 
 
-def connect_cast(brief: Brief) -> Cast:
+def connect_models(brief: Brief) -> RoleModels:
     """Connect to each distinct model of a brief, with one shared budget.
 
     Raises UsageError, UnknownName or MissingExtra if a model name cannot be resolved.
@@ -86,4 +86,4 @@ def connect_cast(brief: Brief) -> Cast:
         for name in dict.fromkeys((config.model, *config.model_for.values()))
     }
     others = {role: known[name] for role, name in config.model_for.items()}
-    return Cast(known[config.model], others, config.effort_for, session_context(brief))
+    return RoleModels(known[config.model], others, config.effort_for, session_context(brief))

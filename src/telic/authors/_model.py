@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from telic.authors._cast import Answer, Cast
+from telic.authors._cast import Answer, RoleModels
 from telic.authors._context import configured, criterion_words, example_rows
 from telic.authors._history import SessionHistory
 from telic.authors._second_reader import not_judged, stated_seconds
@@ -49,7 +49,7 @@ from telic.judges.criteria_check import (
 )
 from telic.judges.failure_modes import HABITS
 from telic.judges.measured import read_judge
-from telic.judges.validation import Trial, text_hash
+from telic.judges.validation import JudgeValidation, text_hash
 from telic.judges.verdict import Verdict
 from telic.llm import Image
 from telic.storage.files import once, read_record
@@ -81,7 +81,7 @@ _HARDEST = 0.6
 class ModelAuthor:
     """Author that delegates every step to a model or to work orders."""
 
-    def __init__(self, cast: Cast, brief: Brief) -> None:
+    def __init__(self, cast: RoleModels, brief: Brief) -> None:
         self._cast, self._brief, self._config = cast, brief, brief.config
         self._folder, self._spec = brief.folder, brief.spec
         self._preset = preset_for(
@@ -225,7 +225,7 @@ class ModelAuthor:
         )
 
     def review(
-        self, written: Composition, trial: Trial, may_rewrite: bool = True
+        self, written: Composition, trial: JudgeValidation, may_rewrite: bool = True
     ) -> Composition | None:
         """Request a review of both files for bugs and exploits, and rewrites to fix problems."""
         found = self._cast.ask(
@@ -367,7 +367,7 @@ class ModelAuthor:
         files = IterationFolder(episodes[0].parents[2])
         candidate = read_record(files.candidate, RewardCandidate)
         where = self._config.env, candidate.env_args
-        trial = read_record(self._folder.trial, Trial)
+        trial = read_record(self._folder.trial, JudgeValidation)
         contrast = contrast_of(written, trial, *where)
         folder = episodes[0].parent / "looked"
         eyes = VisionJudge(self._cast, written.criteria, folder, where, contrast)

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import Field, create_model
 
-from telic.authors._cast import Cast
+from telic.authors._cast import RoleModels
 from telic.authors._context import criterion_words
 from telic.authors.footage import Footage
 from telic.core.config import Record
@@ -29,7 +29,7 @@ from telic.judges.demonstrations import Examples, demonstrate, open_env
 from telic.judges.episode import measurable, measure_between
 from telic.judges.failure_modes import failure_modes, look_alikes
 from telic.judges.fusion import extend, fuse, resolve
-from telic.judges.validation import GOOD, Trial
+from telic.judges.validation import GOOD, JudgeValidation
 from telic.judges.verdict import WHOLE, Disagreement, Verdict, unknown
 from telic.judges.vision import (
     VisibleSigns,
@@ -54,7 +54,7 @@ class VisionJudge:
 
     def __init__(
         self,
-        cast: Cast,
+        cast: RoleModels,
         criteria: Sequence[Criterion],
         folder: Path,
         environment: Environment | None = None,
@@ -240,7 +240,7 @@ class VisionJudge:
 
 
 def contrast_of(
-    written: Composition, trial: Trial, env: str, env_args: dict[str, Any]
+    written: Composition, trial: JudgeValidation, env: str, env_args: dict[str, Any]
 ) -> dict[str, Trajectory]:
     """Return a demonstration and the failure mode with the highest score, if available."""
     bad = [each for each in trial.examples if not each.is_good and each.name not in trial.fine]

@@ -24,7 +24,7 @@ from telic.storage.layout import SessionFolder
 if TYPE_CHECKING:
     from telic.composer.reference import Reference
     from telic.envs.spec import EnvSpec
-    from telic.judges.validation import Trial
+    from telic.judges.validation import JudgeValidation
 
 
 class MeasurableIntent(Event):
@@ -87,7 +87,7 @@ class Author(Protocol):
         ...
 
     def review(
-        self, written: Composition, trial: Trial, may_rewrite: bool = True
+        self, written: Composition, trial: JudgeValidation, may_rewrite: bool = True
     ) -> Composition | None:
         """Fix problems found by review or validation, or return None if no change is needed."""
         return None
@@ -107,7 +107,7 @@ class Author(Protocol):
         return None
 
 
-def try_written(brief: Brief, written: Composition, *, is_probed: bool = False) -> Trial:
+def try_written(brief: Brief, written: Composition, *, is_probed: bool = False) -> JudgeValidation:
     """Validate a reward and a judge on reference episodes, and record errors in the result.
 
     If `is_probed` is true and the author is a model, untrained policies and mutants are judged too.
@@ -148,7 +148,7 @@ def author_for(brief: Brief) -> Author:
     make = None if model in _OWN else load_plugin("authors", model, _OWN)
     if make is not None:
         return make(brief)
-    from telic.authors._cast import connect_cast
+    from telic.authors._cast import connect_models
     from telic.authors._model import ModelAuthor
 
-    return ModelAuthor(connect_cast(brief), brief)
+    return ModelAuthor(connect_models(brief), brief)

@@ -16,7 +16,7 @@ from telic.core.config import Record
 from telic.core.events import Event
 from telic.errors import RefusedCode, RewardError
 from telic.judges.code import OFFERED
-from telic.judges.verdict import Judgement
+from telic.judges.verdict import Judgment
 from telic.robots.terrain import on_fresh_ground
 from telic.sandbox.source import compile_source, source_lines
 from telic.storage.files import read_record
@@ -84,7 +84,7 @@ class MemberScore(Record):
     variant: int
     seed: int
     step: int
-    judgement: Judgement
+    judgement: Judgment
     choosing: float | None = None
     """mean score on the selection episodes, or None without a selection"""
     policy_hash: str | None = None

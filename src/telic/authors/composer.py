@@ -34,7 +34,7 @@ from telic.composer.notes import ParsedNote, read_wish
 from telic.core.seeds import derive
 from telic.errors import NotUnderstood
 from telic.judges.criteria import Composition, Criterion
-from telic.judges.validation import ExampleResult, Trial
+from telic.judges.validation import ExampleResult, JudgeValidation
 from telic.storage.files import read_json_lines, read_record
 from telic.training.plan import steps_factor
 
@@ -334,7 +334,7 @@ class ComposerAuthor(Author):
         if folder.author.exists() and folder.trial.exists():
             written = read_record(folder.author, Composition)
             if structure_text(candidates[parent.number], parent.variant) == written.reward:
-                examples = read_record(folder.trial, Trial).examples
+                examples = read_record(folder.trial, JudgeValidation).examples
         checkpoints = list(read_json_lines(folder.iteration(parent.number).checkpoints))
         rises = self._config.steps is None and still_rises(checkpoints, parent.score)
         return next_candidate(history, candidates, examples=examples, rises=rises)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from telic.bench.results import CaseResult, Tally
+from telic.bench.results import BenchmarkSummary, CaseResult
 from telic.core.text import count, duration, figure, money, percent
 from telic.report import document as doc
 from telic.report.charts import Bar, Gauge, Tone
@@ -26,7 +26,7 @@ _TONES: dict[str, Tone] = {
 }
 
 
-def build_report(tally: Tally, folder: Path) -> doc.Report:
+def build_report(tally: BenchmarkSummary, folder: Path) -> doc.Report:
     """Build the report with overall pass rate, pass rates by group, and a card for each case."""
     rate, brand = tally.overall, doc.Text("telic benchmark", "where")
     head: list[doc.AnyBlock] = [

@@ -26,12 +26,12 @@ from telic.bench.results import (
     FINAL,
     BenchConfig,
     BenchFolder,
+    BenchmarkSummary,
     Case,
     CaseOutcome,
     CaseResult,
     CriterionResult,
     Suite,
-    Tally,
     open_folder,
     results_in,
     session_options,
@@ -65,7 +65,7 @@ class Benchmark(NamedTuple):
     """Result of a finished or stopped benchmark."""
 
     path: Path
-    tally: Tally
+    tally: BenchmarkSummary
 
     def as_data(self) -> dict[str, Any]:
         """Return the result as plain data."""

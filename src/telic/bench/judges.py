@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from telic.bench.results import Rate
+from telic.bench.results import PassRate
 from telic.composer.compose import compose
 from telic.core.config import Config, Record
 from telic.envs.factory import make
@@ -91,10 +91,10 @@ class JudgeReport(Record):
 
     schema_version: Literal[1] = 1
     threshold: float = PASS
-    agreement: Rate
-    recognised: Rate
+    agreement: PassRate
+    recognised: PassRate
     """positive examples that pass"""
-    rejected: Rate
+    rejected: PassRate
     """negative examples that do not pass"""
     false_passes: tuple[str, ...]
     """negative examples that pass, as "pair: example" """
@@ -133,9 +133,9 @@ def bench_judges(
     def named(chosen: Callable[[ScoredExample], bool]) -> tuple[str, ...]:
         return tuple(f"{each.pair}: {each.name}" for each in scored if chosen(each))
 
-    def agreement(chosen: Callable[[ScoredExample], bool]) -> Rate:
+    def agreement(chosen: Callable[[ScoredExample], bool]) -> PassRate:
         own = [each.agrees for each in scored if chosen(each)]
-        return Rate.of(sum(own), len(own))
+        return PassRate.of(sum(own), len(own))
 
     report = JudgeReport(
         agreement=agreement(lambda each: True),

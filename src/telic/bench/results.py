@@ -193,7 +193,7 @@ class CaseResult(Event):
     """time in UTC (ISO 8601)"""
 
 
-class Rate(Record):
+class PassRate(Record):
     """Number of passes, and pass rate with a 95 % Wilson interval."""
 
     passed: int
@@ -203,7 +203,7 @@ class Rate(Record):
     high: float | None
 
     @classmethod
-    def of(cls, passed: int, total: int) -> Rate:
+    def of(cls, passed: int, total: int) -> PassRate:
         """Compute the pass rate and its interval. Without cases, the rate is None."""
         found = wilson(passed, total)
         low, high = (None, None) if found is None else (found.low, found.high)
@@ -215,12 +215,12 @@ class CaseGroup(Record):
     """Cases of one difficulty, category or robot."""
 
     name: str
-    rate: Rate
+    rate: PassRate
     mean_score: float | None
     """mean over cases with a score"""
 
 
-class Tally(Record):
+class BenchmarkSummary(Record):
     """Result of a benchmark. Cases that crashed or were refused count as not passed."""
 
     schema_version: Literal[1] = 1
@@ -230,7 +230,7 @@ class Tally(Record):
     cases_in_suite: int
     waiting: tuple[str, ...]
     """requested cases that are not finished, which are excluded from all rates"""
-    overall: Rate
+    overall: PassRate
     by_difficulty: tuple[CaseGroup, ...]
     by_category: tuple[CaseGroup, ...]
     by_env: tuple[CaseGroup, ...]
@@ -305,7 +305,7 @@ def session_options(options: dict[str, Any]) -> dict[str, Any]:
 
 def tally(
     suite: Suite, asked: Sequence[Case], config: BenchConfig, results: Sequence[CaseResult]
-) -> Tally:
+) -> BenchmarkSummary:
     """Summarize the finished cases of a suite."""
     current = {each.case.id: each for each in results if each.case in suite.case}
     ended = [
@@ -318,13 +318,13 @@ def tally(
     counts = Counter(each.outcome for each in ended)
     seconds = [each.seconds for each in passes]
     steps = [each.env_steps for each in passes if each.env_steps is not None]
-    return Tally(
+    return BenchmarkSummary(
         suite=suite.name,
         about=suite.about,
         config=config,
         cases_in_suite=len(suite.case),
         waiting=tuple(each.id for each in asked if each.id not in ids),
-        overall=Rate.of(len(passes), len(ended)),
+        overall=PassRate.of(len(passes), len(ended)),
         by_difficulty=_groups(ended, lambda each: each.case.difficulty, DIFFICULTIES),
         by_category=_groups(ended, lambda each: each.case.category),
         by_env=_groups(ended, lambda each: each.case.env),
@@ -345,7 +345,7 @@ def _groups(
     for name in [name for name in order or found if name in found]:
         own = [result for result in results if key(result) == name]
         scores = [result.score for result in own if result.score is not None]
-        share = Rate.of(sum(result.outcome == "passed" for result in own), len(own))
+        share = PassRate.of(sum(result.outcome == "passed" for result in own), len(own))
         mean = fmean(scores) if scores else None
         groups.append(CaseGroup(name=name, rate=share, mean_score=mean))
     return tuple(groups)

@@ -23,7 +23,7 @@ from telic.training.folder import best_member, is_resumable
 if TYPE_CHECKING:
     from telic.authors.author import MeasurableIntent
     from telic.bench.intents import Benchmark
-    from telic.bench.results import Rate
+    from telic.bench.results import PassRate
     from telic.envs.spec import EnvSpec
     from telic.llm.work_orders import WorkOrder
     from telic.search.records import SearchSummary
@@ -292,7 +292,7 @@ def show_env(spec: EnvSpec) -> None:
     _say(environment_page(spec), markup=False)
 
 
-def _rate(rate: Rate) -> str:
+def _rate(rate: PassRate) -> str:
     if rate.share is None:
         return "0 of 0"
     interval = f"{rate.low:.0%} to {rate.high:.0%} with 95 % confidence"

@@ -22,7 +22,7 @@ from telic.composer.frames import Frame, ParsedIntent
 from telic.composer.scene import Scene
 from telic.core.config import Record
 from telic.judges import metrics, tracks
-from telic.judges.criteria import JointCourse, Motion, PrescribedMotion
+from telic.judges.criteria import JointWave, Motion, PrescribedMotion
 from telic.rewards.node import Expression
 from telic.rewards.signals import Beat
 from telic.rewards.terms import FollowJoints
@@ -40,7 +40,7 @@ _FASTER = 1.1
 """factor applied to a requested minimum speed, so that tracking the motion reaches it"""
 
 
-class HandCourse(Record):
+class HandMotion(Record):
     """Trajectory of the waving hand relative to the torso."""
 
     body: str
@@ -56,20 +56,20 @@ class Reference(Record):
     name: str
     source: str = Field(description="description of its source")
     hertz: PositiveFloat = Field(description="frequency of the cycle in Hz")
-    limbs: dict[str, tuple[JointCourse, ...]] = Field(description='joints by limb ("right arm")')
+    limbs: dict[str, tuple[JointWave, ...]] = Field(description='joints by limb ("right arm")')
     rest: dict[str, float] = Field(description="joint positions in the standing pose")
     forward_mps: float = 0.0
     landings: tuple[tuple[float, ...], ...] = Field(
         default=(), description="touchdown phases of each foot in the cycle, or empty if both stand"
     )
     duty: float = 1.0
-    hand: HandCourse | None = Field(default=None, description="waving hand, if any")
-    mirrored: dict[str, tuple[JointCourse, ...]] = Field(
+    hand: HandMotion | None = Field(default=None, description="waving hand, if any")
+    mirrored: dict[str, tuple[JointWave, ...]] = Field(
         default={}, description="mirrored motions of the arms"
     )
 
     @property
-    def joints(self) -> tuple[JointCourse, ...]:
+    def joints(self) -> tuple[JointWave, ...]:
         """All joints with a reference course."""
         return tuple(course for courses in self.limbs.values() for course in courses)
 
@@ -159,7 +159,7 @@ def follow_motion(reference: Reference, draft: Draft) -> None:
     draft.doubt(f"it follows the motion {reference.name}: {reference.source}")
 
 
-def _error_at_rest(course: JointCourse, reference: Reference) -> float:
+def _error_at_rest(course: JointWave, reference: Reference) -> float:
     """Return the mean distance of a joint's resting position from its cycle, in radians."""
     angles = 2.0 * math.pi / _SHIFTS * np.arange(_SHIFTS)
     off = np.abs(reference.rest[course.joint] - metrics.periodic(course.terms, angles))
@@ -180,7 +180,7 @@ def shown_motions(reference: Reference, seconds: float) -> tuple[PrescribedMotio
     )
     stays = Motion(seconds=moves.seconds, stride_hz=reference.hertz)
     whole = {course.joint: course for course in reference.joints}
-    still = {joint: JointCourse(joint=joint, terms=(at,)) for joint, at in reference.rest.items()}
+    still = {joint: JointWave(joint=joint, terms=(at,)) for joint, at in reference.rest.items()}
     limbs = reference.limbs.items()
     arms = {c.joint: c for limb, courses in limbs if limb.endswith("arm") for c in courses}
     shown = [("as in the motion", moves, {}), ("stands through the motion", stays, still)]
@@ -189,8 +189,7 @@ def shown_motions(reference: Reference, seconds: float) -> tuple[PrescribedMotio
         if other:
             shown.append(("waves with the other hand", moves, other))
         held = {
-            joint: JointCourse(joint=joint, terms=course.terms[:1])
-            for joint, course in arms.items()
+            joint: JointWave(joint=joint, terms=course.terms[:1]) for joint, course in arms.items()
         }
         shown.append(("does not wave", moves, {joint: still[joint] for joint in arms}))
         shown.append(("holds its hand still", moves, held))

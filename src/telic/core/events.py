@@ -46,7 +46,7 @@ EVENTS: dict[str, str] = {
     "probe.done": "telic.rewards.probe:ProbeReport",
     "session.start": "telic.core.events:SessionStart",
     "session.asked": "telic.authors.author:MeasurableIntent",
-    "session.tried": "telic.judges.validation:Trial",
+    "session.tried": "telic.judges.validation:JudgeValidation",
     "session.forecast": "telic.session.budget:Forecast",
     "session.iteration": "telic.core.events:SessionIterationStart",
     "session.selected": "telic.core.events:SessionSelected",

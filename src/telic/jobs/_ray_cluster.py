@@ -353,7 +353,7 @@ Marks = Mapping[str, tuple[int, int]]
 """modification time and size of each file, by name relative to the working folder"""
 
 
-class Parcel(NamedTuple):
+class OutputArchive(NamedTuple):
     """Set of packed files."""
 
     content: bytes
@@ -379,7 +379,7 @@ def marks_of(cwd: Path, parts: Iterable[str]) -> dict[str, tuple[int, int]]:
     return marks
 
 
-def pack(cwd: Path, parts: Iterable[str], known: Marks | None = None) -> Parcel | None:
+def pack(cwd: Path, parts: Iterable[str], known: Marks | None = None) -> OutputArchive | None:
     """Pack the files that differ from `known`, or return None if they keep changing."""
     parts, known = list(parts), known or {}
     for _ in range(_TRIES):
@@ -388,7 +388,7 @@ def pack(cwd: Path, parts: Iterable[str], known: Marks | None = None) -> Parcel 
         removed = [name for name in known if name not in marks]
         content = _zip(cwd, names, removed)
         if content is not None and marks_of(cwd, parts) == marks:
-            return Parcel(content, marks)
+            return OutputArchive(content, marks)
     return None
 
 
@@ -405,14 +405,14 @@ def _zip(cwd: Path, names: list[str], removed: list[str]) -> bytes | None:
     return out.getvalue()
 
 
-class ParcelNames(NamedTuple):
+class ArchiveNames(NamedTuple):
     """Names of the files in a parcel, and of files removed since the previous parcel."""
 
     written: tuple[str, ...]
     removed: tuple[str, ...]
 
 
-def names_in(content: bytes, cwd: Path) -> ParcelNames:
+def names_in(content: bytes, cwd: Path) -> ArchiveNames:
     """Return the file names in a parcel that is to be unpacked in a folder.
 
     Raises BadFile for a name that leads out of the folder, or for a parcel that is too large.
@@ -426,10 +426,10 @@ def names_in(content: bytes, cwd: Path) -> ParcelNames:
     written = tuple(entry.filename for entry in entries if entry.filename != _REMOVED)
     for name in (*written, *removed):
         _check(name, cwd)
-    return ParcelNames(written, removed)
+    return ArchiveNames(written, removed)
 
 
-def unpack(content: bytes, cwd: Path) -> ParcelNames:
+def unpack(content: bytes, cwd: Path) -> ArchiveNames:
     """Extract packed files into a folder, and delete the files listed as removed."""
     names = names_in(content, cwd)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:

@@ -101,7 +101,7 @@ class Motion(Record):
     )
 
 
-class JointCourse(Record):
+class JointWave(Record):
     """Periodic motion of a joint, as its mean and the Fourier coefficients of each harmonic."""
 
     joint: str
@@ -113,7 +113,7 @@ class PrescribedMotion(Record):
 
     name: str
     motion: Motion
-    joints: tuple[JointCourse, ...] = Field(description="joint motions in phase with the stride")
+    joints: tuple[JointWave, ...] = Field(description="joint motions in phase with the stride")
     is_good: bool = False
 
 

@@ -27,7 +27,7 @@ from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import EnvSpec, Leg, Robot
 from telic.envs.vector import Info, VecEnv, cut_episode
 from telic.errors import UsageError
-from telic.judges.criteria import JointCourse, Motion
+from telic.judges.criteria import JointWave, Motion
 from telic.judges.metrics import periodic
 from telic.quantities import QUANTITIES
 from telic.rewards.recording import Transition, TransitionRecording, concatenated, keep
@@ -165,7 +165,7 @@ def demonstrate(
     env_id: str,
     env_args: dict[str, Any],
     motions: Mapping[str, tuple[Motion, ...]],
-    joints: Mapping[str, Sequence[JointCourse]] | None = None,
+    joints: Mapping[str, Sequence[JointWave]] | None = None,
     seed: int | None = None,
 ) -> Examples:
     """Return demonstrations in which every reference pose is followed by one simulated step.
@@ -300,7 +300,7 @@ def lead(
     rest: np.ndarray | None = None,
     solved: _Solved | None = None,
     below: _Below | None = None,
-    joints: Sequence[JointCourse] = (),
+    joints: Sequence[JointWave] = (),
     drawn: np.ndarray | None = None,
 ) -> Poses:
     """Return one pose per control step of a robot that performs motions.
@@ -365,7 +365,7 @@ def _perturb(poses: np.ndarray, robot: Robot, offset: np.ndarray, clock: np.ndar
         turned /= np.linalg.norm(turned, axis=1, keepdims=True)
 
 
-def _follow(poses: np.ndarray, robot: Robot, path: _Path, joints: Sequence[JointCourse]) -> None:
+def _follow(poses: np.ndarray, robot: Robot, path: _Path, joints: Sequence[JointWave]) -> None:
     """Set joints to their periodic motions, or without a stride to the initial values."""
     columns = {limb.name: limb.qpos for limb in robot.limbs}
     for course in joints:

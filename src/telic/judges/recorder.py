@@ -52,7 +52,7 @@ _MOST_VALUES = 20_000_000
 """maximum number of memory values of an order"""
 
 
-class PlayOrder(Record):
+class RolloutSpec(Record):
     """Request to record episodes. It is never read from files of confined processes."""
 
     policy: str
@@ -89,7 +89,7 @@ def is_unchanged(file: RecordedFile) -> bool:
     return file.path.is_file() and file_hash(file.path) == file.sha256
 
 
-def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
+def record_each(orders: Mapping[str, RolloutSpec], folder: Path) -> Recordings:
     """Record several policies concurrently. The failure of one does not affect the others.
 
     Policy files and reward memories come from confined processes, so they may be damaged or cause
@@ -116,7 +116,7 @@ def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
     return Recordings({name: files[name] for name in orders if name in files}, why)
 
 
-def record(order: PlayOrder, folder: Path, log: Path | None = None) -> list[RecordedFile]:
+def record(order: RolloutSpec, folder: Path, log: Path | None = None) -> list[RecordedFile]:
     """Record a policy in new episodes in a confined process, and return the files.
 
     Raises WorkerDied for a crash or a protocol violation, and UsageError or RewardError if the
@@ -142,7 +142,7 @@ def record(order: PlayOrder, folder: Path, log: Path | None = None) -> list[Reco
 
 def _confined(
     payload: dict[str, Any],
-    order: PlayOrder,
+    order: RolloutSpec,
     folder: Path,
     on_message: Callable[[dict[str, Any]], dict[str, Any] | None],
     log: Path | None = None,
@@ -152,7 +152,7 @@ def _confined(
     return run_confined(_ENTRY, payload, folder, where, readable, on_message=on_message, log=log)
 
 
-def _followed(order: PlayOrder) -> list[np.ndarray[Any, Any]]:
+def _followed(order: RolloutSpec) -> list[np.ndarray[Any, Any]]:
     """Play an order with its reward in a confined process, and return the memory at every step."""
     if order.reward is None:
         raise UsageError(
@@ -196,7 +196,7 @@ def record_confined(state: None, payload: dict[str, Any], channel: HostChannel) 
     """Record episodes, or play episodes with a reward to report the reward's memory."""
     channel.heartbeat(_PLAYING_S, "playing episodes")
     use_one_thread()
-    order = PlayOrder.model_validate(payload["order"])
+    order = RolloutSpec.model_validate(payload["order"])
     if payload.get("is_reward"):
         env, disturbed = _open(order)
         memory = _LiveMemory(channel, order)
@@ -214,7 +214,7 @@ def record_confined(state: None, payload: dict[str, Any], channel: HostChannel) 
 class _LiveMemory:
     """Memory of a reward that runs in this process, and is reported to the host."""
 
-    def __init__(self, channel: HostChannel, order: PlayOrder) -> None:
+    def __init__(self, channel: HostChannel, order: RolloutSpec) -> None:
         self._channel, self._reward = channel, load_reward(order.reward, label="reward_fn.py")
         sample = make(order.env, num_envs=8, seed=0, **order.env_args)
         self._reward.decide(collect(sample, 64))
@@ -248,14 +248,14 @@ class _KnownMemory:
         self._steps += 1
 
 
-def _open(order: PlayOrder) -> tuple[VecEnv, Disturbed]:
+def _open(order: RolloutSpec) -> tuple[VecEnv, Disturbed]:
     with other_physics(order.disturbance):
         env = make(order.env, num_envs=len(order.paths), seed=order.seed, **order.env_args)
     return env, Disturbed(env, order.disturbance, order.seed)
 
 
 def play(
-    policy: Callable[..., Any], order: PlayOrder, memory: _LiveMemory | _KnownMemory | None = None
+    policy: Callable[..., Any], order: RolloutSpec, memory: _LiveMemory | _KnownMemory | None = None
 ) -> None:
     """Record one episode per path with deterministic actions."""
     env, disturbed = _open(order)

@@ -101,7 +101,7 @@ class ExampleResult(Record):
     """used by earlier versions"""
 
 
-class Trial(Event):
+class JudgeValidation(Event):
     """Validation of a reward and a judge on examples. It fails if problems are found."""
 
     NAME = "session.tried"
@@ -294,7 +294,7 @@ def try_out(
     second: Composition | None = None,
     *,
     is_probed: bool = True,
-) -> Trial:
+) -> JudgeValidation:
     """Validate reward and judge in a confined worker. Raises TelicError if either fails.
 
     `second` is another interpretation of the intent. With `is_probed`, the validation includes
@@ -307,7 +307,7 @@ def try_out(
         folder,
         [(env, written.env_args)],
     )
-    tried = Trial.model_validate(result)
+    tried = JudgeValidation.model_validate(result)
     examples, hidden = (tuple(map(_checked, own)) for own in (tried.examples, tried.hidden))
     declared = written.fine if second is None else second.fine
     readings = (written,) if second is None else (second,)
@@ -347,12 +347,12 @@ def _checked(given: ExampleResult) -> ExampleResult:
     return given.model_copy(update=update)
 
 
-def failure(error: TelicError) -> Trial:
+def failure(error: TelicError) -> JudgeValidation:
     """Return the validation result of a reward or judge that could not be run."""
     problem = (str(error),)
     is_unclear = isinstance(error, WorkerDied | ResourceError)  # the cause is not known
     is_judge = "judge_fn.py" in str(error)
-    return Trial(
+    return JudgeValidation(
         examples=(),
         judge_problems=problem if is_judge or is_unclear else (),
         reward_problems=problem if is_unclear or not is_judge else (),
@@ -382,7 +382,7 @@ def try_here(
     alive: Callable[[], object] = lambda: None,
     *,
     is_probed: bool = False,
-) -> Trial:
+) -> JudgeValidation:
     """Validate both files in this process, for use in workers and with trusted code.
 
     `alive` is called between steps. The other arguments are those of `try_out`.
@@ -417,7 +417,7 @@ def try_here(
         bases = good or [episode for _, episode in hidden[:2]]
         mutants = [judging(*mutants_of(each, spec).values()) for each in bases]
         noticed = counts(judging(*bases), mutants)
-    return Trial(
+    return JudgeValidation(
         examples=tuple(results.values()),
         fine=tuple(no_different(groups[0], fine)),
         hidden=tuple(_hidden_results(hidden, spec, written.judge, second, untrained_modes(look))),

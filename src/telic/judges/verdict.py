@@ -98,8 +98,8 @@ class Verdict(Record):
     """differences between the combined judges, whether resolved or not"""
 
 
-class Judgement(Record):
-    """Judgement of a policy on several fresh episodes."""
+class Judgment(Record):
+    """Judgment of a policy on several fresh episodes."""
 
     schema_version: Literal[1] = 1
     score: float | None
@@ -136,7 +136,7 @@ def unknown(source: Source, reason: str) -> Verdict:
 
 def together(
     verdicts: Sequence[Verdict], *, alpha: float = ALPHA, threshold: float | None = None
-) -> Judgement:
+) -> Judgment:
     """Summarize the verdicts on a policy's episodes.
 
     Unknown scores are excluded from the mean but count as 0 in the lower bound, because a judge
@@ -154,7 +154,7 @@ def together(
         values = sorted(each.value for each in own if each.value is not None)
         median = values[len(values) // 2] if values else None
         criteria[title] = sum(each.counted for each in own) / len(own), median
-    return Judgement(
+    return Judgment(
         score=sum(scores) / len(scores) if scores else None,
         low=proven_mean([*scores, *[0.0] * missing], alpha) if scores else None,
         alpha=alpha,

@@ -59,7 +59,7 @@ class WorkOrder(Record):
     """file name of the answer"""
 
 
-class WorkOrderLine(Record):
+class WorkOrderRow(Record):
     """Summary of a work order in a list."""
 
     key: str
@@ -119,9 +119,9 @@ def _without_titles(schema: Any) -> Any:
     return {name: _without_titles(value) for name, value in kept.items()}
 
 
-def list_orders(folder: Path) -> list[WorkOrderLine]:
+def list_orders(folder: Path) -> list[WorkOrderRow]:
     """Return the orders in a folder: first unanswered, then answered orders, each oldest first."""
-    lines: list[WorkOrderLine] = []
+    lines: list[WorkOrderRow] = []
     for path in sorted(_order_files(folder), key=changed_at):
         order, state, reason = _read(path), "open", None
         if _answer(folder, order.key).exists():
@@ -131,7 +131,7 @@ def list_orders(folder: Path) -> list[WorkOrderLine]:
                 if (why := path.with_suffix(f".{name}.txt")).exists():
                     state, reason = name, read_text(why).strip()
         lines.append(
-            WorkOrderLine(
+            WorkOrderRow(
                 key=order.key,
                 role=order.role,
                 state=state,

@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Workplace:
+class ServerContext:
     """Repository and runs folder of a server."""
 
     root: Path
@@ -70,12 +70,12 @@ class Workplace:
         return found
 
 
-Server = MCPServer[Workplace]
-Call = Context[Workplace, Any]
+Server = MCPServer[ServerContext]
+Call = Context[ServerContext, Any]
 """context of a tool call, with its client and the repository"""
 
 
-def workplace(call: Call) -> Workplace:
+def workplace(call: Call) -> ServerContext:
     """Return the repository and runs folder of the server."""
     return call.request_context.lifespan_context
 

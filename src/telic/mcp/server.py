@@ -21,7 +21,7 @@ from telic.core.text import is_mapping, is_row
 from telic.errors import TelicError, UnknownName, UsageError
 from telic.llm.keys import redact
 from telic.mcp import _orders, _verb_tools
-from telic.mcp._workplace import Call, Server, Workplace, readable, workplace
+from telic.mcp._workplace import Call, Server, ServerContext, readable, workplace
 from telic.plugin.package import read_skills
 from telic.storage.reading import read_bytes, read_text
 from telic.studies.evidence.measurement import read_run_log
@@ -41,11 +41,11 @@ You draft and check; a person approves, amends and accepts in forms that these t
 next_work_order returns the next model request of a session or search."""
 
 
-def make_server(place: Workplace) -> Server:
+def make_server(place: ServerContext) -> Server:
     """Return the server. Nothing is read or started before the first request of a client."""
 
     @asynccontextmanager
-    async def lifespan(_: Server) -> AsyncGenerator[Workplace]:
+    async def lifespan(_: Server) -> AsyncGenerator[ServerContext]:
         yield place
 
     server: Server = MCPServer(

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from telic.composer.reference import HandCourse, Reference
+from telic.composer.reference import HandMotion, Reference
 from telic.errors import BadEnvironment, UsageError
-from telic.judges.criteria import JointCourse
+from telic.judges.criteria import JointWave
 from telic.motions._figure import SIDES, RobotFigure, Side, other_side
 from telic.motions.clip import MotionClip
 from telic.motions.mirror import symmetry
@@ -55,7 +55,7 @@ def cycle_of(
         turned = turned - 2.0 * math.pi * landings[0][0]
         landings = tuple(((foot[0] - landings[0][0]) % 1.0,) for foot in landings)
     courses = _courses(clip, core.joint_pos, turned, robot)
-    limbs: dict[str, list[JointCourse]] = {}
+    limbs: dict[str, list[JointWave]] = {}
     for joint, limb in _limbs(robot).items():
         limbs.setdefault(limb, []).append(courses[joint])
     made = f"{clip.origin.source or 'a clip'}, license {clip.origin.licence or 'unknown'}"
@@ -102,7 +102,7 @@ def _rms(values: np.ndarray) -> float:
 
 def _courses(
     clip: MotionClip, track: np.ndarray, turned: np.ndarray, robot: MotionRobot
-) -> dict[str, JointCourse]:
+) -> dict[str, JointWave]:
     """Fit every joint with the smallest number of harmonics that is accurate enough."""
     off, sizes = math.inf, np.zeros((1, track.shape[1]))
     for most in range(1, _WAVES + 1):
@@ -123,7 +123,7 @@ def _courses(
             )
     values = np.round(sizes.T, 5).tolist()
     return {
-        name: JointCourse(joint=name, terms=tuple(terms))
+        name: JointWave(joint=name, terms=tuple(terms))
         for name, terms in zip(robot.joint_names, values, strict=True)
     }
 
@@ -166,7 +166,7 @@ def _limbs(robot: MotionRobot) -> dict[str, str]:
     }
 
 
-def _hand(robot: MotionRobot, core: MotionClip, side: Side) -> HandCourse | None:
+def _hand(robot: MotionRobot, core: MotionClip, side: Side) -> HandMotion | None:
     """Return the motion of a hand, or None if the robot has no arms or the hand does not move."""
     figure = RobotFigure(robot)
     if not figure.has_arms:
@@ -180,7 +180,7 @@ def _hand(robot: MotionRobot, core: MotionClip, side: Side) -> HandCourse | None
     swing = 0.5 * (high - low)
     if swing < _STILL_M:
         return None
-    return HandCourse(
+    return HandMotion(
         body=names[own],
         other=names[other],
         rest_m=round(float(rest[body][2] - rest[robot.root][2]), 4),
@@ -190,18 +190,18 @@ def _hand(robot: MotionRobot, core: MotionClip, side: Side) -> HandCourse | None
 
 
 def _mirrored_arms(
-    robot: MotionRobot, courses: dict[str, JointCourse]
-) -> dict[str, tuple[JointCourse, ...]]:
+    robot: MotionRobot, courses: dict[str, JointWave]
+) -> dict[str, tuple[JointWave, ...]]:
     """Return the mirrored arm motions, or an empty dict if the robot is not symmetric."""
     try:
         sides, limbs = symmetry(robot), _limbs(robot)
     except BadEnvironment:
         return {}  # asymmetric robot
-    found: dict[str, list[JointCourse]] = {}
+    found: dict[str, list[JointWave]] = {}
     for place, name in enumerate(robot.joint_names):
         if not limbs[name].endswith("arm"):
             continue
         partner, sign = robot.joint_names[sides.joints[place]], sides.signs[sides.joints[place]]
         terms = tuple(sign * value for value in courses[partner].terms)
-        found.setdefault(limbs[name], []).append(JointCourse(joint=name, terms=terms))
+        found.setdefault(limbs[name], []).append(JointWave(joint=name, terms=terms))
     return {limb: tuple(own) for limb, own in found.items()}

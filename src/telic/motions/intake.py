@@ -31,7 +31,7 @@ IntakeOutcome = Literal["added", "rejected", "duplicate", "unreadable"]
 _LEAST_SHIFT_M, _MOST_SHIFT_M = 0.01, 0.15  # ground offsets that are corrected
 
 
-class IntakeLine(NamedTuple):
+class ImportResult(NamedTuple):
     """Import outcome of a clip, or of a file without clips."""
 
     clip: str
@@ -52,7 +52,7 @@ class NewClip(NamedTuple):
     measured: dict[str, WorstValue] | None = None
 
 
-ClipCandidate = NewClip | IntakeLine
+ClipCandidate = NewClip | ImportResult
 
 
 def motion_files(places: Sequence[Path | str]) -> list[Path]:
@@ -114,7 +114,7 @@ def _file_candidates(
                 made = made._replace(clip=made.clip.replace(split=split))
             found.append(made)
     except TelicError as error:
-        found.append(IntakeLine(file.stem, "unreadable", str(file), str(error)))
+        found.append(ImportResult(file.stem, "unreadable", str(file), str(error)))
     return found
 
 
@@ -153,7 +153,7 @@ def _candidate(
         clip, before = retarget(track, robot, origin)
         return NewClip(clip, source, before, measure(robot, clip))
     except TelicError as error:
-        return IntakeLine(track.name, "unreadable", source, str(error))
+        return ImportResult(track.name, "unreadable", source, str(error))
 
 
 def _on_ground(clip: MotionClip, robot: MotionRobot) -> MotionClip:
@@ -171,7 +171,7 @@ def library_candidates(library: MotionLibrary, robot: MotionRobot) -> Iterator[C
     for place, line in enumerate(library.clips):
         clip = library.clip(place)
         if clip.human is None:
-            yield IntakeLine(line.name, "unreadable", "library", "the clip has no human motion")
+            yield ImportResult(line.name, "unreadable", "library", "the clip has no human motion")
             continue
         track = person_track(clip, clip.human)
         found = _candidate(track, robot, line.origin, "library", ReadOptions())
@@ -191,9 +191,9 @@ def add_clips(
     robot: MotionRobot,
     out: Path,
     limits: FilterLimits | None,
-    on_line: Callable[[IntakeLine], None] = lambda line: None,
+    on_line: Callable[[ImportResult], None] = lambda line: None,
     should_stop: Callable[[], bool] = lambda: False,
-) -> Iterator[IntakeLine]:
+) -> Iterator[ImportResult]:
     """Add clips to a library, and yield the outcome for each clip."""
     writer: LibraryWriter | None = None
     if (out / "library.json").is_file():  # fail early if the library is of another robot
@@ -202,7 +202,7 @@ def add_clips(
         for candidate in candidates:
             if should_stop():
                 return
-            if isinstance(candidate, IntakeLine):
+            if isinstance(candidate, ImportResult):
                 line = candidate
             else:
                 if writer is None:
@@ -217,10 +217,10 @@ def add_clips(
 
 def _add(
     candidate: NewClip, robot: MotionRobot, writer: LibraryWriter, limits: FilterLimits | None
-) -> IntakeLine:
+) -> ImportResult:
     clip, source = candidate.clip, candidate.source
     if (same := writer.hashes.get(clip.content_hash())) is not None:
-        return IntakeLine(clip.name, "duplicate", source, f'same motion as "{same}"')
+        return ImportResult(clip.name, "duplicate", source, f'same motion as "{same}"')
     number, free = 2, clip.name
     while free in writer.names:
         free, number = f"{clip.name} ({number})", number + 1
@@ -230,12 +230,12 @@ def _add(
     skate = measured["skate_m_s"].value if "skate_m_s" in measured else None
     facts = (clip.duration_s, candidate.skate_before_m_s, skate)
     if reasons:
-        return IntakeLine(free, "rejected", source, "; ".join(reasons), *facts)
+        return ImportResult(free, "rejected", source, "; ".join(reasons), *facts)
     try:
         writer.add(clip, measured_values(measured))
     except BadFile as error:
-        return IntakeLine(free, "unreadable", source, str(error), *facts)
-    return IntakeLine(free, "added", source, "", *facts)
+        return ImportResult(free, "unreadable", source, str(error), *facts)
+    return ImportResult(free, "added", source, "", *facts)
 
 
 def measured_values(measured: dict[str, WorstValue]) -> dict[str, float]:

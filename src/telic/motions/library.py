@@ -84,7 +84,7 @@ class LibraryHead(Record):
         return np.concatenate((points, clip.human.root_quat), axis=1, dtype=np.float32)
 
 
-class ClipLine(Record):
+class ClipEntry(Record):
     """Metadata of a clip, stored in clips.jsonl."""
 
     name: str
@@ -152,7 +152,7 @@ class LibraryWriter:
         self._human = _appending(path / _HUMAN, human_bytes)
         self._lines = JsonLines(path / _LINES)
 
-    def add(self, clip: MotionClip, report: dict[str, float] | None = None) -> ClipLine:
+    def add(self, clip: MotionClip, report: dict[str, float] | None = None) -> ClipEntry:
         """Append a clip. Raises BadFile for a duplicate name or a different robot."""
         if clip.name in self.names:
             raise BadFile(f'The library {self.path} already has a clip "{clip.name}".')
@@ -170,7 +170,7 @@ class LibraryWriter:
                 f'The human motion of "{clip.name}" and the library have different skeletons.'
             )
         rows, human = self.head.rows_of(clip), self.head.human_rows_of(clip)
-        line = ClipLine(
+        line = ClipEntry(
             name=clip.name,
             first=self._first,
             frames=clip.frames,
@@ -223,11 +223,11 @@ def _appending(path: Path, length: int) -> int:
 # ---- reading
 
 
-def _read_lines(path: Path) -> list[ClipLine]:
-    lines: list[ClipLine] = []
+def _read_lines(path: Path) -> list[ClipEntry]:
+    lines: list[ClipEntry] = []
     for number, row in enumerate(read_json_lines(path / _LINES), start=1):
         try:
-            lines.append(ClipLine.model_validate(row))
+            lines.append(ClipEntry.model_validate(row))
         except ValidationError as error:
             raise BadFile(f"{path / _LINES}, line {number}: {error.errors()[0]['msg']}.") from None
     return lines
@@ -249,7 +249,7 @@ class MotionLibrary:
         self,
         robot: MotionRobot,
         head: LibraryHead,
-        lines: list[ClipLine],
+        lines: list[ClipEntry],
         rows: Any,
         human_rows: Any,
         where: str,

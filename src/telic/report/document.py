@@ -200,7 +200,7 @@ class Details:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class SideBySide:
     """Blocks that a wide page shows side by side, e.g. charts, or a video with details."""
 
     blocks: tuple[AnyBlock, ...]
@@ -255,7 +255,7 @@ AnyBlock = (
     | Video
     | Figure
     | Details
-    | Beside
+    | SideBySide
     | Cards
     | Widget
     | Chart

@@ -93,7 +93,7 @@ def _picture(block: doc.AnyBlock, folder: Path) -> Iterator[str]:
             inside = "\n\n".join(_blocks(block.blocks, folder))
             title = html.escape(block.title)
             yield f"<details><summary>{title}</summary>\n\n{inside}\n\n</details>"
-        case doc.Beside():
+        case doc.SideBySide():
             yield from _blocks(block.blocks, folder)
         case doc.Cards():
             for card in block.cards:

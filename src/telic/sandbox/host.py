@@ -1,6 +1,6 @@
 """Start a worker, exchange messages with it, monitor it, and end it reliably.
 
-If a `nursery` is running, workers are forks of its process, which has already imported the modules.
+If a `fork_server` is running, workers are forks of it, with the modules already imported.
 Otherwise they are new interpreters.
 """
 
@@ -23,8 +23,8 @@ from telic.sandbox.confine import (
     ConfinementReport,
     clean_environment,
 )
+from telic.sandbox.fork_server import OPTIONS, PACKAGE, fork_worker
 from telic.sandbox.limits import Limits, Watch, running_clock
-from telic.sandbox.nursery import OPTIONS, PACKAGE, fork_worker
 from telic.sandbox.wire import (
     LOG_FLAGS,
     LineBuffer,

@@ -21,7 +21,7 @@ from telic.llm import (
     Request,
 )
 from telic.search._writer import SYSTEM, Memories, Prompt, WatchedCandidate, Writer
-from telic.search.config import Switches
+from telic.search.config import MethodSettings
 from telic.search.plan import SearchPlan
 from telic.search.policies import Space
 from telic.search.proposers import (
@@ -100,7 +100,7 @@ class ModelCritic:
 
     name = "critic"
 
-    def __init__(self, asker: PolicyRequester, writer: Writer, switches: Switches) -> None:
+    def __init__(self, asker: PolicyRequester, writer: Writer, switches: MethodSettings) -> None:
         self._asker, self._writer, self._switches = asker, writer, switches
 
     def revise(self, view: SearchView, watched: WatchedCandidate) -> PolicyProposal:

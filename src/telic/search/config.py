@@ -26,7 +26,7 @@ PROPOSERS = ("llm", "hybrid", *NUMERIC, "none")
 _VIEW = re.compile(r"full|(best|recent|best\+recent):([1-9]\d*)")
 
 
-class Switches(Config):
+class MethodSettings(Config):
     """Independent choices that together define a search method."""
 
     proposer: str = Field(

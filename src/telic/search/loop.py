@@ -20,7 +20,7 @@ from telic.errors import ConfigError
 from telic.llm import Models
 from telic.search._language_model import Hybrid, ModelCritic, ModelProposer, PolicyRequester
 from telic.search._writer import WatchedCandidate, Writer, describe_behaviour
-from telic.search.config import Switches
+from telic.search.config import MethodSettings
 from telic.search.plan import SearchPlan
 from telic.search.proposers import (
     Ars,
@@ -429,7 +429,7 @@ def race(run: SearchRun, first: Candidates, second: Candidates) -> _Plays[list[R
 
 
 def _choose_candidate(
-    first: Candidates, second: Candidates, switches: Switches, history: History
+    first: Candidates, second: Candidates, switches: MethodSettings, history: History
 ) -> tuple[PolicyCandidate, Winner]:
     """Select the best of the first candidates and the revision, if there is one.
 

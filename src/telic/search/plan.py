@@ -13,7 +13,7 @@ from telic import __version__
 from telic.core.plugins import load_plugin, plugin_names
 from telic.core.seeds import derive
 from telic.errors import ConfigError, UnknownName
-from telic.search.config import NUMERIC, PROPOSERS, SearchConfig, Switches
+from telic.search.config import NUMERIC, PROPOSERS, MethodSettings, SearchConfig
 from telic.search.policies import WITH_RANDOM_PARTS, PolicyFamily, make_policy
 from telic.search.records import NO_MODEL, SearchProtocol
 from telic.search.task import Player, SearchTask
@@ -73,7 +73,7 @@ def method_names() -> list[str]:
     return [*METHODS, *plugin_names("proposers", METHODS)]
 
 
-def switches_of(method: str, *, is_faithful: bool = False) -> Switches:
+def switches_of(method: str, *, is_faithful: bool = False) -> MethodSettings:
     """Return the switches of a method, or raise UnknownName.
 
     With `is_faithful`, the switches reproduce the published runs: full history without uncertainty,
@@ -97,7 +97,7 @@ def switches_of(method: str, *, is_faithful: bool = False) -> Switches:
             values["gate"] = "advise"
         if name == "threetraj":
             values["trace_steps"] = 50
-    return Switches.parse(values)
+    return MethodSettings.parse(values)
 
 
 _STATED = 400
@@ -160,7 +160,7 @@ class SearchPlan(NamedTuple):
     config: SearchConfig
     task: SearchTask
     """task, with the published conditions if the search is faithful"""
-    switches: Switches
+    switches: MethodSettings
     policy: PolicyFamily
     rollouts: int
     """number of episodes per candidate"""
@@ -262,7 +262,7 @@ def make_plan(config: SearchConfig) -> SearchPlan:
     if config.faithful and base.excerpts:
         base = base.replace(excerpts=task.excerpts)
     for name in config.switches:
-        if name not in Switches.model_fields:
+        if name not in MethodSettings.model_fields:
             base.override([f"{name}=0"])  # raises and suggests the closest names
     changes = dict(config.switches)
     if isinstance(changes.get("context"), str):
@@ -323,7 +323,7 @@ def versions() -> dict[str, str]:
     return {"telic": __version__, **{name: version(name) for name in _PACKAGES}}
 
 
-def _episodes(config: SearchConfig, task: SearchTask, switches: Switches) -> tuple[int, int]:
+def _episodes(config: SearchConfig, task: SearchTask, switches: MethodSettings) -> tuple[int, int]:
     """Return the number of episodes per candidate and the number that an incumbent needs."""
     is_numeric = config.model is None and not config.faithful
     if task.is_deterministic and not config.faithful:

@@ -25,8 +25,8 @@ import numpy as np
 
 from telic.core.config import Record
 from telic.core.events import Event
+from telic.search.config import MethodSettings
 from telic.search.config import SearchConfig as SearchConfig
-from telic.search.config import Switches
 from telic.search.task import Rollouts
 from telic.storage.files import as_record, read_json_lines
 from telic.storage.layout import FolderFile, WorkFolder
@@ -137,7 +137,7 @@ class SearchIteration(Record):
         return next(candidate for candidate in self.candidates if candidate.number == number)
 
 
-class Fresh(Record):
+class HeldOutReturn(Record):
     """Performance of a policy on held-out episodes that were not used to select it."""
 
     mean: float
@@ -168,8 +168,8 @@ class SearchRunSummary(Event):
     calls: int
     price_usd: float | None
     best: tuple[float, ...]
-    fresh: Fresh
-    final: Fresh | None = None
+    fresh: HeldOutReturn
+    final: HeldOutReturn | None = None
     """last selected policy on the same fresh episodes, or None if not stored"""
     mean: float
     """headline value, which is one of the following as selected by the switch `report`"""
@@ -240,7 +240,7 @@ class SearchSummary(Record):
     model: str
     outcome: SearchOutcome
     protocol: SearchProtocol
-    switches: Switches
+    switches: MethodSettings
     runs: tuple[SearchRunSummary, ...]
     versions: dict[str, str]
     seconds: float

@@ -32,7 +32,7 @@ from telic.search.loop import SearchRun
 from telic.search.plan import SearchPlan, make_plan, versions
 from telic.search.records import (
     NO_MODEL,
-    Fresh,
+    HeldOutReturn,
     SearchConfig,
     SearchFolder,
     SearchIteration,
@@ -288,14 +288,14 @@ def _play_together(
 
 def _fresh_evaluation(
     plan: SearchPlan, player: Player, params: tuple[float, ...], run: int
-) -> Fresh:
+) -> HeldOutReturn:
     """Evaluate a policy on fresh episodes, which all methods share for each task and run."""
     count = 1 if plan.task.is_deterministic else plan.config.fresh_episodes
     seeds = rollout_seeds(derive("fresh", plan.task.id, plan.config.seed, run), count)
     (rollouts,) = player.play([PolicyTrial(np.array([params]), seeds[None, :])])
     returns = rollouts.returns[0]
     interval = bootstrap(returns.tolist())
-    return Fresh(
+    return HeldOutReturn(
         mean=float(returns.mean()),
         low=interval.low if interval else None,
         high=interval.high if interval else None,

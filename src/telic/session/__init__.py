@@ -8,5 +8,5 @@ if TYPE_CHECKING:
     from telic.session import branch, labels, loop, motion, report, robustness, sim_to_sim  # noqa: F401
 
 WORKERS = ("telic.training._worker", "telic.judges.recorder", "telic.judges.validation")
-"""modules that sandboxed processes of a session import (see `telic.sandbox.nursery`)"""
+"""modules that sandboxed processes of a session import (see `telic.sandbox.fork_server`)"""
 __getattr__ = lazy_modules(__name__)

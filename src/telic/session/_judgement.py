@@ -25,7 +25,7 @@ from telic.core.seeds import derive
 from telic.errors import TelicError
 from telic.judges.code import judge_files, judge_too
 from telic.judges.fusion import judge_doubted, unjudged
-from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record_each
+from telic.judges.recorder import RecordedFile, RolloutSpec, is_unchanged, record_each
 from telic.judges.verdict import Verdict, lowered, together, unknown
 from telic.session.budget import iteration_steps, last_row_step
 from telic.session.control import SessionWork
@@ -77,11 +77,11 @@ class TrainedPolicy(NamedTuple):
 
     def order(
         self, config: SessionConfig, seed: int, paths: Sequence[str], **more: Any
-    ) -> PlayOrder:
+    ) -> RolloutSpec:
         """Return a request to record fresh episodes under the conditions used for judging."""
         assert self.step is not None
         code = self.member.reward_code
-        usual = PlayOrder(
+        usual = RolloutSpec(
             policy=str(self.member.checkpoint(self.step).absolute()),
             env=config.env,
             env_args=self.candidate.judged_args,

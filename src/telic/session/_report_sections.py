@@ -22,8 +22,8 @@ from telic.core.request import command_words
 from telic.core.stats import Interval, bootstrap
 from telic.core.text import MISSING, count, duration, figure, percent
 from telic.judges.criteria import Composition, scope_words
-from telic.judges.validation import Trial
-from telic.judges.verdict import Judgement
+from telic.judges.validation import JudgeValidation
+from telic.judges.verdict import Judgment
 from telic.rendering import RenderJob, render
 from telic.report import document as doc
 from telic.report.charts import Bar, ChartLine, ColumnChart, Gauge, LineChart, Point
@@ -134,7 +134,7 @@ def gauge(config: SessionConfig, member: MemberScore) -> doc.Inline:
     return Gauge(interval.low, value, interval.high, config.threshold, text)
 
 
-def interval_of(judgement: Judgement) -> Interval | None:
+def interval_of(judgement: Judgment) -> Interval | None:
     """Return the confidence interval of a policy's score, or None if unknown."""
     scores = [verdict.score for verdict in judgement.verdicts]
     known = [score for score in scores if score is not None]
@@ -212,7 +212,7 @@ def video_section(ended: EndedSession) -> Blocks:
             )
             chart = ColumnChart(label, tuple(scores), tuple(shown), ended.config.threshold)
             row.append(doc.Figure(chart, title, note))
-        blocks.append(doc.Beside(tuple(row), "footage"))
+        blocks.append(doc.SideBySide(tuple(row), "footage"))
     for name, title in _STRIPS.items():
         strip = folder.report_dir / f"strip_{name}.png"
         if strip.exists():
@@ -444,7 +444,7 @@ def curves_section(ended: EndedSession) -> Blocks:
         "band is their range, and dots are evaluations without exploration. Rewards differ between "
         "iterations and variants, so compare values within a line only."
     )
-    return [doc.Beside(tuple(charts)), doc.Text(note, "note")] if charts else []
+    return [doc.SideBySide(tuple(charts)), doc.Text(note, "note")] if charts else []
 
 
 def _over_seeds(members: Sequence[MemberFolder], kind: RowKind, name: str) -> list[Point]:
@@ -533,7 +533,7 @@ def judge_section(ended: EndedSession) -> Blocks:
     note = "Hidden from reward authors. It runs in a confined process on recorded episodes."
     blocks: list[doc.AnyBlock] = [doc.Text(note, "note")]
     if ended.folder.trial.exists():
-        trial = read_record(ended.folder.trial, Trial)
+        trial = read_record(ended.folder.trial, JudgeValidation)
         rows = [
             (each.name, "good" if each.is_good else "bad", score_text(each.score), figure(each.pay))
             for each in trial.examples

@@ -219,7 +219,7 @@ def run_job(
 
     The job is shortened to the remaining step budget. A completed run is returned immediately, and
     a run stopped because `is_enough` holds counts as completed. Raises SessionStopped or
-    AllowanceUsedUp if the session must end.
+    BudgetUsedUp if the session must end.
     """
     files = RunFolder(folder / name)
     steps = control.account.fit(job.steps, len(job.members), files)

@@ -74,7 +74,7 @@ _TAPES = 2
 """number of copies of the evaluation recording while it is assembled"""
 
 
-class AllowanceLeft(Record):
+class BudgetLeft(Record):
     """Remaining budget of a session, where None means unlimited (or unknown for dollars)."""
 
     hours: float | None = None
@@ -95,10 +95,10 @@ class Spending(Event):
     calls: int
     number: int | None = None
     """number of the iteration that has just ended"""
-    left: AllowanceLeft = AllowanceLeft()
+    left: BudgetLeft = BudgetLeft()
 
 
-class AllowanceUsedUp(ResourceError):
+class BudgetUsedUp(ResourceError):
     """Raised when a budget is exhausted. `kind` is the limit, either hours or steps."""
 
     def __init__(self, kind: Literal["hours", "steps"], message: str) -> None:
@@ -167,7 +167,7 @@ class SessionAccount:
             usd=usd,
             calls=calls,
             number=number,
-            left=AllowanceLeft.model_validate(left),
+            left=BudgetLeft.model_validate(left),
         )
 
     def is_out_of_time(self) -> bool:
@@ -176,16 +176,16 @@ class SessionAccount:
         return hours is not None and self.seconds >= hours * _HOUR_S
 
     def check(self) -> None:
-        """Raise AllowanceUsedUp if the time budget is exhausted. `fit` checks the steps."""
+        """Raise BudgetUsedUp if the time budget is exhausted. `fit` checks the steps."""
         if self.is_out_of_time():
             hours = f"{self._config.max_hours:g}"
-            raise AllowanceUsedUp("hours", f"The budget of {hours} hours is used up.")
+            raise BudgetUsedUp("hours", f"The budget of {hours} hours is used up.")
 
     def fit(self, steps: int, members: int, run: RunFolder) -> int:
         """Return the steps per policy for a training run, limited to the remaining budget.
 
         An interrupted run keeps its original number of steps, so that the same job is resumed.
-        Raises AllowanceUsedUp if too few steps remain for an informative run.
+        Raises BudgetUsedUp if too few steps remain for an informative run.
         """
         if run.config.exists():
             return read_fields(run.config, steps=int)["steps"]
@@ -193,7 +193,7 @@ class SessionAccount:
         if left is None or steps * members <= left:
             return steps
         if left < _WORTH_STARTING * steps * members:
-            raise AllowanceUsedUp(
+            raise BudgetUsedUp(
                 "steps",
                 f"{left:,} of the budget of {self._config.max_steps:,} steps are left, but the "
                 f"next training run needs {steps * members:,}.",

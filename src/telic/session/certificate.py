@@ -37,8 +37,8 @@ from telic.judges.failure_modes import untrained_modes
 from telic.judges.mutants import CUT, FROZEN, MutantCount, counts, mutants_of
 from telic.judges.recorder import (
     UNTRAINED,
-    PlayOrder,
     RecordedFile,
+    RolloutSpec,
     is_unchanged,
     record,
 )
@@ -47,7 +47,7 @@ from telic.judges.validation import (
     GOOD,
     INDEPENDENT,
     ExampleResult,
-    Trial,
+    JudgeValidation,
     bad_examples,
     passing_modes,
     same_stick,
@@ -125,7 +125,7 @@ class Certifier:
         self._candidate = read_record(self._files.candidate, RewardCandidate)
         self._where = (work.config.env, self._candidate.env_args)
         self._is_own = work.config.model is None
-        self._trial = read_record(work.folder.trial, Trial)
+        self._trial = read_record(work.folder.trial, JudgeValidation)
         self._proving = [each for each in iteration.members if each.low >= self._threshold]
 
     def certificate(self) -> Certificate:
@@ -324,7 +324,7 @@ class Certifier:
         if self._is_own:
             return  # the composer's criteria are validated with telic itself
         folder = self._files.path / "untrained"
-        order = PlayOrder(
+        order = RolloutSpec(
             policy=UNTRAINED,
             env=work.config.env,
             env_args=candidate.judged_args,
@@ -389,7 +389,7 @@ class Certifier:
         )
 
 
-def _validation(trial: Trial) -> Iterator[str]:
+def _validation(trial: JudgeValidation) -> Iterator[str]:
     if not trial.was_run:
         why = " ".join(dict.fromkeys((*trial.judge_problems, *trial.reward_problems)))
         yield f"judge and reward could not be validated: {why or 'unknown reason'}"

@@ -43,12 +43,12 @@ from telic.errors import Refused, RewardError, TelicError, TrainingFailed, Usage
 from telic.judges.code import find_judge
 from telic.judges.criteria import Composition
 from telic.judges.measured import measured_by_host
-from telic.judges.validation import Trial, text_hash
+from telic.judges.validation import JudgeValidation, text_hash
 from telic.llm import BudgetExceeded, Cancelled
 from telic.llm.names import servers
 from telic.llm.work_orders import ORDERS, close_orders
 from telic.loop import Loop
-from telic.sandbox.nursery import prewarmed
+from telic.sandbox.fork_server import prewarmed
 from telic.session import WORKERS, motion
 from telic.session._judgement import (
     TrainedCandidate,
@@ -61,7 +61,7 @@ from telic.session._report_sections import draw_pictures
 from telic.session._training import alarms, train
 from telic.session.branch import inherited
 from telic.session.budget import (
-    AllowanceUsedUp,
+    BudgetUsedUp,
     MeasuredForecast,
     SessionAccount,
     session_forecast,
@@ -256,7 +256,7 @@ def _run_loop(work: SessionWork) -> SessionSummary:
         if loop.run() == _PASSED:
             return _finish_passed(work, tries)
         return _finish(work, tries, SessionOutcome("not_passed"))
-    except (SessionStopped, AllowanceUsedUp, BudgetExceeded, Cancelled) as ended:
+    except (SessionStopped, BudgetUsedUp, BudgetExceeded, Cancelled) as ended:
         return _finish(work, tries, SessionOutcome("stopped"), ended)
 
 
@@ -282,7 +282,7 @@ def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
 
 def _not_worth_training(folder: SessionFolder) -> tuple[str, ...]:
     """Return the reasons why a pass by this judge would not be credible, so training is useless."""
-    trial = read_record(folder.trial, Trial) if folder.trial.exists() else None
+    trial = read_record(folder.trial, JudgeValidation) if folder.trial.exists() else None
     return () if trial is None else trial.untrusted
 
 
@@ -310,7 +310,7 @@ class _SessionParts:
         variants: tuple[Variant, ...] = (Variant(),)
         if steps >= _WORTH_COMPARING and work.folder.trial.exists():
             # Also screen variants of a reward that ranks the examples differently than the judge.
-            trial = read_record(work.folder.trial, Trial)
+            trial = read_record(work.folder.trial, JudgeValidation)
             variants = first_rewards(written, trial.examples, work.config.first_rewards)
         first = RewardCandidate(
             reward=written.reward,
@@ -431,7 +431,7 @@ def _finish(
         env=config.env,
         outcome=ending.outcome,
         reason=None if ended is None else str(ended),
-        out_of_budget=isinstance(ended, AllowanceUsedUp | BudgetExceeded),
+        out_of_budget=isinstance(ended, BudgetUsedUp | BudgetExceeded),
         iterations=len(history),
         best_iteration=best.number if best else None,
         best_member=best.best if best else None,

@@ -95,11 +95,11 @@ class GpuSimulation(Simulation):
         num_sims: int,
         *,
         device: str = "cuda",
-        room: Room | None = None,
+        sizes: BufferSizes | None = None,
     ) -> None:
         """Allocate simulations of an adapted copy of the model. Device "cpu" is only for tests.
 
-        Without `room`, a short trial simulation determines the sizes of the contact buffers.
+        Without `sizes`, a short trial simulation determines the sizes of the contact buffers.
         """
         place = torch.device(device)
         if place.type == "cuda":
@@ -110,7 +110,7 @@ class GpuSimulation(Simulation):
         self._warp, self._mjw = engine()
         if place.type == "cuda":
             torch.zeros(1, device=place)  # creates the CUDA context, shared with Warp
-        self.room = room or room_for(self.model)
+        self.sizes = sizes or buffer_sizes(self.model)
         self._place = self._warp.get_device(str(self.device))
         try:
             with self._warp.ScopedDevice(self._place):
@@ -118,7 +118,7 @@ class GpuSimulation(Simulation):
                 self._warp_model.opt.run_qacc_smooth = False
                 self._warp_model.opt.warn_overflow = 0  # counted below instead of printed
                 self._data = self._mjw.make_data(
-                    self.model, nworld=num_sims, nconmax=self.room.contacts, njmax=self.room.rows
+                    self.model, nworld=num_sims, nconmax=self.sizes.contacts, njmax=self.sizes.rows
                 )
         except NotImplementedError as error:
             raise BadEnvironment(
@@ -351,7 +351,7 @@ _FEWEST_CONTACTS = 4
 _FEWEST_ROWS = 48  # for models with contacts; costs 1 % of HalfCheetah's speed
 
 
-class Room(NamedTuple):
+class BufferSizes(NamedTuple):
     """Sizes of the contact buffers on a GPU, fixed for the lifetime of a simulation."""
 
     contacts: int
@@ -360,7 +360,7 @@ class Room(NamedTuple):
     """Maximum number of constraint rows of each simulation."""
 
 
-def room_for(model: mujoco.MjModel) -> Room:
+def buffer_sizes(model: mujoco.MjModel) -> BufferSizes:
     """Estimate the contact buffer sizes of a model by a short random rollout on the CPU."""
     sim = CpuSimulation(model, _TRIAL_SIMS, num_threads=1)
     contacts, rows = sim.field("ncon"), sim.field("nefc")
@@ -378,7 +378,7 @@ def room_for(model: mujoco.MjModel) -> Room:
     rows_needed = -(-int(_MARGIN * most_rows + 1) // _ROWS_MULTIPLE) * _ROWS_MULTIPLE
     if most_contacts:
         rows_needed = max(_FEWEST_ROWS, rows_needed)
-    return Room(max(_FEWEST_CONTACTS, int(_MARGIN * most_contacts)), rows_needed)
+    return BufferSizes(max(_FEWEST_CONTACTS, int(_MARGIN * most_contacts)), rows_needed)
 
 
 def _tumbled(model: mujoco.MjModel, generator: torch.Generator) -> tuple[Tensor, Tensor]:

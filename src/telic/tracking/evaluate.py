@@ -40,7 +40,7 @@ from telic.tracking.reports import (
     EncoderResult,
     FollowErrors,
     PairAgreement,
-    TokenUse,
+    TokenUsage,
     TrackingReport,
     summarise_encoder,
 )
@@ -62,7 +62,7 @@ _linalg: Any = torch.linalg
 _FIELDS = ("robot_places", "target_places", "joint_error", "turn_error")
 
 
-class PlayTape(NamedTuple):
+class EpisodeTape(NamedTuple):
     """Recorded episodes, with columns (T, N, ...) on the CPU."""
 
     played: Tensor
@@ -112,7 +112,7 @@ class ClipPlayer:
         return [part + part[-1:] * (size - len(part)) for part in parts]
 
     @torch.no_grad()
-    def play(self, tracker: Tracker | None, pairs: Sequence[tuple[int, int]]) -> PlayTape:
+    def play(self, tracker: Tracker | None, pairs: Sequence[tuple[int, int]]) -> EpisodeTape:
         """Play a (clip, encoder) pair per environment. Without a tracker, hold the default pose."""
         env, task, device = self.env, self.task, self.env.device
         clip = torch.tensor([pair[0] for pair in pairs], device=device)
@@ -144,7 +144,7 @@ class ClipPlayer:
             if not bool(live.any()):
                 break
         columns = {name: torch.stack(values) for name, values in tape.items()}
-        return PlayTape(
+        return EpisodeTape(
             columns.pop("played"),
             failed.cpu(),
             columns,
@@ -165,7 +165,7 @@ class ClipPlayer:
     def measure(self, tracker: Tracker, split: str) -> tuple[TrackingReport, dict[str, Trajectory]]:
         """Play all clips. Returns the report and the p10, median and p90 episodes by progress."""
         results: list[ClipResult] = []
-        tapes: list[PlayTape] = []
+        tapes: list[EpisodeTape] = []
         for pairs in self.rounds():
             tape = self.play(tracker, pairs)
             tapes.append(tape)
@@ -202,7 +202,7 @@ class ClipPlayer:
         return report, episodes
 
     def episode(
-        self, tape: PlayTape, row: int, pair: tuple[int, int], label: str | None = None
+        self, tape: EpisodeTape, row: int, pair: tuple[int, int], label: str | None = None
     ) -> Trajectory:
         """Return the trajectory of one environment together with its reference."""
         robot, clips, (clip, encoder) = self.task.parts.robot, self.task.table, pair
@@ -222,7 +222,7 @@ class ClipPlayer:
         columns = {name: state.numpy().astype(np.float32) for name, state in states.items()}
         return Trajectory(columns, facts)
 
-    def _result(self, tape: PlayTape, row: int, pair: tuple[int, int]) -> ClipResult:
+    def _result(self, tape: EpisodeTape, row: int, pair: tuple[int, int]) -> ClipResult:
         played = int(tape.played[:, row].sum())
         robot = tape.columns["robot_places"][:played, row]
         target = tape.columns["target_places"][:played, row]
@@ -259,11 +259,11 @@ def played_clips(config: TrackingConfig, library: MotionLibrary, split: Split) -
 # ---- tokens
 
 
-def _code_use(encoder: str, codes: Tensor, levels: int) -> TokenUse:
+def _code_use(encoder: str, codes: Tensor, levels: int) -> TokenUsage:
     """Return the usage of quantization levels by codes (n, d), averaged over dimensions."""
     share = torch.nn.functional.one_hot(codes.long(), levels).double().mean(0)  # (d, L)
     entropy = -(share * share.clamp_min(1e-300).log2()).sum(1).mean()
-    return TokenUse(
+    return TokenUsage(
         encoder=encoder,
         entropy_bits=entropy.item(),
         dead_share=(share == 0).double().mean().item(),

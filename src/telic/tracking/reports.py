@@ -98,7 +98,7 @@ def summarise_encoder(encoder: str, results: Sequence[ClipResult]) -> EncoderRes
     )
 
 
-class TokenUse(Record):
+class TokenUsage(Record):
     """Codebook usage of one encoder."""
 
     encoder: str
@@ -128,7 +128,7 @@ class TrackingReport(Record):
     control: EncoderResult | None = Field(
         default=None, description="baseline that holds the default pose, or None if not evaluated"
     )
-    tokens: tuple[TokenUse, ...]
+    tokens: tuple[TokenUsage, ...]
     agreement: tuple[PairAgreement, ...]
     clips: tuple[ClipResult, ...]
 

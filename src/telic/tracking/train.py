@@ -66,7 +66,7 @@ from telic.training.folder import (
 from telic.training.job import Member, RewardSource, TrainJob, member_groups
 from telic.training.population import Population
 from telic.training.recorder import summarise_run
-from telic.training.results import RunKeeper
+from telic.training.results import RunWriter
 from telic.training.rollout import Group, Scoring
 from telic.training.run import Run, prepare_folders
 from telic.training.setup import Setup, assemble
@@ -219,7 +219,7 @@ class TrackingParts:
         job: TrainJob,
         config: TrackingConfig,
         folder: RunFolder,
-        keeper: RunKeeper,
+        keeper: RunWriter,
         should_stop: Callable[[], bool],
     ) -> None:
         self.job, self.config, self.folder, self.keeper = job, config, folder, keeper
@@ -296,7 +296,7 @@ def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptio
         remove_unfinished(folder.path)
         folder.stop.unlink(missing_ok=True)
         journal = Journal(folder.path / JOURNAL, f"tracking {job.key}", usable_key(runs_dir))
-        with RunKeeper(job, folder, options.on_event) as keeper, contextlib.suppress(_Stopped):
+        with RunWriter(job, folder, options.on_event) as keeper, contextlib.suppress(_Stopped):
             Loop(journal, TrackingParts(job, config, folder, keeper, options.should_stop)).run()
         summary = read_result(folder)
         set_status(folder, summary["status"])

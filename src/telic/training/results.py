@@ -293,7 +293,7 @@ def member_folders(job: TrainJob, run: RunFolder) -> list[MemberFolder]:
     return [run.member(member.config, member.seed) for member in job.members]
 
 
-class RunKeeper:
+class RunWriter:
     """Host side of training: validates worker messages and writes the files of the run."""
 
     def __init__(

@@ -26,7 +26,7 @@ from telic.errors import (
     UsageError,
     WorkerDied,
 )
-from telic.sandbox import host, nursery
+from telic.sandbox import fork_server, host
 from telic.sandbox.limits import Limits
 from telic.sandbox.worker import HostChannel
 from telic.storage.files import read_record, remove_unfinished, write_json
@@ -36,7 +36,7 @@ from telic.training.folder import create_run, find_unfinished, new_run, set_stat
 from telic.training.job import MemberGroup, TrainJob, member_groups
 from telic.training.machine import device_files
 from telic.training.policy import load_policy
-from telic.training.results import RunKeeper, RunSummary, member_folders
+from telic.training.results import RunSummary, RunWriter, member_folders
 
 _ENTRY = "telic.training._worker"
 _OF_A_GROUP = (UsageError, Refused, SimulatorError, WorkerDied, TrainingFailed)
@@ -121,11 +121,11 @@ def execute(
         order = _Order(folder, should_stop, should_wait, confined)
         groups = member_groups(job, folder)
         if len(groups) == 1:
-            with RunKeeper(job, folder, on_event) as keeper:
+            with RunWriter(job, folder, on_event) as keeper:
                 _train_group(groups[0], order, keeper)
                 summary = keeper.summary()
         else:  # workers fork from a process with preloaded imports
-            with nursery.prewarmed((_ENTRY,)) if confined else nullcontext():
+            with fork_server.prewarmed((_ENTRY,)) if confined else nullcontext():
                 summary = _train_groups(job, groups, order, on_event)
         set_status(folder, summary.status, videos=videos)
     return Run(folder.path, summary.model_dump())
@@ -153,7 +153,7 @@ def _train_groups(
             summary = read_record(group.result, RunSummary)
             if summary.status == "completed":
                 return summary
-        with RunKeeper(
+        with RunWriter(
             group.job,
             order.folder,
             listen,
@@ -195,7 +195,7 @@ def _train_groups(
         [name for one in done for name in one.members],
     )
     if done:
-        with RunKeeper(job, order.folder, on_event) as keeper:
+        with RunWriter(job, order.folder, on_event) as keeper:
             write_json(order.folder.summary, whole)
             keeper.emit(whole)
     if failures:
@@ -248,7 +248,7 @@ class JointProgress:
         )
 
 
-def _train_group(group: MemberGroup, order: _Order, keeper: RunKeeper) -> None:
+def _train_group(group: MemberGroup, order: _Order, keeper: RunWriter) -> None:
     """Train the members of a group in one process."""
     job = group.job
     folders, access = prepare_folders(group, order.folder), env_access(job.env, job.env_args)

@@ -18,7 +18,7 @@ from telic.storage.files import read_fields
 from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, SessionFolder
 from telic.storage.scalars import EvaluationRow, columns_of, is_evaluation, read_rows
 from telic.storage.workspace import WORK, Artifact, ArtifactKind, Workspace, has_begun
-from telic.verbs.lines import ArtifactLine, judged_facts, read_line
+from telic.verbs.lines import ArtifactSummary, judged_facts, read_line
 
 if TYPE_CHECKING:
     from telic.search.records import SearchSummary
@@ -128,7 +128,7 @@ _COLUMNS = ("id", "title", "env", "state", "score", "best_return", "labels", "op
 
 
 @verb(_ArtifactListRequest)
-def list_artifacts(request: _ArtifactListRequest) -> VerbResult[list[ArtifactLine]]:
+def list_artifacts(request: _ArtifactListRequest) -> VerbResult[list[ArtifactSummary]]:
     """List sessions, runs, searches and studies with their request, state and score."""
     kinds: tuple[ArtifactKind, ...] = (request.kind,) if request.kind else (*WORK, "study")
     found = Workspace(request.runs_dir, request.root).artifacts(*kinds)

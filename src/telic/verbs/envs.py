@@ -87,7 +87,7 @@ class _RobotsRequest(VerbRequest):
     )
 
 
-class RobotLine(Record):
+class RobotSummary(Record):
     """A robot in a list."""
 
     robot: str
@@ -111,10 +111,10 @@ _ROBOT_HINT = (
 )
 
 
-def _robot_line(name: str) -> RobotLine:
+def _robot_line(name: str) -> RobotSummary:
     robot = named_robot(name)
     mass_kg, joints, actuators, height_m = robot.numbers
-    return RobotLine(
+    return RobotSummary(
         robot=name,
         title=robot.title,
         kind=robot.kind,
@@ -135,13 +135,13 @@ class RobotText(Record):
 
 
 @verb(VerbRequest)
-def list_robots(request: VerbRequest) -> VerbResult[list[RobotLine]]:
+def list_robots(request: VerbRequest) -> VerbResult[list[RobotSummary]]:
     """List the robots that can be selected by name."""
     return VerbResult([_robot_line(name) for name in robot_names()], _ROBOT_COLUMNS, _ROBOT_HINT)
 
 
 @verb(_RobotsRequest, examples=_ROBOT_EXAMPLES)
-def robots(request: _RobotsRequest) -> VerbResult[list[RobotLine]] | dict[str, Any] | RobotText:
+def robots(request: _RobotsRequest) -> VerbResult[list[RobotSummary]] | dict[str, Any] | RobotText:
     """List robots, show one with an image, or print its description."""
     if request.robot is None:
         return list_robots()

@@ -27,7 +27,7 @@ def artifact_id(artifact: Artifact) -> str:
     return artifact.name.replace("/", STUDY_MARK)
 
 
-class ArtifactLine(Record):
+class ArtifactSummary(Record):
     """One row of a list."""
 
     id: str
@@ -75,7 +75,7 @@ class ArtifactAbout(Record):
     note: str | None = Field(default=None, max_length=5000)
 
 
-def read_line(artifact: Artifact) -> ArtifactLine:
+def read_line(artifact: Artifact) -> ArtifactSummary:
     """Read the row of an artifact. Errors are reported in the row, not raised."""
     try:
         line, about = _LINES[artifact.kind](artifact), _read_about(artifact)
@@ -87,9 +87,9 @@ def read_line(artifact: Artifact) -> ArtifactLine:
 
 def _line(
     artifact: Artifact, title: str, state: str, env: str | None = None, **facts: Any
-) -> ArtifactLine:
+) -> ArtifactSummary:
     known = {"id": artifact_id(artifact), "kind": artifact.kind, "updated": artifact.last_active}
-    return ArtifactLine.model_validate(
+    return ArtifactSummary.model_validate(
         {
             **known,
             "is_running": artifact.is_running,
@@ -125,7 +125,7 @@ def judged_facts(folder: SessionFolder) -> list[dict[str, Any]]:
     return [read_fields(file, **_JUDGED) for file in files if file.exists()]
 
 
-def _session(artifact: Artifact) -> ArtifactLine:
+def _session(artifact: Artifact) -> ArtifactSummary:
     folder = SessionFolder(artifact.path)
     request = read_fields(folder.config, intent=str, env=str)
     judged = [each for each in judged_facts(folder) if each.get("number") != 0]  # 0: its origin
@@ -174,7 +174,7 @@ def open_orders(path: Path) -> int:
         return 0
 
 
-def _run(artifact: Artifact) -> ArtifactLine:
+def _run(artifact: Artifact) -> ArtifactSummary:
     facts = run_facts(RunFolder(artifact.path))
     names = [member.name for member in RunFolder(artifact.path).members()]
     seeds = [name.rpartition("_seed_") for name in names]
@@ -209,7 +209,7 @@ def state_of(artifact: Artifact) -> str:
     return read_fields(summary, outcome=_Ended)["outcome"] if summary.exists() else "interrupted"
 
 
-def _search(artifact: Artifact) -> ArtifactLine:
+def _search(artifact: Artifact) -> ArtifactSummary:
     request = read_fields(artifact.path / "search.json", method=str, env=str)
     return _line(
         artifact,
@@ -221,11 +221,11 @@ def _search(artifact: Artifact) -> ArtifactLine:
     )
 
 
-def _study(artifact: Artifact) -> ArtifactLine:
+def _study(artifact: Artifact) -> ArtifactSummary:
     return _line(artifact, artifact.name, "study", is_running=False)
 
 
-_LINES: dict[ArtifactKind, Callable[[Artifact], ArtifactLine]] = {
+_LINES: dict[ArtifactKind, Callable[[Artifact], ArtifactSummary]] = {
     "session": _session,
     "run": _run,
     "search": _search,

@@ -15,7 +15,7 @@ from telic.core.verb import verb
 from telic.errors import UsageError
 
 if TYPE_CHECKING:
-    from telic.motions.intake import ClipCandidate, IntakeLine
+    from telic.motions.intake import ClipCandidate, ImportResult
 
 _EXAMPLES = """
 telic motions generate --robot planar-biped --count 40        into the folder "motions"
@@ -103,7 +103,7 @@ class _IntakeRequest(WatchedRequest):
 
 
 def _add(request: _IntakeRequest, robot: str, candidates: Iterator[ClipCandidate]) -> MotionIntake:
-    def emit(line: IntakeLine) -> None:
+    def emit(line: ImportResult) -> None:
         why = f": {line.why}" if line.why else ""
         request.on_event(LogMessage(message=f"{line.clip} {line.outcome}{why}"))
 
@@ -125,7 +125,7 @@ class MotionIntake(NamedTuple):
     library: str
     robot: str
     counts: dict[str, int]
-    lines: list[IntakeLine]
+    lines: list[ImportResult]
 
 
 def _nothing_added(intake: MotionIntake) -> int:

@@ -13,14 +13,14 @@ from telic.core.verb import VerbResult, verb
 from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.errors import UsageError
 from telic.report.sinks import logs
-from telic.sandbox.nursery import loading, prewarmed
+from telic.sandbox.fork_server import loading, prewarmed
 from telic.session.records import exit_code
 from telic.storage.layout import changed_at
 from telic.storage.reading import given_text
 
 if TYPE_CHECKING:
     from telic.authors.author import MeasurableIntent
-    from telic.llm.work_orders import WorkOrder, WorkOrderLine
+    from telic.llm.work_orders import WorkOrder, WorkOrderRow
     from telic.session.loop import Session
 
 _EXAMPLES = """
@@ -154,7 +154,7 @@ telic orders all answers/             submit answers/KEY.json for every order
     examples=_ORDER_EXAMPLES,
     exit_code=lambda result: 2 if getattr(result, "refused", None) else 0,
 )
-def orders(request: _OrdersRequest) -> VerbResult[list[WorkOrderLine]] | WorkOrder | _AnswersTaken:
+def orders(request: _OrdersRequest) -> VerbResult[list[WorkOrderRow]] | WorkOrder | _AnswersTaken:
     """List, show or answer the work orders of a session that runs with --model host."""
     from telic.llm import work_orders  # imports all of llm
 

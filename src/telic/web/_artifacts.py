@@ -19,9 +19,9 @@ from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.core.verb import as_data
 from telic.errors import TelicError, UnknownName, UsageError
-from telic.judges.validation import Trial
+from telic.judges.validation import JudgeValidation
 from telic.llm import work_orders
-from telic.llm.work_orders import ORDERS, WorkOrder, WorkOrderLine
+from telic.llm.work_orders import ORDERS, WorkOrder, WorkOrderRow
 from telic.rewards.contract import RewardSpec
 from telic.search.records import SearchConfig, SearchFolder, SearchRunFolder, SearchSummary
 from telic.session._report_sections import RewardTermLine, reward_terms
@@ -49,7 +49,7 @@ from telic.storage.reading import read_text
 from telic.storage.workspace import WORK, Artifact, ArtifactKind, Workspace
 from telic.tracking.reports import TrackingReport, reports_of
 from telic.training.job import TrainJob
-from telic.verbs.lines import ArtifactAbout, ArtifactLine, artifact_id, open_orders, read_line
+from telic.verbs.lines import ArtifactAbout, ArtifactSummary, artifact_id, open_orders, read_line
 from telic.verbs.study_runs import status
 from telic.web._files import file_key
 from telic.web._gate import API
@@ -67,12 +67,12 @@ _MOST_FOUND, _LARGEST = 100, 1 << 20
 class ArtifactPage(Record):
     """One page of the list of artifacts, which is sorted by most recent activity."""
 
-    artifacts: tuple[ArtifactLine, ...]
+    artifacts: tuple[ArtifactSummary, ...]
     kinds: dict[str, int]
     """number of artifacts by kind"""
 
 
-class IterationLine(Record):
+class IterationSummary(Record):
     """Summary of a session's iteration."""
 
     number: int
@@ -92,13 +92,13 @@ class SessionDetail(Record):
     """Details of a session."""
 
     config: SessionConfig | None
-    iterations: tuple[IterationLine, ...]
+    iterations: tuple[IterationSummary, ...]
     summary: SessionSummary | None
     """summary, or None while the session is running"""
     certificate: Certificate | None
     robustness: RobustnessCard | None
     robustness_words: str | None
-    validation: Trial | None
+    validation: JudgeValidation | None
     """results of reward and judge on examples of known quality"""
     waiting: SessionWait | None
     proposal: CriteriaProposal | None
@@ -149,7 +149,7 @@ class StudyDetail(Record):
 class ArtifactDetail(Record):
     """Details of an artifact, including the records specific to its kind."""
 
-    line: ArtifactLine
+    line: ArtifactSummary
     path: str
     command: str
     """terminal command that shows it"""
@@ -200,7 +200,7 @@ class IterationDetail(Record):
 class GalleryCard(Record):
     """Card that represents an artifact with a video in the gallery."""
 
-    line: ArtifactLine
+    line: ArtifactSummary
     video: str
     """URL of the median episode's video"""
     low: float | None = None
@@ -210,14 +210,14 @@ class GalleryCard(Record):
 class TextMatch(Record):
     """A match of the text search."""
 
-    line: ArtifactLine
+    line: ArtifactSummary
     where: str
     """intent or file name"""
     text: str
     """matching line of the file"""
 
 
-class AnswerGiven(Record):
+class AnsweredOrder(Record):
     """An accepted answer."""
 
     order: str
@@ -253,7 +253,7 @@ def _session(artifact: Artifact, is_running: bool, reader: _Reader) -> SessionDe
         certificate=reader.record(folder.certificate, Certificate),
         robustness=card,
         robustness_words=summary_line(card) if card else None,
-        validation=reader.record(folder.trial, Trial),
+        validation=reader.record(folder.trial, JudgeValidation),
         waiting=reader.record(folder.waiting, SessionWait) if is_running else None,
         proposal=reader.record(folder.criteria, CriteriaProposal),
         approval=reader.record(folder.approval, CriteriaApproval),
@@ -265,15 +265,15 @@ def _session(artifact: Artifact, is_running: bool, reader: _Reader) -> SessionDe
     )
 
 
-def _line(folder: SessionFolder, number: int, reader: _Reader) -> IterationLine:
+def _line(folder: SessionFolder, number: int, reader: _Reader) -> IterationSummary:
     files = folder.iteration(number)
     judged = reader.record(files.judgment, SessionIteration)
     known = judged or reader.record(files.candidate, RewardCandidate)
-    names = IterationLine.model_fields.keys() - {"number", "is_judged"}
+    names = IterationSummary.model_fields.keys() - {"number", "is_judged"}
     if judged is None:
         names = {"parent", "change"} if known else set[str]()
     values = {name: getattr(known, name) for name in names}
-    return IterationLine(number=number, is_judged=judged is not None, **values)
+    return IterationSummary(number=number, is_judged=judged is not None, **values)
 
 
 def _run(artifact: Artifact, is_running: bool, reader: _Reader) -> RunDetail:
@@ -440,7 +440,7 @@ def _order_routes(router: APIRouter, place: WebPlace) -> None:
     def folder_of(artifact: str) -> Path:
         return place.artifact(artifact, "session", "search").path / ORDERS
 
-    def listed(folder: Path) -> list[WorkOrderLine]:
+    def listed(folder: Path) -> list[WorkOrderRow]:
         lines = work_orders.list_orders(folder) if folder.is_dir() else []
         return [line for line in lines if line.state != "closed"]
 
@@ -450,7 +450,7 @@ def _order_routes(router: APIRouter, place: WebPlace) -> None:
             raise UnknownName("work order", key[:200], known)
 
     @router.get("/artifacts/{artifact}/orders")
-    def list_orders(artifact: str) -> list[WorkOrderLine]:
+    def list_orders(artifact: str) -> list[WorkOrderRow]:
         """List the work orders of a session or search, open orders first."""
         return listed(folder_of(artifact))
 
@@ -462,7 +462,7 @@ def _order_routes(router: APIRouter, place: WebPlace) -> None:
         return work_orders.read_order(folder, key)
 
     @router.post("/artifacts/{artifact}/orders/{key}/answer")
-    def answer(artifact: str, key: str, answer: Annotated[dict[str, Any], Body()]) -> AnswerGiven:
+    def answer(artifact: str, key: str, answer: Annotated[dict[str, Any], Body()]) -> AnsweredOrder:
         """Validate an answer against the schema of its work order, and submit the answer."""
         folder = folder_of(artifact)
         require(folder, key)
@@ -470,7 +470,7 @@ def _order_routes(router: APIRouter, place: WebPlace) -> None:
             work_orders.answer_order(folder, key, json_text(answer))
         except TelicError as error:
             raise UsageError(error.message, hint=error.hint) from None
-        return AnswerGiven(order=key)
+        return AnsweredOrder(order=key)
 
 
 def routes(place: WebPlace) -> APIRouter:
@@ -490,7 +490,7 @@ def routes(place: WebPlace) -> APIRouter:
         return ArtifactPage.model_construct(artifacts=tuple(chosen[:limit]), kinds=dict(counts))
 
     @router.get("/trash")
-    def list_deleted() -> list[ArtifactLine]:
+    def list_deleted() -> list[ArtifactSummary]:
         """List deleted artifacts that can be restored, latest first."""
         lines = [read_line(artifact) for artifact in Workspace(place.runs_dir).deleted()]
         return sorted(lines, key=lambda line: line.updated, reverse=True)
@@ -518,7 +518,7 @@ def routes(place: WebPlace) -> APIRouter:
         return _iteration(place.session(artifact), number)
 
     @router.post("/artifacts/{artifact}/about")
-    def describe_artifact(artifact: str, about: ArtifactAbout) -> ArtifactLine:
+    def describe_artifact(artifact: str, about: ArtifactAbout) -> ArtifactSummary:
         """Set the name, tags and note of a session, run or search."""
         found = place.artifact(artifact, *WORK)
         write_json(found.path / "about.json", about)

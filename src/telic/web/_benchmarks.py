@@ -11,9 +11,9 @@ from fastapi.responses import FileResponse
 from telic.bench.results import (
     BenchConfig,
     BenchFolder,
+    BenchmarkSummary,
     CaseResult,
     Suite,
-    Tally,
     results_in,
     tally,
 )
@@ -29,12 +29,12 @@ from telic.web._place import WebPlace
 _MEDIA = {".mp4": "video/mp4", ".png": "image/png"}
 
 
-class BenchmarkLine(Record):
+class BenchmarkEntry(Record):
     """A benchmark in a list."""
 
     id: str
     config: BenchConfig | None
-    tally: Tally | None
+    tally: BenchmarkSummary | None
     """totals, or None while the benchmark is running"""
     is_running: bool
     updated: float
@@ -44,18 +44,18 @@ class BenchmarkLine(Record):
 class BenchmarkDetail(Record):
     """Results of a benchmark by case."""
 
-    line: BenchmarkLine
+    line: BenchmarkEntry
     cases: tuple[CaseResult, ...]
     files: dict[str, str]
     """URLs of the pictures and videos of cases"""
 
 
-def _line(folder: Path) -> BenchmarkLine:
+def _line(folder: Path) -> BenchmarkEntry:
     facts: dict[str, Any] = {"config": None, "tally": None}
     try:
         facts["config"] = read_record(folder / "bench.json", BenchConfig)
         if (folder / "results.json").exists():
-            counted = read_record(folder / "results.json", Tally)
+            counted = read_record(folder / "results.json", BenchmarkSummary)
             passed = [each.case.id for each in counted.results if each.outcome == "passed"]
             proven = {x.case.id for x in results_in(BenchFolder(folder)) if x.outcome == "passed"}
             facts["tally"] = _recount(facts["config"], counted, folder)
@@ -65,10 +65,10 @@ def _line(folder: Path) -> BenchmarkLine:
         facts["error"] = error.message
     running = lock_holder(folder / "lock") is not None
     times = (changed_at(folder / each) for each in ("results.jsonl", "bench.json"))
-    return BenchmarkLine(id=folder.name, is_running=running, updated=max(times), **facts)
+    return BenchmarkEntry(id=folder.name, is_running=running, updated=max(times), **facts)
 
 
-def _recount(config: BenchConfig, claimed: Tally, folder: Path) -> Tally:
+def _recount(config: BenchConfig, claimed: BenchmarkSummary, folder: Path) -> BenchmarkSummary:
     """Return the totals of the verified results. Those in the file may be edited."""
     names = {each.case.id for each in claimed.results}
     results = [each for each in results_in(BenchFolder(folder)) if each.case.id in names]
@@ -99,7 +99,7 @@ def routes(place: WebPlace) -> APIRouter:
         return known[name]
 
     @router.get("/benchmarks")
-    def list_benchmarks() -> list[BenchmarkLine]:
+    def list_benchmarks() -> list[BenchmarkEntry]:
         """List benchmarks, newest first."""
         return sorted(map(_line, folders().values()), key=lambda x: x.updated, reverse=True)
 

@@ -26,7 +26,7 @@ from telic.storage.reading import read_text
 from telic.storage.scalars import EvaluationRow
 from telic.storage.workspace import Artifact
 from telic.training.folder import environment_of
-from telic.verbs.lines import ArtifactLine, read_line
+from telic.verbs.lines import ArtifactSummary, read_line
 from telic.web._place import WebPlace
 
 _LEVEL = 0.05
@@ -49,7 +49,7 @@ class Difference(Record):
 class ComparedArtifact(Record):
     """Session or run that takes part in a comparison."""
 
-    line: ArtifactLine
+    line: ArtifactSummary
     values: dict[str, float]
     """measured value by training seed"""
     mean: float | None

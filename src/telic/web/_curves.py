@@ -72,7 +72,7 @@ class SeriesQuery(Record):
     points: int = Field(default=1000, ge=3, le=_MOST_POINTS, description="maximum per curve")
 
 
-class TrainingPulse(Record):
+class TrainingStatus(Record):
     """Training progress derived from the latest metrics."""
 
     step: int
@@ -151,7 +151,7 @@ def _columns(path: Path, changed: int, size: int) -> dict[str, np.ndarray]:
     return {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
 
 
-def pulse_of(artifact: Artifact) -> TrainingPulse | None:
+def training_status(artifact: Artifact) -> TrainingStatus | None:
     """Return the progress of the current training, or None if nothing is being trained."""
     run: RunFolder | None = RunFolder(artifact.path) if artifact.kind == "run" else None
     is_screening = False
@@ -171,7 +171,7 @@ def pulse_of(artifact: Artifact) -> TrainingPulse | None:
     step = int(max((row["global_step"] for row in last), default=0))
     seconds = max((row.get("elapsed_time", 0.0) for row in last), default=0.0)
     rate = step / seconds if seconds else None
-    return TrainingPulse(
+    return TrainingStatus(
         step=step,
         total_steps=total,
         seconds=seconds or None,

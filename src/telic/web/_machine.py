@@ -26,23 +26,23 @@ _FIRST_LOOK_S = 0.1
 _MEBIBYTE = 1 << 20
 
 
-class SpaceUse(Record):
+class CapacityUsage(Record):
     """Usage of memory or a disk in bytes."""
 
     total: int
     used: int
 
 
-class GpuUse(Record):
+class GpuUsage(Record):
     """Usage of a GPU."""
 
     name: str
     utilization: float | None
     """in percent"""
-    memory: SpaceUse | None
+    memory: CapacityUsage | None
 
 
-class ProviderLine(Record):
+class ProviderStatus(Record):
     """Model provider and whether it is available."""
 
     provider: str
@@ -58,11 +58,11 @@ class MachineState(Record):
     usable: tuple[int, ...]
     """indices of the cores that this process may use"""
     leases: tuple[CoreLease, ...]
-    memory: SpaceUse
-    disk: SpaceUse
+    memory: CapacityUsage
+    disk: CapacityUsage
     """disk that holds the folder of runs"""
-    gpus: tuple[GpuUse, ...]
-    providers: tuple[ProviderLine, ...]
+    gpus: tuple[GpuUsage, ...]
+    providers: tuple[ProviderStatus, ...]
 
 
 @cache
@@ -71,7 +71,7 @@ def _start_measuring() -> None:
     time.sleep(_FIRST_LOOK_S)
 
 
-def _gpus() -> tuple[GpuUse, ...]:
+def _gpus() -> tuple[GpuUsage, ...]:
     if shutil.which("nvidia-smi") is None:
         return ()
     command = ["nvidia-smi", f"--query-gpu={_GPU_FIELDS}", "--format=csv,noheader,nounits"]
@@ -81,14 +81,14 @@ def _gpus() -> tuple[GpuUse, ...]:
         )
     except (OSError, subprocess.SubprocessError):  # the driver does not respond
         return ()
-    gpus: list[GpuUse] = []
+    gpus: list[GpuUsage] = []
     for line in done.stdout.splitlines():
         name, *texts = (part.strip() for part in line.split(","))
         busy, used, total = (float(text) if text.isdecimal() else None for text in texts)
         memory = None
         if used is not None and total is not None:
-            memory = SpaceUse(total=int(total) * _MEBIBYTE, used=int(used) * _MEBIBYTE)
-        gpus.append(GpuUse(name=name, utilization=busy, memory=memory))
+            memory = CapacityUsage(total=int(total) * _MEBIBYTE, used=int(used) * _MEBIBYTE)
+        gpus.append(GpuUsage(name=name, utilization=busy, memory=memory))
     return tuple(gpus)
 
 
@@ -101,11 +101,11 @@ def read_machine(runs_dir: Path) -> MachineState:
         cores=tuple(psutil.cpu_percent(percpu=True)),
         usable=tuple(usable_cores()),
         leases=tuple(Admission().leases()),
-        memory=SpaceUse(total=memory.total, used=memory.total - memory.available),
-        disk=SpaceUse(total=disk.total, used=disk.used),
+        memory=CapacityUsage(total=memory.total, used=memory.total - memory.available),
+        disk=CapacityUsage(total=disk.total, used=disk.used),
         gpus=_gpus(),
         providers=tuple(
-            ProviderLine(
+            ProviderStatus(
                 provider=name,
                 has_key=any(os.environ.get(variable, "").strip() for variable in variables),
                 needs_key=name in CLOUD,

@@ -18,7 +18,7 @@ from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, Sessi
 from telic.storage.locks import lock_holder
 from telic.storage.workspace import Artifact, ArtifactKind, has_begun, kind_of
 from telic.verbs.background import starting
-from telic.verbs.lines import ArtifactLine, artifact_id, read_line
+from telic.verbs.lines import ArtifactSummary, artifact_id, read_line
 
 _FRESH_S = 0.25
 """maximum age of the list, so that simultaneous requests share one scan"""
@@ -48,7 +48,7 @@ class ListedArtifact(NamedTuple):
     """Artifact with its list row, cached until the folder changes."""
 
     artifact: Artifact
-    line: ArtifactLine
+    line: ArtifactSummary
     stamp: tuple[Any, ...]
 
 

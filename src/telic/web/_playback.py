@@ -45,7 +45,7 @@ from telic.training.policy import find_policy, load_policy
 from telic.training.videos import choose_member
 from telic.web._files import ArtifactFile, find_file
 from telic.web._place import WebPlace
-from telic.web._replay import EpisodeCourse, replay
+from telic.web._replay import Timeline, replay
 
 _HIDDEN_GROUP = 3
 """first group of geoms that is not drawn"""
@@ -244,7 +244,7 @@ def _verdict(place: WebPlace, artifact: str, file: ArtifactFile) -> Verdict | No
     return scored[0][index] if scored and 0 <= index < len(scored[0]) else None
 
 
-def _course(place: WebPlace, artifact: str, file: ArtifactFile, path: Path) -> EpisodeCourse:
+def _course(place: WebPlace, artifact: str, file: ArtifactFile, path: Path) -> Timeline:
     """Evaluate the judge and the reward of a judged episode over time."""
     judge, run = read_text(place.session(artifact).judge), place.run(artifact, file.iteration)
     judgment = place.iteration(artifact, file.iteration or 0).judgment
@@ -256,7 +256,7 @@ def _course(place: WebPlace, artifact: str, file: ArtifactFile, path: Path) -> E
 
 
 @lru_cache(maxsize=64)
-def _replayed(path: Path, changed: int, judge: str, reward: str | None, run: Path) -> EpisodeCourse:
+def _replayed(path: Path, changed: int, judge: str, reward: str | None, run: Path) -> Timeline:
     """Replay an episode. `changed` is part of the cache key."""
     return replay(path, judge, reward, _environment(RunFolder(run)))
 
@@ -381,7 +381,7 @@ def routes(place: WebPlace) -> APIRouter:
         return packed(_body_poses(model, trajectory, column).tobytes())
 
     @router.get("/artifacts/{artifact}/playback/{key}/course")
-    def read_course(artifact: str, key: str) -> EpisodeCourse:
+    def read_course(artifact: str, key: str) -> Timeline:
         """Return criteria and reward terms of a judged episode over time, computed in a sandbox."""
         file, path = find_file(place, place.artifact(artifact, "session"), key)
         if not file.is_judged:

@@ -34,7 +34,7 @@ _DECIDED_ON = 32
 """number of transitions used to select the reward's evaluation method"""
 
 
-class CriterionCourse(Record):
+class CriterionTimeline(Record):
     """Scores of a criterion over the course of an episode."""
 
     title: str = Field(max_length=500)
@@ -44,7 +44,7 @@ class CriterionCourse(Record):
     """fraction earned if the episode ended here, or None if it was not judged"""
 
 
-class CourseMark(Record):
+class TimelineMark(Record):
     """A time at which a criterion becomes met or unmet."""
 
     time_s: float
@@ -53,41 +53,41 @@ class CourseMark(Record):
     """missed means that it was never met, and is marked at the end of the episode"""
 
 
-class EpisodeCourse(Record):
+class Timeline(Record):
     """Criteria and reward terms of an episode over time."""
 
     times: tuple[float, ...] = Field(max_length=_MOMENTS + 1)
-    criteria: tuple[CriterionCourse, ...] = Field(default=(), max_length=200)
-    marks: tuple[CourseMark, ...] = ()
+    criteria: tuple[CriterionTimeline, ...] = Field(default=(), max_length=200)
+    marks: tuple[TimelineMark, ...] = ()
     reward_terms: dict[str, tuple[float, ...]] = Field(default={}, max_length=200)
     """one value per step"""
     missing: tuple[str, ...] = Field(default=(), max_length=4)
     """reasons why criteria or terms are not available"""
 
 
-def replay(path: Path, judge: str | None, reward: str | None, where: Environment) -> EpisodeCourse:
+def replay(path: Path, judge: str | None, reward: str | None, where: Environment) -> Timeline:
     """Return the criteria and reward terms of a recorded episode over time, with all changes."""
     with tempfile.TemporaryDirectory(prefix="telic-replay-") as folder:
         payload = {"path": str(path.absolute()), "judge": judge, "reward": reward, "where": where}
         entry, readable = "telic.web._replay", [path.absolute().parent]
         answer = run_confined(entry, payload, Path(folder), [where], readable)
-    course = EpisodeCourse.model_validate({**answer, "marks": ()})
+    course = Timeline.model_validate({**answer, "marks": ()})
     marks = [mark for each in course.criteria for mark in _marks(each, course.times)]
     marks.sort(key=lambda mark: mark.time_s)
     return course.model_copy(update={"marks": tuple(marks)})
 
 
-def _marks(course: CriterionCourse, times: tuple[float, ...]) -> list[CourseMark]:
+def _marks(course: CriterionTimeline, times: tuple[float, ...]) -> list[TimelineMark]:
     """Return the times at which a criterion changes between met and unmet."""
-    marks, was_met = list[CourseMark](), None
+    marks, was_met = list[TimelineMark](), None
     for time_s, credit in zip(times, course.credits, strict=True):
         is_met = credit is not None and credit >= 1.0
         if was_met is not None and is_met != was_met:
             kind = "met" if is_met else "lost"
-            marks.append(CourseMark(time_s=time_s, title=course.title, kind=kind))
+            marks.append(TimelineMark(time_s=time_s, title=course.title, kind=kind))
         was_met = is_met
     if not course.passed and not any(mark.kind == "lost" for mark in marks):
-        marks.append(CourseMark(time_s=times[-1], title=course.title, kind="missed"))
+        marks.append(TimelineMark(time_s=times[-1], title=course.title, kind="missed"))
     return marks
 
 

@@ -18,8 +18,8 @@ from telic.core.config import Record
 from telic.errors import BadFile, TelicError
 from telic.storage.reading import parse_json
 from telic.storage.workspace import Artifact
-from telic.verbs.lines import ArtifactLine, artifact_id
-from telic.web._curves import TrainingPulse, pulse_of, read_lines
+from telic.verbs.lines import ArtifactSummary, artifact_id
+from telic.web._curves import TrainingStatus, read_lines, training_status
 from telic.web._place import WebPlace
 
 _BEAT_S = 1.0
@@ -29,12 +29,12 @@ _MOST_BYTES = 8 << 20
 """maximum size of the events in one response"""
 
 
-class ArtifactPulse(Record):
+class ArtifactStatus(Record):
     """Current state of an artifact."""
 
     state: str
     is_running: bool
-    training: TrainingPulse | None
+    training: TrainingStatus | None
     """progress of the current training, or None"""
 
 
@@ -51,8 +51,8 @@ class StreamMessage(Record):
 
     artifact: str | None = None
     page: EventPage | None = None
-    pulse: ArtifactPulse | None = None
-    running: tuple[ArtifactLine, ...] | None = None
+    status: ArtifactStatus | None = None
+    running: tuple[ArtifactSummary, ...] | None = None
     """all running work, which is sent when it changes"""
 
 
@@ -75,7 +75,7 @@ def read_page(artifact: Artifact, position: int, most_bytes: int = _MOST_BYTES) 
     return EventPage.model_construct(events=tuple(events), end=position)
 
 
-class _Pulses:
+class _Statuses:
     """States of artifacts and the workspace, polled once per interval for all streams."""
 
     def __init__(self, place: WebPlace) -> None:
@@ -99,19 +99,19 @@ class _Pulses:
             return StreamMessage(running=tuple(line for line in lines if line.is_running))
         entry, training = self._place.entry(name), None
         if entry is None:
-            gone = ArtifactPulse(state="deleted", is_running=False, training=None)
-            return StreamMessage(artifact=name, pulse=gone)
+            gone = ArtifactStatus(state="deleted", is_running=False, training=None)
+            return StreamMessage(artifact=name, status=gone)
         if entry.line.is_running:
             try:
-                training = pulse_of(entry.artifact)
+                training = training_status(entry.artifact)
             except (TelicError, OSError):  # files are being written
                 training = None
         line = entry.line
-        pulse = ArtifactPulse(state=line.state, is_running=line.is_running, training=training)
-        return StreamMessage(artifact=name, pulse=pulse)
+        status = ArtifactStatus(state=line.state, is_running=line.is_running, training=training)
+        return StreamMessage(artifact=name, status=status)
 
 
-async def _stream(pulses: _Pulses, followed: dict[Artifact, int]) -> AsyncIterator[str]:
+async def _stream(statuses: _Statuses, followed: dict[Artifact, int]) -> AsyncIterator[str]:
     """Yield updates of artifacts and of the workspace until the client disconnects."""
     sent, waited = dict[str | None, StreamMessage](), _BEAT_S
     while True:
@@ -128,17 +128,17 @@ async def _stream(pulses: _Pulses, followed: dict[Artifact, int]) -> AsyncIterat
             continue
         waited = 0.0
         for name in (None, *map(artifact_id, followed)):
-            pulse = await pulses.of(name)
-            if pulse != sent.get(name):
-                sent[name] = pulse
-                found.append(pulse)
+            status = await statuses.of(name)
+            if status != sent.get(name):
+                sent[name] = status
+                found.append(status)
         messages = [f"data: {x.model_dump_json(exclude_none=True)}\n\n" for x in found]
         yield "".join(messages) or ": alive\n\n"
 
 
 def routes(place: WebPlace) -> APIRouter:
     """Return the routes for events."""
-    router, pulses = APIRouter(tags=["events"]), _Pulses(place)
+    router, statuses = APIRouter(tags=["events"]), _Statuses(place)
 
     @router.get("/artifacts/{artifact}/events")
     def read_events(
@@ -168,6 +168,6 @@ def routes(place: WebPlace) -> APIRouter:
             for index, name in enumerate(names)
             if (entry := found[name]) is not None
         }
-        return StreamingResponse(_stream(pulses, followed), media_type="text/event-stream")
+        return StreamingResponse(_stream(statuses, followed), media_type="text/event-stream")
 
     return router

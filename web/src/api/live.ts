@@ -5,17 +5,17 @@ import { read } from "./client";
 import { openPort } from "./port";
 import type { components } from "./schema";
 
-export type ArtifactPulse = components["schemas"]["ArtifactPulse"];
-export type ArtifactLine = components["schemas"]["ArtifactLine"];
+export type ArtifactStatus = components["schemas"]["ArtifactStatus"];
+export type ArtifactSummary = components["schemas"]["ArtifactSummary"];
 type EventPage = { events: LoggedEvent[]; end: number };
-interface StreamMessage { artifact?: string; page?: EventPage; pulse?: ArtifactPulse; running?: ArtifactLine[] }
+interface StreamMessage { artifact?: string; page?: EventPage; status?: ArtifactStatus; running?: ArtifactSummary[] }
 
 export type ToStream = { kind: "follow"; artifact: string; after: number } | { kind: "leave"; artifact: string } | { kind: "close" };
 export type FromStream = { kind: "connection"; isConnected: boolean } | { kind: "message"; message: StreamMessage };
 
 export interface Live {
   events: LoggedEvent[];
-  pulse: ArtifactPulse | null;
+  status: ArtifactStatus | null;
   isConnected: boolean;
   isLoaded: boolean;
 }
@@ -25,7 +25,7 @@ type Listener = (message: StreamMessage) => void;
 /** The end of the shared stream in this tab, opened on first use. */
 class Stream {
   isConnected = false;
-  running: ArtifactLine[] | null = null;
+  running: ArtifactSummary[] | null = null;
   readonly #listeners = new Map<string, Set<Listener>>();
   readonly #changed = new Set<() => void>();
   #send: ((message: ToStream) => void) | null = null;
@@ -68,7 +68,7 @@ class Stream {
 const stream = new Stream();
 
 /** Everything that runs in the workspace; null until known. */
-export function useRunning(): ArtifactLine[] | null {
+export function useRunning(): ArtifactSummary[] | null {
   return useSyncExternalStore(__SITE__ ? () => () => {} : stream.subscribe, () => stream.running);
 }
 
@@ -85,23 +85,23 @@ async function loadEvents(artifact: string): Promise<EventPage> {
 
 /** Follow an artifact: its past events, and new ones while it runs. Ended work needs no stream. */
 export function useLive(artifact: string, isRunning: boolean): Live {
-  const [live, setLive] = useState<Live & { artifact: string }>({ artifact, events: [], pulse: null, isConnected: true, isLoaded: false });
+  const [live, setLive] = useState<Live & { artifact: string }>({ artifact, events: [], status: null, isConnected: true, isLoaded: false });
   const isConnected = useSyncExternalStore(__SITE__ ? () => () => {} : stream.subscribe, () => stream.isConnected);
   useEffect(() => {
     let leave = () => {};
     let isOver = false;
-    setLive((old) => (old.artifact === artifact ? old : { artifact, events: [], pulse: null, isConnected: true, isLoaded: false }));
+    setLive((old) => (old.artifact === artifact ? old : { artifact, events: [], status: null, isConnected: true, isLoaded: false }));
     const start = async () => {
       const page = await loadEvents(artifact).catch(() => ({ events: [], end: 0 }));
       if (isOver) return;
-      setLive((old) => ({ ...old, events: page.events, isLoaded: true, pulse: isRunning ? old.pulse : null }));
+      setLive((old) => ({ ...old, events: page.events, isLoaded: true, status: isRunning ? old.status : null }));
       if (!isRunning || __SITE__) return;
       let end = page.end;
-      leave = stream.follow(artifact, end, ({ page: more, pulse }) => {
+      leave = stream.follow(artifact, end, ({ page: more, status }) => {
         // The stream may start at an earlier position that another tab asked for.
         const fresh = more && more.end > end ? more : null;
         if (fresh) end = fresh.end;
-        setLive((old) => ({ ...old, pulse: pulse ?? old.pulse, events: fresh ? [...old.events, ...fresh.events] : old.events }));
+        setLive((old) => ({ ...old, status: status ?? old.status, events: fresh ? [...old.events, ...fresh.events] : old.events }));
       });
     };
     void start();
@@ -110,5 +110,5 @@ export function useLive(artifact: string, isRunning: boolean): Live {
       leave();
     };
   }, [artifact, isRunning]);
-  return { ...live, isConnected: isConnected || !isRunning, ...(live.artifact === artifact ? {} : { events: [], pulse: null, isLoaded: false }) };
+  return { ...live, isConnected: isConnected || !isRunning, ...(live.artifact === artifact ? {} : { events: [], status: null, isLoaded: false }) };
 }

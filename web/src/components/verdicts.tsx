@@ -1,6 +1,6 @@
 /** The verdict of the judge: criteria by episodes, with the measured value of every cell. */
 import type { Schema } from "../api/client";
-import type { Judgement } from "../session/records";
+import type { Judgment } from "../session/records";
 import { goalOf } from "../session/records";
 import { number, percent, score } from "../format";
 
@@ -10,7 +10,7 @@ function paint(credit: number | null): { background: string; color: string } {
   return { background: paper, color: credit > 0.5 ? "var(--good)" : "var(--bad)" };
 }
 
-export function VerdictGrid(props: { judgement: Judgement; chosen?: number | null; onChoose?: (episode: number) => void; labels?: Map<number, boolean> }) {
+export function VerdictGrid(props: { judgement: Judgment; chosen?: number | null; onChoose?: (episode: number) => void; labels?: Map<number, boolean> }) {
   const { verdicts } = props.judgement;
   const rows = titles(verdicts.map((verdict) => verdict.leaves));
   return (

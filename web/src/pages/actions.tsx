@@ -13,7 +13,7 @@ import type { Criterion } from "../session/records";
 
 type ArtifactDetail = Schema<"ArtifactDetail">;
 type SessionDetail = Schema<"SessionDetail">;
-type Line = Schema<"ArtifactLine">;
+type Line = Schema<"ArtifactSummary">;
 
 /** Stop, resume, name and delete: the same for sessions, runs and searches. */
 export function WorkActions({ line, canResume, reload }: { line: Line; canResume: boolean; reload: () => void }) {

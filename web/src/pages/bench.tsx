@@ -10,8 +10,8 @@ import { attempt } from "../components/toast";
 import { ago, count, duration, envName, percent, plural, score, short, words } from "../format";
 import { useUrl } from "../url";
 
-type Line = Schema<"BenchmarkLine">;
-type Rate = Schema<"Rate">;
+type Line = Schema<"BenchmarkEntry">;
+type PassRate = Schema<"PassRate">;
 type Job = Schema<"StartedJob">;
 
 export default function BenchPage() {
@@ -19,7 +19,7 @@ export default function BenchPage() {
   return id ? <Detail id={decodeURIComponent(id)} /> : <List />;
 }
 
-function rateWords(rate: Rate): string {
+function rateWords(rate: PassRate): string {
   return rate.share == null ? "–" : `${percent(rate.share)} (${percent(rate.low)} to ${percent(rate.high)})`;
 }
 

@@ -8,7 +8,7 @@ import { Empty, Ready } from "../components/states";
 import { attempt } from "../components/toast";
 import { ago, bytes, number, percent, shortId } from "../format";
 
-type Room = Schema<"SpaceUse">;
+type Room = Schema<"CapacityUsage">;
 type MachineState = Schema<"MachineState">;
 
 export default function MachinePage() {

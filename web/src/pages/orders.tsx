@@ -10,7 +10,7 @@ import { plural, words } from "../format";
 import { blank, SchemaForm, type JsonSchema } from "../components/schema-form";
 
 export function OrdersPanel({ artifact }: { artifact: string }) {
-  const orders = useLoaded(`orders:${artifact}`, () => read<Schema<"WorkOrderLine">[]>(`/api/artifacts/${encodeURIComponent(artifact)}/orders`), 3000);
+  const orders = useLoaded(`orders:${artifact}`, () => read<Schema<"WorkOrderRow">[]>(`/api/artifacts/${encodeURIComponent(artifact)}/orders`), 3000);
   const waiting = (orders.value ?? []).filter((order) => order.state !== "answered");
   const first = waiting[0];
   return (
@@ -20,7 +20,7 @@ export function OrdersPanel({ artifact }: { artifact: string }) {
   );
 }
 
-function OrderForm({ artifact, line, onDone }: { artifact: string; line: Schema<"WorkOrderLine">; onDone: () => void }) {
+function OrderForm({ artifact, line, onDone }: { artifact: string; line: Schema<"WorkOrderRow">; onDone: () => void }) {
   const address = `/api/artifacts/${encodeURIComponent(artifact)}/orders/${encodeURIComponent(line.key)}`;
   const order = useLoaded(`order:${address}`, () => read<Schema<"WorkOrder">>(address));
   const [answer, setAnswer] = useState<unknown>(undefined);

@@ -21,7 +21,7 @@ const TONES = { met: "good", lost: "bad", missed: "bad" } as const;
 
 type Layout = "lanes" | "over";
 type Ghosts = Layout | "none";
-type Course = Schema<"EpisodeCourse">;
+type Course = Schema<"Timeline">;
 
 /** The robots of episodes, and their reference motions as ghosts. */
 function actorsOf(episodes: Episode[], length: number, layout: Layout, ghosts: Ghosts): Actor[] {

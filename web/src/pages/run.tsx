@@ -17,8 +17,8 @@ type Detail = Schema<"ArtifactDetail">;
 export default function RunPage({ detail, run, reload }: { detail: Detail; run: NonNullable<Detail["run"]>; reload: () => void }) {
   const live = useLive(detail.line.id, detail.line.is_running);
   const about = useAbout();
-  const line = { ...detail.line, state: live.pulse?.state ?? detail.line.state, is_running: live.pulse?.is_running ?? detail.line.is_running };
-  const training = live.pulse?.training;
+  const line = { ...detail.line, state: live.status?.state ?? detail.line.state, is_running: live.status?.is_running ?? detail.line.is_running };
+  const training = live.status?.training;
   const findings = findingsOf(live.events);
   return (
     <>

@@ -12,7 +12,7 @@ import { remember, remembered } from "../memory";
 import { fits, sorted } from "../session/filter";
 import { useUrl } from "../url";
 
-type Line = Schema<"ArtifactLine">;
+type Line = Schema<"ArtifactSummary">;
 interface Row extends Line {
   /** the rows of a group */
   inside?: Line[];

@@ -17,7 +17,7 @@ type Detail = Schema<"ArtifactDetail">;
 export default function SearchPage({ detail, search, reload }: { detail: Detail; search: NonNullable<Detail["search"]>; reload: () => void }) {
   const live = useLive(detail.line.id, detail.line.is_running);
   const about = useAbout();
-  const line = { ...detail.line, state: live.pulse?.state ?? detail.line.state, is_running: live.pulse?.is_running ?? detail.line.is_running };
+  const line = { ...detail.line, state: live.status?.state ?? detail.line.state, is_running: live.status?.is_running ?? detail.line.is_running };
   const { x, columns } = joined(search.curves.map((each) => ({ member: String(each.run), name: "", steps: each.episodes, values: each.incumbent })));
   const curves = search.curves.map((each, index) => {
     let last: number | null = null;

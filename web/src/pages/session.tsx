@@ -32,8 +32,8 @@ export function SessionPage({ detail, session, tab, reload }: { detail: Artifact
   const live = useLive(detail.line.id, detail.line.is_running);
   const about = useAbout();
   const at = useMemo(() => standingOf(live.events, session.config?.iterations), [live.events, session.config?.iterations]);
-  const line = { ...detail.line, state: live.pulse?.state ?? detail.line.state, is_running: live.pulse?.is_running ?? detail.line.is_running };
-  const training = live.pulse?.training;
+  const line = { ...detail.line, state: live.status?.state ?? detail.line.state, is_running: live.status?.is_running ?? detail.line.is_running };
+  const training = live.status?.training;
   const judged = session.summary?.score ?? at.score;
   const standing = training ? { ...at, step: Math.max(training.step, at.step ?? 0), totalSteps: training.total_steps, isScreening: training.is_screening } : { ...at, score: judged };
   const [asked, number_] = tab.split("/");
@@ -78,7 +78,7 @@ const STATES: Record<string, [string, string]> = {
 };
 
 function NowLine({ live, state, isRunning, session, sentence }: { live: Live; state: string; isRunning: boolean; session: SessionDetail; sentence: string }) {
-  const training = live.pulse?.training;
+  const training = live.status?.training;
   const spent = latest<Spent>(live.events, "session.spent");
   const { summary } = session;
   if (isRunning)
@@ -119,7 +119,7 @@ export function MomentLink({ artifact, iteration }: { artifact: string; iteratio
   return worst && missed ? <Link href={`/play/${artifact}?file=${worst.file.key}&moment=${encodeURIComponent(missed.title)}`}>Show where it fails</Link> : null;
 }
 
-function Overview({ line, session, live }: { line: Schema<"ArtifactLine">; session: SessionDetail; live: Live }) {
+function Overview({ line, session, live }: { line: Schema<"ArtifactSummary">; session: SessionDetail; live: Live }) {
   const [, go] = useLocation();
   const { summary } = session;
   const findings = findingsOf(live.events);
@@ -238,7 +238,7 @@ function Log({ live }: { live: Live }) {
   const fits = (text: string) => text.toLowerCase().includes(filter.toLowerCase());
   const all = live.events.map((event, index) => ({ event, index, sentence: sentenceOf(event) ?? "" })).filter(({ event, sentence }) => !filter || fits(event.event) || fits(sentence));
   return (
-    <Panel title={`${plural(live.events.length, "event")}${live.pulse?.is_running ? ", live" : ""}`} tight actions={<input type="search" aria-label="Filter the log" placeholder="filter" value={filter} onChange={(event) => setFilter(event.target.value)} />}>
+    <Panel title={`${plural(live.events.length, "event")}${live.status?.is_running ? ", live" : ""}`} tight actions={<input type="search" aria-label="Filter the log" placeholder="filter" value={filter} onChange={(event) => setFilter(event.target.value)} />}>
       <ol className="timeline" aria-live="off">
         {all.slice(-2000).reverse().map(({ event, index, sentence }) => (
           <li key={index}>

@@ -3,7 +3,7 @@ import type { Schema } from "../api/client";
 
 export type Criterion = Schema<"Criterion">;
 export type Verdict = Schema<"Verdict">;
-export type Judgement = Schema<"Judgement">;
+export type Judgment = Schema<"Judgment">;
 export type MemberJudgement = Schema<"MemberScore">;
 
 const SIGNS = { at_least: "≥", at_most: "≤", about: "≈" };

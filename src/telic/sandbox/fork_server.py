@@ -1,11 +1,11 @@
 """Process that imports modules once and is then forked to start workers quickly.
 
-Imports take longer than most tasks of a worker. While `prewarmed` is active, a nursery imports the
-modules once in the background, and every worker is a fork of it. The nursery itself receives no
+Imports take longer than most tasks of a worker. While `prewarmed` is active, a fork server imports
+the modules once in the background, and every worker is a fork of it. The server receives no
 requests. A fork reads its first message from a pipe, confines itself, and serves one request, like
 a newly started worker.
 
-The nursery ends when its socket closes, i.e. whenever its host ends, and the kernel then kills its
+The fork server ends when its socket closes, i.e. whenever its host ends; the kernel then kills its
 forks. It has only one thread, so that forking is safe.
 """
 
@@ -52,7 +52,7 @@ def loading() -> Generator[None]:
 
 
 class ForkedProcess(Process):
-    """Child of the nursery process, which reports the child's exit code through a pipe."""
+    """Child of the fork server process, which reports the child's exit code through a pipe."""
 
     def __init__(self, pid: int, stdin: int, stdout: int, status: int) -> None:
         self._take(pid, os.fdopen(stdin, "wb", 0), os.fdopen(stdout, "rb", 0), own_group=True)
@@ -62,14 +62,14 @@ class ForkedProcess(Process):
     def wait(self, timeout_s: float | None = None) -> int | None:
         """Wait for the process and return its exit code, or None after a timeout."""
         if self._code is None and select.select([self._status], [], [], timeout_s)[0]:
-            # End of the pipe without a code: the nursery and its forks were killed.
+            # End of the pipe without a code: the fork server and its forks were killed.
             self._code = int(self._status.read() or -signal.SIGKILL)
             self._status.close()
         return self._code
 
 
-class Nursery:
-    """Handle of the nursery process in its host."""
+class ForkServer:
+    """Handle of the fork server process in its host."""
 
     def __init__(self, modules: Sequence[str]) -> None:
         self._lock = threading.Lock()
@@ -88,7 +88,7 @@ class Nursery:
         return self._process.pid
 
     def fork(self, folder: Path | None, *, stderr: int) -> ForkedProcess | None:
-        """Start a worker that waits for a message, or return None if the nursery has ended."""
+        """Start a worker that waits for a message, or return None if the fork server has ended."""
         stdin, to_worker = os.pipe()
         from_worker, stdout = os.pipe()
         status, told = os.pipe()
@@ -110,16 +110,16 @@ class Nursery:
         return ForkedProcess(int(answer), to_worker, from_worker, status)
 
     def close(self) -> None:
-        """Kill the nursery and its remaining forks."""
+        """Kill the fork server and its remaining forks."""
         self._socket.close()
         self._process.kill()
 
 
 class _Shared:
-    """Nursery shared by all blocks of this process, with a reference count."""
+    """Fork server shared by all blocks of this process, with a reference count."""
 
     lock = threading.Lock()
-    nursery: Nursery | None = None
+    server: ForkServer | None = None
     users = 0
 
 
@@ -133,23 +133,23 @@ def prewarmed(modules: Sequence[str]) -> Generator[None]:
     Nested blocks use the modules of the outermost block. Workers import all other modules.
     """
     with _shared.lock:
-        if _shared.nursery is None and kernel.LINUX:
-            _shared.nursery = Nursery(modules)
+        if _shared.server is None and kernel.LINUX:
+            _shared.server = ForkServer(modules)
         _shared.users += 1
     try:
         yield
     finally:
         with _shared.lock:
             _shared.users -= 1
-            if _shared.users == 0 and _shared.nursery is not None:
-                _shared.nursery.close()
-                _shared.nursery = None
+            if _shared.users == 0 and _shared.server is not None:
+                _shared.server.close()
+                _shared.server = None
 
 
 def fork_worker(folder: Path | None, *, stderr: int) -> ForkedProcess | None:
-    """Fork a worker from the nursery process, or return None if no nursery is running."""
-    nursery = _shared.nursery
-    return None if nursery is None else nursery.fork(folder, stderr=stderr)
+    """Fork a worker from the fork server process, or return None if no fork server is running."""
+    server = _shared.server
+    return None if server is None else server.fork(folder, stderr=stderr)
 
 
 # ------------------------------------------------------------------------ the process that forks
@@ -217,7 +217,7 @@ def _become_worker(order: dict[str, Any], handles: list[int]) -> None:
         os._exit(code)
 
 
-def run_nursery(arguments: Sequence[str]) -> None:
+def run_fork_server(arguments: Sequence[str]) -> None:
     """Import the modules listed after the socket number in the arguments, and serve requests."""
     number, *modules = arguments
     connection = socket.socket(fileno=int(number))
@@ -228,4 +228,4 @@ def run_nursery(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    run_nursery(sys.argv[1:])
+    run_fork_server(sys.argv[1:])

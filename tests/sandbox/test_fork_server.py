@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from telic.errors import WorkerDied
-from telic.sandbox import nursery
+from telic.sandbox import fork_server
+from telic.sandbox.fork_server import prewarmed
 from telic.sandbox.host import LOG_NAME, run_worker
-from telic.sandbox.nursery import prewarmed
 from tests.sandbox.test_host import is_alive, wait_for
 
 HERE = Path(__file__).parent
 
 
 @pytest.fixture(autouse=True)
-def none_yet(no_nursery):
+def none_yet(no_fork_server):
     """Each test has its own; the tests' common one serves others."""
 
 
@@ -36,7 +36,7 @@ def children(pid: int) -> list[int]:
 def test_workers_are_forks_of_one_process_which_ends_with_the_outermost_block(folder, monkeypatch):
     monkeypatch.setenv("TELIC_TEST_API_KEY", "sk-secret")
     with prewarmed(["json"]):
-        mother = nursery._shared.nursery.pid
+        mother = fork_server._shared.server.pid
         assert "sk-secret" not in Path(f"/proc/{mother}/environ").read_text()
         first = work(folder)
         with prewarmed(["nothing_more"]):
@@ -46,7 +46,7 @@ def test_workers_are_forks_of_one_process_which_ends_with_the_outermost_block(fo
         assert "TELIC_TEST_API_KEY" not in first["environment"]
         assert "a stray line" in (folder / LOG_NAME).read_text()
         assert children(mother) == []
-    assert nursery._shared.nursery is None and not is_alive(mother)
+    assert fork_server._shared.server is None and not is_alive(mother)
 
 
 def test_a_fork_is_confined_like_any_other_worker(folder):
@@ -59,9 +59,9 @@ def test_a_fork_is_confined_like_any_other_worker(folder):
         work(folder, "read_outside")
 
 
-def test_a_nursery_that_was_killed_or_cannot_import_is_not_missed(folder):
+def test_a_fork_server_that_was_killed_or_cannot_import_is_not_missed(folder):
     with prewarmed(["json"]):
-        os.kill(nursery._shared.nursery.pid, signal.SIGKILL)
+        os.kill(fork_server._shared.server.pid, signal.SIGKILL)
         assert work(folder)["data"] == 1
     with prewarmed(["no_such_module"]):
         assert work(folder)["data"] == 1
@@ -71,7 +71,7 @@ def test_threads_share_it(folder, tmp_path):
     folders = [tmp_path / str(number) for number in range(4)]
     results = []
     with prewarmed(["json"]):
-        mother = nursery._shared.nursery.pid
+        mother = fork_server._shared.server.pid
         threads = []
         for own in folders:
             own.mkdir()
@@ -83,12 +83,12 @@ def test_threads_share_it(folder, tmp_path):
     assert sorted(result["cwd"] for result in results) == sorted(map(str, folders))
 
 
-def test_a_host_that_is_killed_leaves_neither_nursery_nor_fork(tmp_path):
+def test_a_host_that_is_killed_leaves_neither_server_nor_fork(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from telic.sandbox import nursery;"
+        "import sys; from pathlib import Path; from telic.sandbox import fork_server;"
         "from telic.sandbox.host import run_worker\n"
-        "with nursery.prewarmed(['json']):\n"
-        "    print(nursery._shared.nursery.pid, flush=True)\n"
+        "with fork_server.prewarmed(['json']):\n"
+        "    print(fork_server._shared.server.pid, flush=True)\n"
         "    run_worker('worker_entry', {'act': 'announce_and_sleep', 'outside': sys.argv[2]},"
         " writable=[Path(sys.argv[1])], python_path=[Path(sys.argv[3])])\n"
     )
