@@ -3,7 +3,7 @@
 import shlex
 from typing import NamedTuple
 
-from telic.studies.documents.base import put_at, read_yaml, write_yaml
+from telic.studies.documents.base import read_yaml, value_at, write_yaml
 from tests.mcp import toy as blink
 from tests.studies.toy import making as point_mass
 from tests.studies.toy.driver import IDEAS
@@ -62,7 +62,8 @@ async def set_up(call, subject: Subject = BLINK) -> None:
         if isinstance(value, str) and field.startswith("commands."):
             value = {"argv": shlex.split(value)}
         if value is not None:
-            put_at(adapter, field, value)
+            section, _, last = field.rpartition(".")
+            (value_at(adapter, section) if section else adapter)[last] = value
     write_yaml(path, adapter)
     assert (await call("study_adapter"))["check"]["ok"]
     protocol = {"schema": "telic.eval_protocol/1", **subject.protocol}

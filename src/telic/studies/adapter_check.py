@@ -21,7 +21,7 @@ from telic.studies.decide import decide_candidate
 from telic.studies.documents.adapter import FIELDS, Adapter, CommandSpec
 from telic.studies.documents.base import StudyActor, read_document, value_at
 from telic.studies.documents.candidate import CandidateStatus, Evidence, RunStatus
-from telic.studies.draft import OpenQuestion, stand_ins
+from telic.studies.draft import stand_ins
 from telic.studies.errors import InvalidDocument, StudyError
 from telic.studies.evidence.store import add_evidence
 from telic.studies.launch.attempt import LaunchRequest
@@ -43,17 +43,15 @@ class AdapterCheck(Record):
     problems: tuple[str, ...]
     unknown: tuple[str, ...] = ()
     """fields without a value"""
-    questions: tuple[OpenQuestion, ...] = ()
-    """fields that a new draft leaves empty"""
 
 
-def check_adapter(study: Study, questions: tuple[OpenQuestion, ...] = ()) -> AdapterCheck:
+def check_adapter(study: Study) -> AdapterCheck:
     """Return the problems of adapter.yaml, including parse errors."""
     file = str(study.folder.adapter)
     try:
         adapter = read_document(study.folder.adapter, Adapter)
     except TelicError as error:
-        return AdapterCheck(file=file, ok=False, problems=(error.message,), questions=questions)
+        return AdapterCheck(file=file, ok=False, problems=(error.message,))
     problems = (*_uncited(study.root, adapter), *_command_problems(study.root, adapter))
     data, known = adapter.as_data(), adapter.provenance
     unknown = [field for field in FIELDS if field not in known or known[field].status == "unknown"]
@@ -62,7 +60,6 @@ def check_adapter(study: Study, questions: tuple[OpenQuestion, ...] = ()) -> Ada
         ok=not problems,
         problems=problems,
         unknown=tuple(field for field in unknown if _is_empty(value_at(data, field))),
-        questions=questions,
     )
 
 

@@ -62,7 +62,6 @@ automation:
   max_debug_attempts: 3
 stop_rules:
   - {{rule: no_progress, k: 5}}
-exceptions: []
 approvals: {{}}                   # for reading only: the ledger holds what counts
 """
 _KINDS = {

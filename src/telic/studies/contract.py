@@ -43,7 +43,7 @@ ALWAYS_REQUIRED: tuple[ApprovalKey, ...] = (
 _SECTIONS: dict[ApprovalKey, tuple[str, ...]] = {
     "task_definition": ("task",),
     "metric_and_guardrails": ("metrics",),
-    "tuning_scope": ("scope", "exceptions"),
+    "tuning_scope": ("scope",),
     "budget": ("budget", "stop_rules"),
     "hardware": ("hardware",),
     "baseline_command": ("baseline",),
@@ -54,7 +54,7 @@ _SECTIONS: dict[ApprovalKey, tuple[str, ...]] = {
     "autonomy": ("automation",),
 }
 """contract sections by approval key"""
-APPROVED_PARTS = ("commands", "metrics", "seeds", "outputs", "hazards")
+_APPROVED_PARTS = ("commands", "metrics", "seeds", "outputs", "hazards")
 """approved parts of the adapter"""
 
 
@@ -285,7 +285,7 @@ def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
         case "hardware":  # includes how runs are started, since a probe is also a command
             subject["launcher"] = adapter.get("launcher")
         case "adapter":
-            subject |= {name: adapter.get(name) for name in APPROVED_PARTS}
+            subject |= {name: adapter.get(name) for name in _APPROVED_PARTS}
         case _:
             pass
     return subject

@@ -18,7 +18,7 @@ from telic.core.config import Record
 from telic.storage.files import write_text
 from telic.studies._source_tree import LONGEST_LINE, SourceTree
 from telic.studies.documents.adapter import FIELDS, Adapter
-from telic.studies.documents.base import put_at, read_document, value_at, write_yaml, yaml_text
+from telic.studies.documents.base import yaml_text
 from telic.studies.folder import StudyFolder
 
 _MOST_SCRIPTS, _MOST_PAGES, _MOST_SHOWN = 400, 20, 5
@@ -110,20 +110,9 @@ def draft_adapter(root: Path) -> AdapterDraft:
     return _Draft(root).result()
 
 
-def write_draft(folder: StudyFolder, approved: Sequence[str] = ()) -> AdapterDraft:
-    """Write adapter.yaml from a new draft, keeping confirmed fields and the approved parts."""
+def write_draft(folder: StudyFolder) -> AdapterDraft:
+    """Write a draft of adapter.yaml with comments."""
     draft = draft_adapter(folder.root)
-    if folder.adapter.exists():
-        data, present = draft.adapter.as_data(), read_document(folder.adapter, Adapter)
-        old = present.as_data()
-        confirmed = [name for name, x in present.provenance.items() if x.status == "confirmed"]
-        for field in (*confirmed, *approved):
-            put_at(data, field, value_at(old, field))
-            if field in old["provenance"]:
-                data["provenance"][field] = old["provenance"][field]
-        kept = Adapter.parse(data, "adapter")
-        write_yaml(folder.adapter, kept)
-        return draft.model_copy(update={"adapter": kept})
     text = yaml_text(draft.adapter.as_data())
     for name, field in Adapter.model_fields.items():
         if field.description:

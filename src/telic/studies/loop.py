@@ -32,7 +32,6 @@ from telic.studies.documents.candidate import CLOSED_STATUSES, CandidateStatus
 from telic.studies.documents.contract import ParamRange
 from telic.studies.errors import StudyError
 from telic.studies.evidence.audit import audit_result
-from telic.studies.evidence.measurement import monitor_run
 from telic.studies.launch._machine import run_program
 from telic.studies.launch.attempt import LaunchRequest
 from telic.studies.launch.launch import launch
@@ -174,7 +173,7 @@ class _StudyParts:
 
 
 _TAKEN = (
-    *("agree", "prove", "reconcile", "wait", "ingest", "monitor", "stop", "audit", "decide"),
+    *("agree", "prove", "reconcile", "wait", "ingest", "stop", "audit", "decide"),
     *("advance", "plan", "validate", "abandon", "propose", "launch"),
 )
 
@@ -211,7 +210,6 @@ def take_step(study: Study, step: NextAction, actor: StudyActor, *, processes: b
             "agree": lambda: amend(study, actor, "first version"),
             "prove": lambda: prove_adapter(study, actor),
             "ingest": lambda: ingest(study, run, actor),
-            "monitor": lambda: monitor_run(study, run, actor),
             "stop": lambda: stop_run(study, run, args.get("by", "stop_rule"), why),
             "audit": lambda: audit_result(study, name, actor),
             "advance": lambda: advance(study),

@@ -14,14 +14,13 @@ from pydantic import Field
 
 from telic.errors import TelicError
 from telic.studies.adapter_check import proof_of
-from telic.studies.canonical import moment, utc_now
 from telic.studies.contract import check_contract
 from telic.studies.decide import NO_INCUMBENT, current_audits
 from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import CLOSED_STATUSES, CandidateStatus, RunStatus
 from telic.studies.documents.contract import StudyPhase
 from telic.studies.errors import StudyError
-from telic.studies.evidence.measurement import WATCH_EVERY, fatal_alerts
+from telic.studies.evidence.measurement import divergence, read_run_log
 from telic.studies.evidence.review import is_unreviewed
 from telic.studies.evidence.store import altered_artefacts
 from telic.studies.launch.attempt import LaunchAttempt, LaunchRequest
@@ -163,7 +162,7 @@ def _obstacles(study: Study) -> Iterator[NextAction]:
     if not missing:
         yield from _stopped(study, ("pause", "close"))
     for name in missing:
-        command = "adapter --draft" if name == "adapter.yaml" else "contract"
+        command = f"init --task {folder.task_id} --study {folder.study_id}"
         ask = f"what is the value of {name}?"
         yield _do("agree", f"{name} is not written", f"telic study {command}", ask)
     proof = None if study.state.baseline else proof_of(study)
@@ -222,18 +221,13 @@ def _results(study: Study) -> Iterator[NextAction]:
             command = f"{_AUDIT.format(run)} --unusable"
             yield _do("repair", f"{run}: {why[0]}", command, ask, run=run)
     for run in _unasked(study) if state.automation.kill_fatal else ():
-        if signs := fatal_alerts(study, [run]):
-            why = f"{run}: {signs[0]}, and the contract ends such runs (automation.kill_fatal)"
+        series = read_run_log(study, run).series
+        if names := divergence(series, study.metric_spec.primary.key):
+            why = f"{run}: {names[0]} is not finite; the contract ends such runs (kill_fatal)"
             args = {"run": run, "by": "monitor", "rule": "kill_fatal"}
             yield _do("stop", why, f"{_RUN} --stop {run}", **args)
     for run in unmeasured:
         yield _do("ingest", f"{run}: it finished but was not measured", _AUDIT.format(run), run=run)
-    for run in state.active_runs:
-        report = study.latest("monitor", run=run)
-        at = report.created_at if report else state.runs[run].intent_at
-        if moment(utc_now()) - moment(at) > WATCH_EVERY:
-            why = f"{run}: it is running and was not monitored recently"
-            yield _do("monitor", why, _AUDIT.format(run), run=run)
     for name in _unreviewed(study):
         why = f"{name}: does it exploit its reward?"
         yield _do("review", why, _REVIEW.format(name), *_review_asks(name), candidate=name)

@@ -28,7 +28,6 @@ from telic.studies.approvals import (
     void_changed,
 )
 from telic.studies.contract import (
-    APPROVED_PARTS,
     ContractCheck,
     amend,
     check_contract,
@@ -105,9 +104,6 @@ class InitRequest(RootRequest):
     task: str = option("Name of the task, e.g. g1-walk.", "--task")
     study: str = option("Name of the study, e.g. speed.", "--study")
     says: str = option("Behavior that the robot must learn.", "--says", default="")
-    draft: bool = option(
-        "Draft adapter.yaml from the repository.", "--draft/--no-draft", default=True
-    )
 
 
 class NewStudy(Record):
@@ -127,14 +123,15 @@ class NewStudy(Record):
 
 @verb(InitRequest)
 def init(request: InitRequest) -> NewStudy:
-    """Create a study with a ledger and valid template files. Repeating the command has no effect.
+    """Create a study with a ledger and valid template files.
 
-    adapter.yaml is drafted from the files of the repository, without running code.
+    adapter.yaml is drafted from the files of the repository, without running code. Repeating the
+    command restores missing files.
     """
     task, name = request.task, request.study
     folder = create_study(request.root, task, name, request.who, statement=request.says).folder
     questions: tuple[str, ...] = ()
-    if request.draft and not folder.adapter.exists():
+    if not folder.adapter.exists():
         questions = tuple(f"{x.field}: {x.why}" for x in write_draft(folder).questions)
     write_templates(folder)
     return NewStudy(study=folder.name, folder=str(folder.path), questions=questions)
@@ -144,11 +141,8 @@ def init(request: InitRequest) -> NewStudy:
 
 
 class AdapterRequest(StudyRequest):
-    """Request to draft, check or verify an adapter."""
+    """Request to check or verify an adapter."""
 
-    draft: bool = option(
-        "Draft adapter.yaml again, keeping approved parts.", "--draft", default=False
-    )
     smoke: bool = option(
         "Verify adapter.yaml with smoke runs of the baseline, which must pass all gates.",
         "--smoke",
@@ -174,18 +168,14 @@ class AdapterReport(Record):
 def adapter(request: AdapterRequest) -> AdapterReport:
     """Check the schema, cited lines and commands of adapter.yaml. Exits with code 4 on an error.
 
-    --draft rewrites adapter.yaml from the files of the repository, without running code. --smoke
-    --confirm RUN_CANDIDATE runs the baseline briefly to check that it starts, uses seeds and steps
-    and logs the metric, and that the evaluator works.
+    --smoke --confirm RUN_CANDIDATE runs the baseline briefly to check that it starts, uses seeds
+    and steps and logs the metric, and that the evaluator works.
     """
     check_token(request.confirm)
     if request.smoke != (request.confirm is not None):
         raise UsageError("Start smoke runs with: --smoke --confirm RUN_CANDIDATE.")
     study = request.open()
-    held = study.state.approvals.get("adapter")
-    approved = APPROVED_PARTS if held and held.status == "approved" else ()
-    questions = write_draft(study.folder, approved).questions if request.draft else ()
-    check = check_adapter(study.refresh(), questions)
+    check = check_adapter(study)
     if not request.smoke or not check.ok:
         return AdapterReport(check=check)
     return AdapterReport(check=check, proof=prove_adapter(study, request.who, request.on_step))

@@ -24,7 +24,6 @@ from telic.studies.administration import set_study_status, why_stopped
 from telic.studies.approvals import change_diff
 from telic.studies.documents.candidate import Evidence, RunStatus
 from telic.studies.evidence.audit import audit_result
-from telic.studies.evidence.measurement import monitor_run
 from telic.studies.evidence.review import reflect_run, review_candidate
 from telic.studies.evidence.robustness import probe_candidate
 from telic.studies.evidence.store import changed_files
@@ -280,9 +279,7 @@ def next_action(request: StudyRequest) -> NextAction:
 class AuditRequest(StudyRequest):
     """Request to audit a run or a candidate."""
 
-    about: str = argument(
-        "Run to measure, or to monitor if it is active, or candidate whose claim is tested."
-    )
+    about: str = argument("Finished run to measure, or candidate whose claim is tested.")
     finding: str | None = option(
         "Record this review finding about the candidate instead.", "--finding", default=None
     )
@@ -304,9 +301,9 @@ class AuditRequest(StudyRequest):
 
 
 class StudyAudit(Record):
-    """Result of a measurement, health check, audit, review or robustness probe."""
+    """Result of a measurement, audit, review or robustness probe."""
 
-    kind: Literal["metrics", "monitor", "claim", "review", "probe"]
+    kind: Literal["metrics", "claim", "review", "probe"]
     evidence: str | None
     summary: str
     facts: dict[str, Any]
@@ -322,10 +319,10 @@ class StudyAudit(Record):
 def audit(request: AuditRequest) -> StudyAudit:
     """Audit a run or a candidate and record the result as evidence.
 
-    An ended run is measured and its reward terms are analyzed. A live run is monitored. A
-    candidate's claim is compared with the incumbent in twelve checks that lead to a verdict.
-    --finding records a review, in which the author can only report an exploit. --probe determines
-    the parameter ranges in which the candidate's policies work.
+    An ended run is measured and its reward terms are analyzed. A candidate's claim is compared with
+    the incumbent in twelve checks that lead to a verdict. --finding records a review, in which the
+    author can only report an exploit. --probe determines the parameter ranges in which the
+    candidate's policies work.
     """
     study, about, who = request.open(), request.about, request.who
     if request.finding is not None:
@@ -335,9 +332,6 @@ def audit(request: AuditRequest) -> StudyAudit:
         return _entered("probe", probe_candidate(study, about, who))
     if not about.startswith("r-"):
         return _entered("claim", audit_result(study, about, who))
-    run = study.state.runs.get(about)
-    if run is not None and run.is_live:
-        return _entered("monitor", monitor_run(study, about, who))
     found = _entered("metrics", ingest(study, about, who, is_unusable=request.unusable))
     if not study.metric_spec.components or found.facts.get("primary") is None:
         return found
@@ -346,9 +340,7 @@ def audit(request: AuditRequest) -> StudyAudit:
     return found.model_copy(update={"reflection": terms})
 
 
-def _entered(
-    kind: Literal["metrics", "monitor", "claim", "review", "probe"], sheet: Evidence
-) -> StudyAudit:
+def _entered(kind: Literal["metrics", "claim", "review", "probe"], sheet: Evidence) -> StudyAudit:
     return StudyAudit(kind=kind, evidence=sheet.id, summary=sheet.summary, facts=sheet.payload)
 
 

@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 from telic.studies.documents.adapter import Adapter
-from telic.studies.documents.base import read_yaml
 from telic.studies.draft import draft_adapter
 
 TRAINER = """\
@@ -178,23 +177,3 @@ def test_a_thousand_files_are_read_within_the_bounds(tmp_path):
     make(tmp_path, {"train.py": TRAINER, "README.md": "`python train.py --task=quad`\n"})
     found = draft_adapter(tmp_path)
     assert argv(found).startswith("python train.py --task=quad")
-
-
-def test_a_redraft_keeps_confirmed_fields(tmp_path):
-    from telic.studies.administration import create_study
-    from telic.studies.documents.base import StudyActor, update_yaml
-    from telic.studies.draft import write_draft
-
-    root = make(tmp_path / "repo", {"train.py": "if __name__ == '__main__':\n    m.learn()\n"})
-    actor = StudyActor(kind="human", name="ada")
-    folder = create_study(root, "walk", "one", actor).folder
-    write_draft(folder)
-    text = folder.adapter.read_text()
-    assert "# How to set seeds, or null if unknown.\nseeds:" in text
-    train = {"argv": ["python", "train.py", "--seed", "{seed}"]}
-    confirmed = {"commands.train": {"status": "confirmed"}}
-    update_yaml(folder.adapter, {"commands": {"train": train}, "provenance": confirmed})
-    write_draft(folder)
-    again = read_yaml(folder.adapter)
-    assert again["commands"]["train"]["argv"] == ["python", "train.py", "--seed", "{seed}"]
-    assert again["provenance"]["commands.train"]["status"] == "confirmed"

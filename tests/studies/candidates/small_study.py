@@ -40,7 +40,7 @@ CONTRACT = {
     "baseline": {"seeds": [901, 902, 903, 904, 905]},
     "automation": {"max_debug_attempts": 2},
     "stop_rules": [],
-    "exceptions": toy_study.CONTRACT["exceptions"],
+    "evaluation": toy_study.CONTRACT["evaluation"],
 }
 
 

@@ -121,7 +121,8 @@ def test_a_stop_that_needs_a_person_is_recorded_and_stands_until_resumed(study):
 
 
 def test_a_file_that_is_missing_is_asked_for(study):
-    for name, command in (("protocol", "contract"), ("adapter", "adapter --draft")):
+    command = "init --task walk --study first"
+    for name in ("protocol", "adapter"):
         path = getattr(study.folder, name)
         path.unlink()
         found = next_step(study)

@@ -15,7 +15,6 @@ from tests.studies.candidates.small_study import (
     PATCH,
     SEED_PATCH,
     add_evidence,
-    change_contract,
     complete,
     make,
     start_run,
@@ -129,12 +128,9 @@ def test_v01_a_file_that_is_no_candidate_is_said_and_nothing_else_is_guessed(stu
     assert "kind" in found["V01"] and found["V16"] == "not checked"
 
 
-def test_v01_a_patch_in_place_needs_an_exception(study):
+def test_v01_a_patch_in_place_is_refused(study):
     name = make(study, patch=PATCH, change={}, isolation={"mode": "in_place"})
     assert "in_place" in failures(study, name)["V01"]
-    exception = {"rule": "worktree_required", "reason": "one file", "approved_by": "ada"}
-    change_contract(study, {"exceptions": [exception]})
-    assert "V01" not in failures(study, name)
 
 
 def test_v02_names_and_references_are_true_and_the_evidence_is_whole(study):

@@ -52,10 +52,6 @@ EDITS = {
     'success_definition: ""': ("success_definition: no fall", "task_definition"),
     "spec: metric_spec.yaml": ("spec: metric_spec.yaml\n  x-note: 1", "metric_and_guardrails"),
     "max_diff_lines: 200": ("max_diff_lines: 201", "tuning_scope"),
-    "exceptions: []": (
-        "exceptions:\n  - {rule: worktree_required, reason: r, approved_by: me}",
-        "tuning_scope",
-    ),
     "launches: 60": ("launches: 61", "budget"),
     "k: 5": ("k: 6", "budget"),
     "hosts: [local]": ("hosts: [local, big]", "hardware"),

@@ -163,7 +163,7 @@ VOID = [
     ("A08", {"candidate": arm("new", OURS, launched_steps=None)}),
     ("A08", {"candidate": arm("new", OURS, wall_s=62.0), "equal_budget": "wall_clock"}),
     ("A08", {"candidate": arm("new", OURS, wall_s=None), "equal_budget": "wall_clock"}),
-    ("A11", {"open_fatal": ("nan_inf",)}),
+    ("A11", {"diverged": ("nan_inf",)}),
     ("A11", {"is_risk_unreviewed": True}),
 ]
 

@@ -1,13 +1,9 @@
 """From the logs of runs to evidence, audits, alerts and reflections of a real study folder."""
 
 import json
-import os
-import time
-from dataclasses import asdict
 
 import pytest
 
-from telic.jobs.process import ProcessId
 from telic.storage.files import read_json, write_json
 from telic.studies.administration import set_study_status
 from telic.studies.approvals import Consent, grant
@@ -18,8 +14,6 @@ from telic.studies.evidence.audit import Audit, audit_result
 from telic.studies.evidence.measurement import (
     Measurement,
     analyze_run,
-    fatal_alerts,
-    monitor_run,
 )
 from telic.studies.evidence.review import (
     is_unreviewed,
@@ -30,7 +24,7 @@ from telic.studies.evidence.review import (
 from telic.studies.next import note_next
 from telic.studies.rules.results import active_stops, unresolved_exploit
 from tests.studies.candidates.small_study import AGENT, HUMAN, change_contract, start_run
-from tests.studies.evidence.claimed_study import BETTER, GAMED, leave_files, log_rows, promoted
+from tests.studies.evidence.claimed_study import BETTER, GAMED, log_rows, promoted
 
 TWIN = StudyActor(kind="agent", name="reviewer", session=AGENT.session)
 """who may be the author by another name"""
@@ -162,38 +156,17 @@ def test_authors_do_not_clear_their_own_work_but_report_exploits_and_people_appr
     assert unresolved_exploit(study, name) is None
 
 
-# ---------------------------------------------------------------------------- monitoring
-
-
-def live_run(study, rows):
-    name, _ = promoted(study, "more weight", BETTER)
-    study.append("candidate.advanced", name, {"to": "validated", "phase": "promotion"}, AGENT)
-    run = start_run(study, name, "promotion", 106)
-    leave_files(study, run, rows)
-    (study.folder.run(run) / "exit.json").unlink()
-    return run
-
-
-def test_the_last_report_on_a_live_run_counts(study):
-    rows = log_rows(BETTER, 1)
-    run = live_run(study, [*rows[:16], {**rows[16], "return": "NaN"}])
-    found = monitor_run(study, run, AGENT).payload
-    assert [each["id"] for each in found["alerts"]] == ["nan_inf"] and found["alive"]
-    assert fatal_alerts(study, [run]) == (f"nan_inf in {run}",)
-    folder = study.folder.run(run)
-    log = folder / "artefacts" / "metrics.jsonl"
-    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    monitor_run(study, run, AGENT)
-    assert fatal_alerts(study, [run]) == ()
-    old = time.time() - 500
-    for each in [*folder.rglob("*.jsonl"), *folder.glob("*.log")]:
-        os.utime(each, (old, old))
-    monitor_run(study, run, AGENT)
-    assert fatal_alerts(study, [run]) == (f"stalled in {run}",)
-    gone = {**asdict(ProcessId.own()), "pid": 2**22 - 1, "boot": "another"}
-    write_json(folder / "pid.json", gone)
-    found = monitor_run(study, run, AGENT).payload
-    assert [each["id"] for each in found["alerts"]] == ["dead"] and not found["alive"]
+def test_a_run_that_ends_without_finite_values_is_no_evidence(study):
+    name, runs = promoted(study, "more weight", BETTER)
+    rows, bad = log_rows(BETTER, 1), {"return": "NaN"}
+    logs = ([{**rows[0], **bad}, *rows[1:]], [*rows[:-1], {**rows[-1], **bad}])
+    for run, log in zip(runs, logs, strict=False):
+        text = "".join(json.dumps(row) + "\n" for row in log)
+        (study.folder.run(run) / "artefacts" / "metrics.jsonl").write_text(text)
+    found = [Measurement.model_validate(analyze_run(study, x, AGENT).payload) for x in runs]
+    assert [each.diverged for each in found[:2]] == [(), ("return",)]
+    audit = Audit.model_validate(audit_result(study, name, AGENT).payload)
+    assert audit.verdict == "invalid" and runs[1] in check(audit, "A11").why
 
 
 @pytest.mark.parametrize(

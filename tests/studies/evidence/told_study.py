@@ -3,7 +3,7 @@
 from telic.storage.files import write_json
 from telic.studies.decide import decide_candidate
 from telic.studies.evidence.audit import audit_result
-from telic.studies.evidence.measurement import analyze_run, monitor_run
+from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.review import reflect_run
 from telic.studies.evidence.robustness import ParameterSummary, ProbeSummary
 from telic.studies.evidence.store import add_evidence
@@ -36,7 +36,6 @@ def tell(study):
     why = "A bonus for staying alive <b>prevents</b> falls."
     gamed, played = claim(study, "alive bonus", 0.45, why, change=change, is_gamed=True)
     reflect_run(study, played[0], AGENT)
-    monitor_run(study, played[0], AGENT)
     audit_result(study, gamed, AGENT)
     better, runs = claim(study, "tracking weight", 0.8, "More weight on tracking raises success.")
     for run in runs:

@@ -85,7 +85,7 @@ def evaluated_study(root):
         protocol["perturbations"] = [{"name": "pushed", "args": ["--push"]}]
         patch.setattr(toy_study, "PROTOCOL", {**protocol, "command": {"argv": WORDS}})
         scope = {**toy_study.CONTRACT["scope"], "files": {"allow": ["helper.py"]}}
-        contract = {**toy_study.CONTRACT, "scope": scope, "exceptions": []}
+        contract = {**toy_study.CONTRACT, "scope": scope, "evaluation": {}}
         contract["generated_code"] = {"allowed": True, "sandbox": "process"}
         patch.setattr(toy_study, "CONTRACT", contract)
         study = make_study(root)

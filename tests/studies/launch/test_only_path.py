@@ -97,7 +97,7 @@ print("SEEN " + json.dumps({"found": found, "verbs": verbs}))
 
 LINES = """
 init --task toy --study first
-adapter --draft
+adapter
 contract
 approve budget
 propose DRAFT

@@ -173,7 +173,7 @@ def test_a_tree_whose_making_was_cut_short_is_made_again(study, monkeypatch):
         crash_at(patch, isolation, "write_json")
         with pytest.raises(Crash):
             isolation.prepare_tree(study.folder, made)
-    assert isolation.tree_problems(study.folder, made, excepted=False)
+    assert isolation.tree_problems(study.folder, made)
     tree = isolation.prepare_tree(study.folder, made)
-    assert isolation.tree_problems(study.folder, made, excepted=False) == []
+    assert isolation.tree_problems(study.folder, made) == []
     assert (tree / "reward.py").read_text() == "weight = 2\nbonus = 0\n"

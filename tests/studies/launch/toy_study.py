@@ -109,9 +109,7 @@ CONTRACT = {
     },
     "budget": {"launches": 60, "wall_clock_h": 10},
     "baseline": {"seeds": [901, 902, 903, 904, 905]},
-    "exceptions": [
-        {"rule": "evaluator_required", "reason": "a toy", "approved_by": "human:ada"},
-    ],
+    "evaluation": {"measures_training_log": True},
 }
 
 

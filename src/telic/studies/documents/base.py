@@ -235,9 +235,3 @@ def value_at(data: Any, name: str) -> Any:
     for part in name.split("."):
         data = data[part]
     return data
-
-
-def put_at(data: Any, name: str, value: Any) -> None:
-    """Set the value at a dotted name. The parent sections must exist."""
-    section, _, last = name.rpartition(".")
-    (value_at(data, section) if section else data)[last] = value

@@ -38,17 +38,6 @@ class StopRule(DocumentPart):
     kill_running: bool = False
 
 
-class ContractException(DocumentPart):
-    """Temporary exemption from a rule, granted by a person with a reason."""
-
-    rule: Literal[
-        "reflection_required", "dr_probe_required", "worktree_required", "evaluator_required"
-    ]
-    reason: str = Field(min_length=1)
-    approved_by: str
-    expires: str | None = None
-
-
 CandidateKind = Literal[
     "baseline",
     "config",
@@ -228,6 +217,8 @@ class EvaluationPlan(DocumentPart):
 
     protocol: str = "eval_protocol.yaml"
     protocol_hash: Sha | None = None
+    measures_training_log: bool = False
+    """whether a change of code may be measured by its own training log, without an evaluator"""
 
 
 class SeedPools(DocumentPart):
@@ -299,7 +290,6 @@ class Contract(Document):
     seeds: SeedPools = SeedPools()
     automation: Automation = Automation()
     stop_rules: tuple[StopRule, ...] = ()
-    exceptions: tuple[ContractException, ...] = ()
     network: Network | None = None
     generated_code: GeneratedCode | None = None
     approvals: dict[str, Any] = Field(default={})
@@ -313,13 +303,6 @@ class Contract(Document):
         least = 2 if steps < _COUNTS_STEPS else min(steps / 4, _LARGE_BATCH)
         size = self.baseline.smoke_steps or max(PHASE_SHARE["smoke"] * steps, least)
         return min(1.0, size / steps)
-
-    def excepted(self, rule: str, at: str) -> ContractException | None:
-        """Return the exemption from a rule that is valid at the given time, or None."""
-        for exception in self.exceptions:
-            if exception.rule == rule and (exception.expires is None or exception.expires > at):
-                return exception
-        return None
 
 
 def seeds_of(text: str) -> frozenset[int]:

@@ -21,7 +21,7 @@ from telic.studies.documents.contract import BudgetUnit, Guardrail, Primary, Stu
 from telic.studies.errors import StudyError
 from telic.studies.evidence import _statistics as statistics
 from telic.studies.evidence._statistics import FIRST_ALPHA, AuditStats, BootstrapInterval, oriented
-from telic.studies.evidence.measurement import Measurement, fatal_alerts
+from telic.studies.evidence.measurement import Measurement
 from telic.studies.evidence.review import is_reviewed, newest_level
 from telic.studies.evidence.store import add_evidence
 
@@ -59,7 +59,7 @@ AUDIT_CHECKS = {
     ),
     "A09": ("enough independent runs", "run more seeds"),
     "A10": ("guardrails hold", "change the candidate so that the guardrail holds"),
-    "A11": ("no open fatal signature, no unreviewed hacking risk", "repair the run, or review it"),
+    "A11": ("no diverged run, no unreviewed hacking risk", "repair the run, or review it"),
     "A12": ("same hardware class", "repeat the runs of one arm on the same hardware as the other"),
 }
 """title and remedy of each check"""
@@ -153,8 +153,8 @@ class ClaimFacts(DocumentPart):
     allowed_seeds: tuple[int, ...]
     selection_seeds: tuple[int, ...]
     """seeds used to select the candidate, excluded as evidence"""
-    open_fatal: tuple[str, ...] = ()
-    """unresolved fatal signatures"""
+    diverged: tuple[str, ...] = ()
+    """series of runs that end without a finite value"""
     is_risk_unreviewed: bool = False
     """true if the last reflection has a high hacking risk and was not reviewed"""
     sigma_0: float | None = None
@@ -233,7 +233,12 @@ def _gather(study: Study, candidate: str) -> ClaimFacts:
         equal_budget=study.contract.baseline.equal_budget,
         allowed_seeds=tuple(sorted(seeds.pool("promotion") | seeds.pool("validation"))),
         selection_seeds=tuple(sorted(seeds.pool("selection"))),
-        open_fatal=fatal_alerts(study, used),
+        diverged=tuple(
+            f"{', '.join(run.diverged)} of {run.run}"
+            for arm in (ours, theirs)
+            for run in (arm.runs if arm else ())
+            if run.diverged
+        ),
         is_risk_unreviewed=newest_level(study, used) == "high"
         and not is_reviewed(study, candidate),
         sigma_0=state.noise_floor,
@@ -492,7 +497,7 @@ def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> lis
         "A08": _budget(facts),
         "A09": (counts, "; ".join(f"an arm has {x} of 5 runs" for x in counts if x < 5)),
         "A10": (broken, _listed({"broken": broken})),
-        "A11": ([*facts.open_fatal], _listed({"open": facts.open_fatal, "hacking risk": risk})),
+        "A11": ([*facts.diverged], _listed({"not finite": facts.diverged, "hacking risk": risk})),
         "A12": _same(facts, "hardware"),
     }
     return [

@@ -1,40 +1,36 @@
-"""Measure finished runs based on their files, and monitor live runs.
+"""Measure finished runs based on their files.
 
 The score comes from the contract's evaluator, on seeds not used in training, or else from the
-training log. Monitoring reports whether a run is alive and learning. It never stops runs.
+training log.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
-import shutil
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import timedelta
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
 
 from telic.errors import TelicError
 from telic.storage.files import read_fields
 from telic.storage.reading import file_hash, files_below
-from telic.studies.canonical import content_hash, moment, utc_now
+from telic.studies.canonical import content_hash
 from telic.studies.documents.base import DocumentPart, StudyActor
 from telic.studies.documents.candidate import Evidence
 from telic.studies.errors import BrokenIntegrity, StudyError
 from telic.studies.evidence._logs import Aggregate, Series, aggregate, read_rows, to_series
 from telic.studies.evidence.store import add_evidence, require_unaltered
 from telic.studies.launch.command import EVALUATIONS, NOMINAL, expected_names
-from telic.studies.launch.process import RunProcess
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
 
 _CURVE_POINTS = 120
+_MUST_BE_FINITE = re.compile(r"loss|return|reward|grad", re.IGNORECASE)
 _KINDS = {"tensorboard": "tensorboard", "csv": "csv", "json": "json", "stdout": "regex_stdout"}
 """adapter log source kind -> reader kind"""
 
@@ -57,6 +53,8 @@ class Measurement(DocumentPart):
     """reason why the run could not be measured"""
     perturbed: dict[str, float] = Field(default_factory=dict[str, float])
     """primary metric by protocol perturbation, not part of the score"""
+    diverged: tuple[str, ...] = ()
+    """series of the training log whose last value is not finite"""
     steps: float | None = None
     """last step in the log"""
     launched_steps: float | None = None
@@ -104,7 +102,9 @@ def analyze_run(
     state, folder, spec = study.run_state(run), study.folder.run(run), study.metric_spec
     if state.is_live:
         raise StudyError(
-            "E_RUN_LIVE", f"{run} is still {state.status}.", hint="See telic study audit."
+            "E_RUN_LIVE",
+            f"{run} is still {state.status}.",
+            hint=f"Wait until it ends, or stop it: telic study run --stop {run}",
         )
     names = expected_names(study.protocol, state.phase)
     paths = {f"{NOMINAL}/": _log_path(study, run)}
@@ -152,7 +152,8 @@ def analyze_run(
             *(key for key in rails if score is None or key not in nominal),
         ),
         problem=problem or ("" if score is not None else f"{spec.primary.key} is not in the log"),
-        steps=_last_step(series),
+        diverged=divergence(series, spec.primary.key),
+        steps=max((each.steps[-1] for each in series.values()), default=None),
         launched_steps=state.steps,
         wall_s=None if hours is None else 3600 * hours,
         protocol_hash=study.protocol_hash,
@@ -246,11 +247,6 @@ def _named(study: Study, series: dict[str, Series]) -> dict[str, Series]:
     return {**series, **{new: series[old] for new, old in names.items() if old in series}}
 
 
-def _last_step(series: Mapping[str, Series]) -> float | None:
-    """Return the highest logged step, or None if nothing was logged."""
-    return max((each.steps[-1] for each in series.values() if each.steps), default=None)
-
-
 def missing_outputs(study: Study, run: str) -> list[str]:
     """Return the required outputs of a complete run that are missing."""
     outputs, artefacts, missing = study.adapter.outputs, study.folder.artefacts(run), list[str]()
@@ -280,126 +276,7 @@ def _hardware_class(path: Path) -> str | None:
     return "; ".join([machine, *(gpus or ["cpu"]), *flags])
 
 
-# ---------------------------------------------------------------------------- monitoring
-
-WATCH_EVERY = timedelta(minutes=10)
-"""maximum interval between monitor reports of a live run"""
-_GIB = 2**30
-_TEXT_BYTES = 20_000
-_REMOTE_S = 120.0
-"""heartbeat timeout in seconds of a process on another machine"""
-_PATIENCE_S, _PATIENCE_GAPS = 120.0, 10
-_MIN_DISK_GB = 2.0
-_RESOURCE_TEXT = re.compile(
-    r"out of memory|OutOfMemory|CUDA error: |Cannot allocate memory|No space left on device|"
-    r"GPU has fallen off the bus|Unable to determine the device handle|oom-kill",
-    re.IGNORECASE,
-)
-_MUST_BE_FINITE = re.compile(r"loss|return|reward|grad", re.IGNORECASE)
-
-
-class Alert(DocumentPart):
-    """Problem of a live run."""
-
-    id: str
-    severity: Literal["warn", "fatal"]
-    evidence: str
-
-
-def monitor_run(study: Study, run: str, actor: StudyActor) -> Evidence:
-    """Record the health of a live run, from its files and the process table."""
-    state, log = study.run_state(run), read_run_log(study, run)
-    steps = study.candidate(state.candidate).plan.steps
-    planned = None if steps is None else steps * study.contract.phase_share(state.phase, steps)
-    reached = _last_step(log.series)
-    health = _health(study, run, log.series)
-    alerts = [*process_alerts(health), *log_alerts(log.series, study.metric_spec.primary.key)]
-    found = {
-        "at": utc_now(),
-        "progress": None if not planned or reached is None else min(1.0, reached / planned),
-        "alive": health.is_alive,
-        "silent_s": health.silent_s,
-        "alerts": [each.as_data() for each in alerts],
-        "problems": log.problems,
-    }
-    text = ", ".join(each.id for each in alerts) or "no problem found"
-    return add_evidence(study, "monitor", found, actor, run=run, summary=text)
-
-
-def fatal_alerts(study: Study, runs: Iterable[str]) -> tuple[str, ...]:
-    """Return the fatal alerts in the last monitor report of each of the runs."""
-    reports = {run: study.latest("monitor", run=run) for run in runs}
-    return tuple(
-        f"{alert['id']} in {run}"
-        for run, report in reports.items()
-        for alert in (report.payload.get("alerts", ()) if report else ())
-        if alert["severity"] == "fatal"
-    )
-
-
-class ProcessHealth(NamedTuple):
-    """State of a run's process. None means unknown."""
-
-    is_alive: bool
-    has_ended: bool = False
-    silent_s: float | None = None
-    """seconds since the last write"""
-    gap_s: float = 0.0
-    """mean seconds between logged points"""
-    text: str = ""
-    """end of the output"""
-    free_disk_gb: float | None = None
-
-
-def _health(study: Study, run: str, series: Mapping[str, Series]) -> ProcessHealth:
-    folder, state = study.folder.run(run), study.state.runs[run]
-    process = RunProcess(folder)
-    has_ended, is_alive = process.exit_record is not None, process.state == "alive"
-    if process.state in ("unclaimed", "elsewhere"):
-        beat = process.heartbeat if process.state == "elsewhere" else None
-        age = moment(utc_now()) - moment(beat["at"]) if beat else timedelta()
-        is_alive = state.is_live and not has_ended and age.total_seconds() < _REMOTE_S
-    files = [*study.folder.artefacts(run).rglob("*"), *folder.glob("*.log")]
-    written = max((path.stat().st_mtime for path in files if path.is_file()), default=None)
-    text = ""
-    for path in (folder / name for name in ("stdout.log", "stderr.log")):
-        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TEXT_BYTES))
-            text += file.read().decode(errors="replace") + "\n"
-    points = max((len(each.steps) for each in series.values()), default=0)
-    ran_s = 0.0 if written is None else written - moment(state.intent_at).timestamp()
-    return ProcessHealth(
-        is_alive=is_alive,
-        has_ended=has_ended,
-        silent_s=None if written is None else max(0.0, time.time() - written),
-        gap_s=ran_s / points if points else 0.0,
-        text=text,
-        free_disk_gb=shutil.disk_usage(study.root).free / _GIB,
-    )
-
-
-def process_alerts(run: ProcessHealth) -> Iterator[Alert]:
-    """Yield the problems of a run's process."""
-    limit = max(_PATIENCE_S, _PATIENCE_GAPS * run.gap_s)
-    if run.is_alive and run.silent_s is not None and run.silent_s > limit:
-        severity = "fatal" if run.silent_s > 3 * limit else "warn"
-        why = f"no output for {run.silent_s:.0f} s (limit {limit:.0f} s)"
-        yield Alert(id="stalled", severity=severity, evidence=why)
-    if not run.is_alive and not run.has_ended:
-        why = "the process ended without an exit record"
-        yield Alert(id="dead", severity="fatal", evidence=why)
-    if found := _RESOURCE_TEXT.search(run.text):
-        yield Alert(id="resource", severity="fatal", evidence=f"its output contains: {found[0]}")
-    if run.free_disk_gb is not None and run.free_disk_gb < _MIN_DISK_GB:
-        why = f"{run.free_disk_gb:.1f} GB of disk space are free (minimum {_MIN_DISK_GB:g} GB)"
-        yield Alert(id="resource", severity="fatal", evidence=why)
-
-
-def log_alerts(series: Mapping[str, Series], primary: str) -> Iterator[Alert]:
-    """Yield an alert for each loss, return or gradient, and for a metric, that is not finite."""
-    for name in sorted({primary, *filter(_MUST_BE_FINITE.search, series)} & series.keys()):
-        points = zip(*series[name], strict=True)
-        bad = next((point for point in points if not math.isfinite(point[1])), None)
-        if bad is not None:
-            why = f"{name} is {bad[1]} at step {bad[0]:g}"
-            yield Alert(id="nan_inf", severity="fatal", evidence=why)
+def divergence(series: Mapping[str, Series], primary: str) -> tuple[str, ...]:
+    """Return the losses, returns, rewards, gradients and metric that end without a finite value."""
+    names = {primary, *filter(_MUST_BE_FINITE.search, series)} & series.keys()
+    return tuple(x for x in sorted(names) if not math.isfinite(series[x].values[-1]))

@@ -194,15 +194,10 @@ def _object_id(kind: str, content: bytes, like: str) -> str:
     return own.hexdigest()
 
 
-def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) -> list[str]:
-    """Return the differences between a candidate's tree and the tree that its change produces.
-
-    If `excepted` is true, the contract does not require a separate tree.
-    """
+def tree_problems(folder: StudyFolder, candidate: Candidate) -> list[str]:
+    """Return the differences between a candidate's tree and the tree that its change produces."""
     change, root, base = candidate.change, folder.root, candidate.base_commit
     if mode_of(folder, candidate) == "in_place":
-        if excepted:
-            return []
         if change.patch or change.files:
             return ["a change of files requires isolation.mode worktree"]
         if not git_read.is_repository(root):
@@ -231,7 +226,7 @@ def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) 
 def remove_tree(folder: StudyFolder, candidate: Candidate) -> None:
     """Remove a candidate's worktree, unless it contains other changes than the candidate's."""
     is_own = mode_of(folder, candidate) == "worktree" and is_made(folder, candidate)
-    if is_own and not tree_problems(folder, candidate, excepted=False):
+    if is_own and not tree_problems(folder, candidate):
         _git(folder.root, "worktree", "remove", "--force", str(_own_tree(folder, candidate)))
         _manifest_file(folder, candidate).unlink()
 

@@ -16,7 +16,7 @@ from telic.storage.reading import file_hash, read_bytes
 from telic.studies import _git_read as git_read
 from telic.studies._git_read import Patch, first_match
 from telic.studies.candidates import transition
-from telic.studies.canonical import content_hash, utc_now
+from telic.studies.canonical import content_hash
 from telic.studies.contract import overlaps
 from telic.studies.documents.base import SYSTEM, DocumentPart
 from telic.studies.documents.candidate import (
@@ -162,7 +162,7 @@ class _Case:
     """Candidate to validate, with its study and earlier attempts."""
 
     def __init__(self, study: Study, name: str, may_be: tuple[CandidateStatus, ...]) -> None:
-        self.study, self.name, self.may_be, self.now = study, name, may_be, utc_now()
+        self.study, self.name, self.may_be = study, name, may_be
         self.candidate: Candidate = study.candidate(name)
         self.held: CandidateState = study.candidate_state(name)
         self.folder: Path = study.candidate_folder(name)
@@ -192,10 +192,6 @@ class _Case:
         altered = self.study.altered(names)
         return {name: self.study.sheet(name) for name in names if name not in altered}
 
-    def is_excepted(self, rule: str) -> bool:
-        """Return whether the contract currently exempts a rule."""
-        return self.study.contract.excepted(rule, self.now) is not None
-
 
 @_check("V01", "complete for its kind", "fill in the missing fields")
 def _complete(case: _Case) -> Problems:
@@ -222,8 +218,7 @@ def _complete(case: _Case) -> Problems:
     for phase in plan.seeds.keys() - set(plan.phases):
         yield f"plan.seeds.{phase} belongs to a phase that is not planned"
     changes_files = bool(case.touched or candidate.change.patch or candidate.kind in WRITES_CODE)
-    is_in_place = candidate.isolation.mode == "in_place"
-    if changes_files and is_in_place and not case.is_excepted("worktree_required"):
+    if changes_files and candidate.isolation.mode == "in_place":
         yield "isolation.mode is in_place, but a change of files requires a worktree"
 
 
@@ -403,7 +398,7 @@ def _measure_untouched(case: _Case) -> Problems:
         imported = {*study.evaluator_closure(study.root)} - {*study.protocol.evaluator_files}
         for path in imported.intersection(case.touched):
             yield f"{path} is imported by the evaluator"
-        if not case.is_excepted("evaluator_required"):
+        if not study.contract.evaluation.measures_training_log:
             yield (
                 "it changes code, but its own training log would be measured: set a command in "
                 "eval_protocol.yaml, which runs in a checkout of the contract's commit"
@@ -460,8 +455,7 @@ def _evidence_cited(case: _Case) -> Problems:
 
 def _citation_problems(case: _Case, kind: str, ref: str | None) -> Problems:
     if ref is None:
-        if not case.is_excepted(f"{kind}_required"):
-            yield f"{kind}_ref is missing; only an exception in the contract may replace it"
+        yield f"{kind}_ref is missing"
     elif ref not in case.evidence:
         yield f"unknown evidence {ref}"
     elif (found := case.evidence[ref].kind) != kind:

@@ -278,8 +278,7 @@ def _isolated(attempt: LaunchAttempt) -> Problems:
     study, candidate = attempt.study, attempt.candidate
     mode, base = mode_of(study.folder, candidate), candidate.base_commit
     if mode == "in_place" or is_made(study.folder, candidate) or attempt.is_final:
-        waived = study.contract.excepted("worktree_required", attempt.now) is not None
-        yield from tree_problems(study.folder, candidate, excepted=waived)
+        yield from tree_problems(study.folder, candidate)
     elif base is None or not git_read.has_commit(study.root, base):
         yield f"commit {base} is missing, so no worktree can be created"
 

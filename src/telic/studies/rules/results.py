@@ -17,7 +17,7 @@ from telic.studies.documents.base import SYSTEM, StudyActor
 from telic.studies.documents.candidate import CandidateStatus, Evidence, RunStatus
 from telic.studies.documents.contract import PHASES, RESOURCES, StopName, StopRule, StudyPhase
 from telic.studies.evidence._statistics import difference_interval, iqm, oriented, seed_of
-from telic.studies.evidence.measurement import analyze_run, fatal_alerts
+from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.review import (
     hacking_levels,
     is_approved_since,
@@ -51,7 +51,7 @@ def completed(state: StudyState) -> list[str]:
 def phase_step(study: Study, candidate: str) -> PhaseStep:
     """Return whether a completed candidate enters the next phase, without side effects.
 
-    Smoke runs and screening runs must finish without a fatal alert and be measured. Their scores
+    Smoke runs and screening runs must finish without diverging and be measured. Their scores
     are ignored, since only the audit after promotion decides on scores.
     """
     phase, planned = study.candidate_state(candidate).phase, study.candidate(candidate).plan.phases
@@ -68,13 +68,13 @@ def phase_step(study: Study, candidate: str) -> PhaseStep:
     if not runs:
         return step("wait", f"no run of {phase} has ended")
     for run in runs:
-        sheet, fatal = study.measurement(run), fatal_alerts(study, [run])
+        sheet = study.measurement(run)
         if study.state.runs[run].status != RunStatus.FINISHED:
             return step("hold", f"{run} did not finish")
-        if fatal and phase == "smoke":
-            return step("hold", f"{run} showed {', '.join(fatal)}")
         if sheet is None:
             return step("wait", f"the metric of {run} was not read")
+        if sheet.diverged and phase == "smoke":
+            return step("hold", f"{', '.join(sheet.diverged)} of {run} is not finite")
         if sheet.primary is None:
             problem = sheet.problem or "it has no score"
             return step("unreadable", f"the metric of {run} cannot be read: {problem}")
