@@ -62,6 +62,9 @@ class UnknownName(UsageError):
 class BadEnvironment(UsageError):
     """An environment cannot be built from the given description."""
 
+    needs: str = ""
+    """quantity that would measure a behavior of which the robot is not capable, if known"""
+
 
 class BeyondLimits(BadEnvironment):
     """A stated number is too large or too small for the robot. Nothing was started."""

@@ -103,6 +103,26 @@ def test_a_second_reader_names_the_words_that_no_criterion_judges(spec):
 
 
 @pytest.mark.parametrize(
+    ("intent", "measure", "left"),
+    [
+        ("run forward over rough terrain", "", ("over rough terrain",)),
+        ("run forward over rough terrain", "highest(ground_step)", ()),
+        ("run forward and wave with the left hand", "", ("wave with the left hand",)),
+        ("run forward and wave with the left hand", 'mean(body_height("ffoot"))', ()),
+        ("climb the stairs", "", ("climb the stairs",)),
+        ("turn left while running over hills", "", ("turn left", "over hills")),
+    ],
+)
+def test_a_refused_phrase_needs_a_criterion_that_measures_it(intent, measure, left, spec):
+    """Whatever an author claims: the robot has no terrain and no hands, says the composer."""
+    runs = Criterion(title=intent, quantity=intent, measure="mean(forward_velocity)")
+    more = [Criterion(title="more", quantity="", measure=measure)] if measure else []
+    ignored = Criterion(title="free", quantity="ground left hand", weight=0.0)
+    words = CoveredPhrase(words=intent, criteria=(intent,))
+    assert not_judged(intent, spec, [runs, *more, ignored], [words]) == left
+
+
+@pytest.mark.parametrize(
     ("intent", "goal", "left"),
     [
         ("run forward at 100 m/s", 1.0, {"100 m/s"}),

@@ -228,6 +228,7 @@ ALONE = ("no second reading of the prompt",)
         ("stand still zestfully", ALONE, None),
         # one unknown word does not silence the reading of the others
         ("run forward zestfully", ALONE, "scores the passing episodes only 0.0"),
+        ("run forward over rough terrain", ALONE, "scores the passing episodes only 0.0"),
         # nor does a good mean hide a part that is missing altogether
         ("stand still with the front foot lifted", (), "earns nothing in the passing episodes"),
         ("stand still for thirty seconds", (), "shorter than the prompt states"),

@@ -1,31 +1,36 @@
 """Find words of an intent that no criterion covers, using the composer as a second reader.
 
 The composer maps words to criteria of its own and to the quantities they measure. A word counts as
-judged by other criteria if one of them measures a quantity of the same kind. A word unknown to the
-composer counts as judged if the author names criteria that cover it, and a number if a criterion
-has it in a common unit.
+judged by other criteria if one of them measures a quantity of the same kind. This also holds for a
+phrase that the robot cannot show according to the composer, whose refusals may be wrong. A word
+unknown to the composer counts as judged if the author names criteria that cover it, and a number if
+a criterion has it in a common unit.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from telic.composer.compose import compose
-from telic.composer.lexicon import ignored_words
+from telic.composer.lexicon import ignored_words, quoted, read_tokens
+from telic.composer.reader import parse
 from telic.envs.spec import EnvSpec
-from telic.errors import TelicError
-from telic.judges.criteria import CoveredPhrase, Criterion
+from telic.errors import BadEnvironment, BeyondLimits, TelicError
+from telic.judges.criteria import Composition, CoveredPhrase, Criterion
 from telic.judges.measured import TIME_LEFT, quantities_behind
 
 _KINDS = {
-    "travel": "x_position|y_position|forward|lateral|_velocity|sideways|speed|distance|displace",
+    "travel": r"\b[xy]_position|forward|lateral|_velocity|sideways|speed|distance|displace",
     "rotation": "pitch|roll|heading|turns|rotation|upright|angular|yaw",
     "height": "height|vertical|air_time|flight",
     "feet": "foot|feet|stride|stance|duty|slide|support|contact",
     "joints": "joint|action|effort|power|energy|splay|pose",
-    "objects": "target|pole|body|command|ground|obs",
+    "objects": "target|pole|command|obs",
+    "bodies": "body",
+    "ground": "ground",
 }
 """regular expressions for quantity names, by kind"""
 _STEM = 4
@@ -51,6 +56,38 @@ def stated_seconds(intent: str) -> float:
     return max((60.0 * n if unit.startswith("m") else n for n, unit in times), default=0.0)
 
 
+def able_reading(
+    intent: str, spec: EnvSpec, *own: Any
+) -> tuple[Composition | None, dict[str, str]]:
+    """Compose the phrases that the robot can show. Return the others with a quantity they need.
+
+    `own` and errors other than refusals are those of `compose`.
+    """
+    try:
+        return compose(intent, spec, *own), {}
+    except BeyondLimits:
+        raise
+    except BadEnvironment as error:
+        refusal = error
+    tokens, claims = read_tokens(intent), parse(intent, spec).claims
+    for claim in sorted(claims, key=lambda each: each.slot == "verb"):  # details before the action
+        action = [each for each in claims if each.index == claim.index and each.slot != "limit"]
+        is_whole = claim.slot in ("verb", "part")  # waving with another limb is another action
+        places = [at for each in (action if is_whole else [claim]) for at in each.at]
+        before, phrase = tokens[: min(places)], tokens[min(places) : max(places) + 1]
+        rest = " ".join(each.text for each in (*before, *tokens[max(places) + 1 :]))
+        try:
+            compose(rest, spec)
+        except TelicError as other:
+            if not isinstance(other, BadEnvironment) or other.message == refusal.message:
+                continue
+        made, refused = able_reading(rest, spec)
+        if made is not None:
+            return made, {quoted(phrase): refusal.needs, **refused}
+        break
+    return None, {intent: refusal.needs}
+
+
 def not_judged(
     intent: str, spec: EnvSpec, criteria: Sequence[Criterion], claims: Sequence[CoveredPhrase] = ()
 ) -> tuple[str, ...]:
@@ -58,6 +95,7 @@ def not_judged(
 
     `claims` is the author's mapping of words to criteria.
     """
+    criteria = [each for each in criteria if each.weight > 0.0 or each.is_guard]
     titles = {each.title for each in criteria}
     covered = " ".join(
         [f"{each.title} {each.quantity} {each.measure}" for each in criteria]
@@ -74,11 +112,15 @@ def not_judged(
         )
 
     try:
-        made = compose(intent, spec)
+        made, refused = able_reading(intent, spec)
     except TelicError:  # the composer cannot read the intent, so rely on the author's claims
         return tuple(each for each in (*_content(intent), *_numbers(intent)) if not is_named(each))
-    own, kinds = {each.title: each for each in made.criteria}, _kinds(criteria)
-    lost = [words for words in (*made.not_understood, *made.dropped) if not is_named(words)]
+    kinds = _kinds(criteria)
+    lost = [words for words, needs in refused.items() if not kinds & _kinds_of([needs])]
+    if made is None:
+        return tuple(lost)
+    own = {each.title: each for each in made.criteria}
+    lost += [words for words in (*made.not_understood, *made.dropped) if not is_named(words)]
     verbs: list[str] = []  # verbs of a sequence, whose criteria span several phases
     for each in made.covered:
         carrying = [own[title] for title in each.criteria if title in own]
@@ -116,9 +158,13 @@ def _numbers(text: str) -> dict[str, list[float]]:
 
 def _kinds(criteria: Sequence[Criterion]) -> set[str]:
     """Return the kinds of quantities that criteria measure or that their judge code mentions."""
-    names = {
+    return _kinds_of(
         name
         for each in criteria
         for name in (quantities_behind(each.measure) or re.findall(r"\w+", each.quantity.lower()))
-    }
+    )
+
+
+def _kinds_of(names: Iterable[str]) -> set[str]:
+    names = {*names}
     return {kind for kind, parts in _KINDS.items() for name in names if re.search(parts, name)}

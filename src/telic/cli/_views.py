@@ -103,8 +103,9 @@ class ProgressView:
             self._ask(self._path)
             return
         self._follow(inner)
-        for line in _LINES.get(inner.NAME, _nothing)(inner):
-            self.say(line)
+        if inner.NAME in _LINES:
+            for line in _LINES[inner.NAME](inner):
+                self.say(line)
 
     def _follow(self, event: Any) -> None:
         """Update the progress bar and the state on which later lines depend."""
@@ -179,10 +180,6 @@ class ProgressView:
 
 
 # ---------------------------------------------------------------------------- lines of events
-
-
-def _nothing(event: Any) -> _Lines:
-    yield from ()
 
 
 def _train_start(event: Any) -> _Lines:

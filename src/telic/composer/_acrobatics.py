@@ -91,7 +91,7 @@ def _jump_goal(
         count = beats(period)
         if count < 2:
             why = f"an episode of at most {_LONGEST_S:g} s is shorter than two periods"
-            raise scene.cannot(f"jump every {period:g} s", why)
+            raise scene.cannot(f"jump every {period:g} s", why, "air_time")
         most = scene.gravity * (0.5 * _FLIGHT * period) ** 2 / 2.0  # h = g (t / 2)^2 / 2
         if goal.source != "as given" and goal.value > most:
             goal = goal._replace(value=most, source=f"the highest possible every {period:g} s")

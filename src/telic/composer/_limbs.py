@@ -179,17 +179,18 @@ def _ends(frame: Frame, scene: Scene, what: str) -> tuple[str, ...]:
     """Return the outermost bodies (feet or hands) of the named part."""
     spec = scene.spec
     if spec.robot is None or not spec.body_names:
-        raise scene.cannot(f"{what} anything", "it has no body parts")
+        raise scene.cannot(f"{what} anything", "it has no body parts", "body_position")
     scene.require("body_height", f"{what} a limb")
     if (
         not scene.has("height")
         and "target_y" in spec.joint_names
         and "target_z" not in spec.joint_names
     ):
-        raise scene.cannot(f"{what} anything", "its arm moves in a plane")
+        raise scene.cannot(f"{what} anything", "its arm moves in a plane", "body_position")
     if frame.part and not frame.bodies:
         names = ", ".join(name for name in spec.body_names if name != "world")
-        raise scene.cannot(f"{what} its {frame.part}", f"its bodies are {names}")
+        why = f"its bodies are {names}"
+        raise scene.cannot(f"{what} its {frame.part}", why, "body_position")
     if not frame.bodies:  # default: a hand to wave, a foot to kick
         hands = [name for name in spec.body_names if "lower_arm" in name or "hand" in name]
         if what == "swing" and hands:
@@ -201,7 +202,8 @@ def _ends(frame: Frame, scene: Scene, what: str) -> tuple[str, ...]:
             raise scene.cannot(f"{what} a limb", "it has neither feet nor hands")
         return feet[:1]
     if spec.torso in frame.bodies:
-        raise scene.cannot(f"{what} its {frame.part}", "all other bodies are attached to it")
+        why = "all other bodies are attached to it"
+        raise scene.cannot(f"{what} its {frame.part}", why, "body_position")
     if feet := tuple(body for body in frame.bodies if body in spec.feet):
         # "a foot" may be any: of equally named feet, one is chosen
         return feet[:1] if frame.part in ("foot", "leg") else feet

@@ -60,7 +60,7 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
         about = height + (scene.stands if frame.is_change else 0.0)
         if not scene.lies < about < 1.3 * scene.stands:
             why = f"it stands {scene.stands:.2g} m high, and lies {scene.lies:.2g} m high"
-            raise scene.cannot(f"torso {about:.2g} m high", why)
+            raise scene.cannot(f"torso {about:.2g} m high", why, "height")
         width = max(abs(about - scene.stands) / 3.0, 0.01)
         draft.pay("about", 1.0, terms.Peak(Measured("height"), about, 2.0 * width), "height")
         title = f"holds its torso {about:.2g} m high (±{width:.2g} m)"
@@ -428,7 +428,7 @@ def go_on_hands(scene: Scene, draft: Draft) -> None:
         return
     hands = scene.hands
     if not hands or scene.spec.robot is None:
-        raise scene.cannot("be on its hands", "it has no hands")
+        raise scene.cannot("be on its hands", "it has no hands", "body_position")
     least, top = scene.spec.robot.contact_threshold, 0.6 * scene.stands
     touch = signals.Touching(hands, least)
     draft.pay("hands", 1.0, Pay(touch), "hands on the ground")
@@ -446,7 +446,7 @@ def go_on_hands(scene: Scene, draft: Draft) -> None:
 def _hold_hands(scene: Scene, draft: Draft, what: str) -> None:
     hands = scene.hands
     if not hands or scene.spec.robot is None:
-        raise scene.cannot(what, "it has neither front feet nor hands")
+        raise scene.cannot(what, "it has neither front feet nor hands", "body_position")
     least, feet = scene.spec.robot.contact_threshold, tuple(range(len(scene.spec.feet)))
     on_hands = When(signals.Touching(hands, least), Pay(signals.FeetOff(feet)))
     draft.pay("hands", 1.5, on_hands, "on its hands only")

@@ -49,7 +49,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     """Travel in a direction at a speed, or diagonally if a second direction (`aside`) is given."""
     gaits.require_ground(frame, scene)
     if frame.gait == "swim" and scene.spec.feet:
-        raise scene.cannot("swim", "the scene has no water")
+        raise scene.cannot("swim", "the scene has no water", "")
     if frame.direction == "in_place":
         _step_in_place(frame, scene, draft)
         return
@@ -441,7 +441,7 @@ def command_range(frame: Frame, scene: Scene, draft: Draft) -> tuple[_Rates, _Sp
     """
     if "commands" not in scene.spec.arguments or not scene.has("command_error"):
         why = "its environment has no commands (`telic robots` lists robots with commands)"
-        raise scene.cannot("obey commands", why)
+        raise scene.cannot("obey commands", why, "command_error")
     given, lowest = frame.given("m/s"), None
     ends = [bound.value for bound in frame.bounds if bound.unit == "m/s"]
     if len(ends) > 1 and max(ends) > 0.0:

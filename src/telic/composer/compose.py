@@ -135,7 +135,8 @@ def compose(
         judged = build(parsed, stated=stated, criteria=criteria)
         return still_covered(made, judged)
     except BadEnvironment as error:
-        raise type(error)(error.message, hint=error.hint or instead()) from None
+        error.hint = error.hint or instead()
+        raise
 
 
 def able(scene: Scene) -> list[str]:

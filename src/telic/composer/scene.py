@@ -63,11 +63,13 @@ class Scene(NamedTuple):
     def require(self, quantity: str, what: str) -> None:
         """Raise BadEnvironment if a required quantity is not available."""
         if not self.has(quantity):
-            raise self.cannot(what, f"it requires {QUANTITIES[quantity].need.words}")
+            raise self.cannot(what, f"it requires {QUANTITIES[quantity].need.words}", quantity)
 
-    def cannot(self, what: str, why: str) -> BadEnvironment:
+    def cannot(self, what: str, why: str, needs: str = "foot_contact") -> BadEnvironment:
         """Return the error for a behavior that the robot cannot perform."""
-        return BadEnvironment(f"{self.name} cannot {what}: {why}.")
+        error = BadEnvironment(f"{self.name} cannot {what}: {why}.")
+        error.needs = needs
+        return error
 
     @property
     def name(self) -> str:

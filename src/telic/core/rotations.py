@@ -66,11 +66,6 @@ def wrap(angle: Tensor) -> Tensor:
     return torch.atan2(angle.sin(), angle.cos())
 
 
-def _unit(q: Tensor) -> Tensor:
-    """Normalize quaternions."""
-    return q / norm(q, keepdim=True).clamp_min(_TINY)
-
-
 def multiply(a: Tensor, b: Tensor) -> Tensor:
     """Return the product a b, which rotates first by `b` and then by `a`."""
     real, other = a[..., :1], b[..., :1]
@@ -89,7 +84,8 @@ def slerp(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
     near = cosine > _STRAIGHT
     first = torch.where(near, 1.0 - share, torch.sin((1.0 - share) * angle) / sine)
     second = torch.where(near, share, torch.sin(share * angle) / sine)
-    return _unit(first * a + second * b)
+    between = first * a + second * b
+    return between / norm(between, keepdim=True).clamp_min(_TINY)
 
 
 def from_rotation_vector(vector: Tensor) -> Tensor:

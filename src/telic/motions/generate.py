@@ -95,7 +95,7 @@ def generate(
         if name in skip:
             continue
         rng = np.random.default_rng(derive(seed, "motions", family, own))
-        lot = _spread(own)
+        lot = (0.5 + own * 0.6180339887498949) % 1.0  # a golden-ratio sequence balances the splits
         split: Split = "train"
         if lot < held_share:
             split = "test" if lot < held_share / 2 else "validation"
@@ -138,11 +138,6 @@ def _code() -> str:
     names = ("families.py", "families.toml", "generate.py", "_figure.py", "kinematics.py")
     texts = [(Path(__file__).parent / name).read_bytes() for name in names]
     return hashlib.sha256(b"".join(texts)).hexdigest()
-
-
-def _spread(number: int) -> float:
-    """Return element n of a golden-ratio sequence in [0, 1), which balances the splits."""
-    return (0.5 + number * 0.6180339887498949) % 1.0
 
 
 def make_clip(

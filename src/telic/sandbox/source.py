@@ -238,7 +238,7 @@ def _standard_modules() -> dict[str, FrozenModule]:
 def _offered(path: str, name: str, value: Any) -> Any:
     """Return the proxy for a module member, or the member itself if no proxy is needed."""
     if (path, name) in _ONLY_TO_ASK:
-        return _ask_only(name, value)
+        return _AskOnly(name, (), {"_real": value})
     is_function = callable(value) and not isinstance(value, type)
     return NumpyFunction(value) if path.startswith("numpy") and is_function else value
 
@@ -254,10 +254,6 @@ def _frozen(members: Mapping[str, Mapping[str, Any]]) -> dict[str, FrozenModule]
         }
         built[path] = FrozenModule(path, {**members[path], **inner})
     return built
-
-
-def _ask_only(name: str, real: type) -> type:
-    return _AskOnly(name, (), {"_real": real})
 
 
 def _builtins(modules: Mapping[str, FrozenModule]) -> dict[str, Any]:

@@ -262,7 +262,7 @@ class Cma(Proposer):
         options: dict[str, Any] = {
             "bounds": [self._space.low, self._space.high],
             "popsize": size * 2 ** min(self._doublings, _MOST_DOUBLINGS),
-            "randn": self._normal,
+            "randn": lambda *shape: self._random.standard_normal(shape),
             "seed": np.nan,  # random numbers come from `randn` only
             "verbose": -9,
             "verb_log": 0,
@@ -271,9 +271,6 @@ class Cma(Proposer):
         self._random = generator(self._seed, self.name, "begin", self._restarts)
         self._strategy = _library().CMAEvolutionStrategy(centre, self._half / 3, options)
         self.at_once = self._strategy.popsize
-
-    def _normal(self, *shape: int) -> Floats:
-        return self._random.standard_normal(shape)
 
 
 def _library() -> Any:

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from telic.authors._second_reader import able_reading
 from telic.authors.author import try_written
 from telic.authors.candidate import (
     MemberScore,
@@ -26,7 +27,6 @@ from telic.authors.candidate import (
     weights_in,
     with_weights,
 )
-from telic.composer.compose import compose
 from telic.core.config import Record
 from telic.core.seeds import derive
 from telic.envs.factory import make
@@ -253,10 +253,12 @@ class Certifier:
             (self._written.criteria, brief.reference) if self._is_own else (None, None)
         )
         try:
-            made = compose(brief.config.intent, brief.spec, criteria, shown)
+            made, refused = able_reading(brief.config.intent, brief.spec, criteria, shown)
         except TelicError as error:
             if isinstance(error, Contradiction | BeyondLimits):
                 doubts.append(f"the composer finds the prompt impossible: {error.message}")
+            return None, None
+        if made is None:
             return None, None
         theirs, usual = None, brief.spec.max_episode_steps or 0
         asked, given = (
@@ -275,7 +277,9 @@ class Certifier:
                 if not scores[0].is_guard and max(each.credit for each in scores) < _NOTHING:
                     text = f'the composer\'s criterion "{scores[0].title}" earns nothing'
                     doubts.append(f"{text} in the passing episodes")
-        return (made, theirs) if self._is_own or not made.not_understood else (None, None)
+        return (
+            (made, theirs) if self._is_own or not (made.not_understood or refused) else (None, None)
+        )
 
     def _good(
         self, episodes: Sequence[_Episode], reference: Composition | None, theirs: float | None

@@ -105,7 +105,8 @@ def columns_of(rows: Sequence[_MetricRow], names: Iterable[str] | None = None) -
         names = dict.fromkeys(
             name for row in rows for name, value in row.items() if _is_number(value)
         )
-    return {name: [_number(row.get(name)) for row in rows] for name in names}
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    return {name: [x if _is_number(x) else None for x in own] for name, own in columns.items()}
 
 
 def downsample(
@@ -141,7 +142,3 @@ def _line(row: _MetricRow) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _number(value: Any) -> float | None:
-    return value if _is_number(value) else None

@@ -96,11 +96,6 @@ def _judge(net: NetworkParameters, x: Tensor) -> tuple[Tensor, Tensor]:
     return x, _layer(net, _active(net, x, "value"), "bins")
 
 
-def _predict(net: NetworkParameters, embedding: Tensor) -> Tensor:
-    """Return the next embedding and reward (P, n, width + 1) that critics predict."""
-    return _layer(net, _active(net, embedding, "model"), "next")
-
-
 class _Samples(NamedTuple):
     """Samples of an update, each of shape (P, B, columns)."""
 
@@ -216,7 +211,8 @@ class Reppo(PathwiseLearner):
         embedding, logits = _judge(self._critic, torch.cat((samples.inputs, samples.actions), -1))
         target = self.bins.smoothed(samples.target.squeeze(-1))
         value = cross_entropy(logits, target).mean(1)
-        predicted = _predict(self._critic, embedding)
+        # the next embedding and reward (P, n, width + 1)
+        predicted = _layer(self._critic, _active(self._critic, embedding, "model"), "next")
         missed = (predicted - samples.following).square().mean(-1, keepdim=True)
         auxiliary = (missed * samples.runs).mean((1, 2))
         length = self._critic.descend(

@@ -37,11 +37,7 @@ class _DoctorRequest(VerbRequest):
     """All checks."""
 
 
-def _is_bad(report: VerbResult[list[MachineCheck]]) -> int:
-    return int(any(check.state == "bad" for check in report.data))
-
-
-@verb(_DoctorRequest, exit_code=_is_bad)
+@verb(_DoctorRequest, exit_code=lambda report: any(each.state == "bad" for each in report.data))
 def doctor(request: _DoctorRequest) -> VerbResult[list[MachineCheck]]:
     """Check versions, CPU cores, rendering, the sandbox and optional packages."""
     return VerbResult(examine())
@@ -122,11 +118,7 @@ class _IntentsRequest(PlacedRequest):
     )
 
 
-def _is_unfinished(benchmark: Benchmark) -> int:
-    return int(bool(benchmark.tally.waiting))
-
-
-@verb(_IntentsRequest, examples=_EXAMPLES, exit_code=_is_unfinished)
+@verb(_IntentsRequest, examples=_EXAMPLES, exit_code=lambda done: bool(done.tally.waiting))
 def intents(request: _IntentsRequest) -> Benchmark:
     """Run each intent of a suite as a session, and report videos and pass rates with intervals."""
     suite = bench.results.load_suite(request.suite)

@@ -36,11 +36,11 @@ class _SearchRequest(SearchConfig, PlacedRequest):
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
 
 
-def _stopped(search: Search) -> int:
-    return int(search.summary.outcome != "completed")
-
-
-@verb(_SearchRequest, examples=EXAMPLES, exit_code=_stopped)
+@verb(
+    _SearchRequest,
+    examples=EXAMPLES,
+    exit_code=lambda search: int(search.summary.outcome != "completed"),
+)
 @logs
 def search(request: _SearchRequest) -> Search:
     """Optimize the parameters of a small policy."""
