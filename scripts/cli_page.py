@@ -20,6 +20,7 @@ import typer
 from rich.text import Text
 from typer.main import get_command
 
+from telic.cli._defaults import CONFIGURABLE
 from telic.cli.main import app
 from telic.verbs.catalogue import PANELS
 
@@ -37,6 +38,18 @@ one JSON document to stdout instead. `ARTIFACT` is an id, a prefix of an id, a p
 The exit codes are 0 (done), 1 (failed or stopped), 2 (invalid request) and 3 (refused). The help of
 a command lists its other exit codes. See also [training settings](settings.md), [policy
 search](search.md), [studies](study-files.md) and the [MCP server](mcp.md).
+
+## Defaults
+
+`TELIC_<OPTION>` in the environment (`TELIC_DEVICE=cuda`), or else a line of `telic.toml` in the
+current folder or in `~/.config/telic`, sets an option for all commands:
+
+```toml
+device = "cuda"
+seeds = [1, 2, 3]
+```
+
+Only these options can be set: @OPTIONS@.
 
 ## Common options
 
@@ -58,7 +71,8 @@ def cli_page() -> str:
     counts = Counter(row for command in _leaves(root) for row in _rows(command))
     common = [row for row, count in counts.items() if count >= COMMON_FROM]
     options = sorted(row for row in common if "`--" in row)
-    parts, title, printed = [HEAD + "\n".join(options) + "\n"], "", set[str]()
+    head = HEAD.replace("@OPTIONS@", ", ".join(f"`{each}`" for each in CONFIGURABLE))
+    parts, title, printed = [head + "\n".join(options) + "\n"], "", set[str]()
     for word, command in root.commands.items():
         command.get_params(typer.Context(command))  # which loads its help
         if PANELS.get(word, title) != title:
@@ -116,8 +130,6 @@ def _row(parameter: Any) -> str:
     facts += [f"{sign} {end:g}" for sign, end in ends if end is not None]
     if facts:
         text += f" {', '.join(facts)}."
-    if parameter.envvar:
-        text += f" Also: `{parameter.envvar}`."
     return f"- `{name}`: {' '.join(text.split())}"
 
 

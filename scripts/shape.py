@@ -284,7 +284,7 @@ def reachable_from(start: str, graph: dict[str, set[str]]) -> set[str]:
 
 def count_commands() -> tuple[int, int]:
     """Return the numbers of commands and options, from the generated page."""
-    text = "".join(COMMANDS.read_text().split("\n## ")[2:])  # not the table of common options
+    text = "".join(COMMANDS.read_text().split("\n## ")[3:])  # not the common options
     commands = len(re.findall(r"(?m)^#{3,4} `?telic ", text))
     options = len(re.findall(r"(?m)^- `--", text))
     options += sum(line.count("`--") for line in re.findall(r"(?m)^Common options: .*", text))

@@ -9,8 +9,6 @@ from telic.verbs.catalogue import VERBS, VerbGroup, load_verb
 
 LEFT_OUT = {
     "robots sheet",
-    "plugin hook before-shell",
-    "plugin hook at-stop",
     "doctor",
     "mcp serve",
     "serve",

@@ -94,7 +94,7 @@ def test_json_is_one_document_for_every_command(said):
         ["show"],
         ["envs"],
         ["envs", "Hopper-v5"],
-        ["presets"],
+        ["envs", "--presets"],
         ["train", "Ant-v5", "--dry-run"],
         ["doctor"],
     ):

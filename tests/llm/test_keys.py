@@ -124,3 +124,25 @@ def test_a_host_answer_with_a_key_is_not_returned(models, tmp_path):
     publish(orders, key, request)
     (orders / f"{key}.answer.json").write_text(GOOD.model_dump_json().replace("run", KEY))
     assert models(Host(orders)).ask(request).answer.title == "[key removed]"
+
+
+def test_a_key_that_is_not_in_the_environment_is_read_from_the_keyring(monkeypatch):
+    keyring = pytest.importorskip("keyring")
+    stored = {("telic", "anthropic"): "sk-ant-from-the-keyring"}
+
+    class Memory(keyring.backend.KeyringBackend):
+        priority = 1
+
+        def get_password(self, service, username):
+            return stored.pop((service, username), None)
+
+        def set_password(self, service, username, password):
+            raise AssertionError("keys are never stored")
+
+    monkeypatch.setattr(keyring.core, "_keyring_backend", Memory())
+    assert keys.find_key("anthropic") == KEY and stored
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    assert keys.find_key("anthropic") == "sk-ant-from-the-keyring"
+    assert redact("sent sk-ant-from-the-keyring") == f"sent {keys.REMOVED}"
+    with pytest.raises(UsageError):
+        keys.find_key("anthropic")

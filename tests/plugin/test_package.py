@@ -25,7 +25,7 @@ AGENTS = ["experiment-director", "metrics-analyst", "reward-reviewer"]
 
 
 def test_what_is_committed_is_what_the_source_makes():
-    assert differences(ROOT) == [], "run telic plugin build"
+    assert differences(ROOT) == [], "run telic plugin"
 
 
 def test_the_committed_package_is_sound(tree):

@@ -34,7 +34,7 @@ def test_people_get_tables(tmp_path):
     words = (*CARTPOLE, "--method", "cma", "--episodes", 100, "--runs-dir", tmp_path)
     assert "no language model used" in telic(*words, "--fresh-episodes", 3)
     assert "Pong-v0" in telic("envs", "--search")
-    assert "r2po" in telic("presets", "--search")
+    assert "r2po" in telic("envs", "--search", "--presets")
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_its_proposer_searches_and_its_model_is_asked(installed, tmp_path):
     words += ["--fresh-episodes", 3, "--jobs", 1, "--switch", "rollouts=2"]
     found = json.loads(call(*words, "--method", "halving", cwd=tmp_path, path=installed))
     assert found["label"] == "halving rollouts=2 (no language model used)"
-    methods = call("-m", "telic", "presets", "--search", cwd=tmp_path, path=installed)
+    methods = call("-m", "telic", "envs", "--search", "--presets", cwd=tmp_path, path=installed)
     assert "halving" in methods
     asked = [*words, "--method", "props", "--model", "dice:6"]
     found = json.loads(call(*asked, cwd=tmp_path, path=installed))

@@ -1,17 +1,20 @@
 """Who gets in, and what leaves: tokens, hosts, origins, keys and headers."""
 
 import os
+import socket
 import time
 import webbrowser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from starlette.testclient import TestClient
 
 from telic.errors import Refused, UsageError
 from telic.web import app, serve
-from telic.web._connections import find_token, listen
+from telic.web._connections import addresses_of, find_token, listen
 from telic.web._place import WebPlace
+from telic.web.app import gated
 from tests.web.conftest import HOST, TOKEN, client_of
 from tests.web.made import RUN, SESSION
 
@@ -71,6 +74,22 @@ def test_the_printed_address_becomes_a_cookie_and_the_token_leaves_the_address(s
 )
 def test_a_name_of_elsewhere_that_leads_here_is_refused(client, host, status):
     assert client.get("/api/about", headers={"host": host}).status_code == status
+
+
+def test_other_machines_reach_only_the_requested_addresses_and_allowed_hosts(made):
+    with socket.socket() as everywhere, socket.socket() as here:
+        everywhere.bind(("0.0.0.0", 0))  # without listening
+        here.bind(("127.0.0.1", 0))
+        assert addresses_of(here) == []
+        reached = addresses_of(everywhere)
+    assert not any(each.startswith("127.") for each in reached)
+    open_gate = gated(WebPlace(made / "runs", made), TOKEN, [*reached, "Policies.example"])
+    client = TestClient(open_gate, base_url=HOST)
+    hosts = [f"{each}:8764" for each in reached]
+    for host in (*hosts, "policies.example"):
+        assert client.get("/api/about", headers={**FULL, "host": host}).status_code == 200
+        assert client.get("/api/about", headers={"host": host}).status_code == 401
+    assert client.get("/api/about", headers={**FULL, "host": "evil.example"}).status_code == 421
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from telic import __version__
+from telic.cli._defaults import file_defaults, variable
 from telic.cli._output import fail, print_json, show
 from telic.cli._stop_signals import StopSignal, stoppable
 from telic.core.request import RequestField
@@ -106,7 +107,6 @@ def version(
         raise typer.Exit
 
 
-_MARKUP = "rich"
 _PLAIN = (bool, int, float, Path, str)
 _JSON, _DEBUG = "as_json", "debug"
 _AsJson = Annotated[bool, typer.Option("--json", help="Print a single JSON document.")]
@@ -120,7 +120,7 @@ class _VerbCommand(TyperCommand):
         super().__init__(
             name,
             callback=self._call,
-            rich_markup_mode=_MARKUP,
+            rich_markup_mode="rich",
             rich_help_panel=panel,
         )
         self._path = path
@@ -143,6 +143,22 @@ class _VerbCommand(TyperCommand):
             self.params = _options(verb)
         return super().get_params(ctx)
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        """Parse the arguments, with defaults from telic.toml."""
+        verb = catalogue.load_verb(self._path)
+        try:
+            values = file_defaults(verb.__name__, {field.name for field in verb.fields})
+        except TelicError as error:
+            fail(error, "--json" in args)
+        context = super().make_context(info_name, args, parent, default_map=values, **extra)
+        sources = {name: str(context.get_parameter_source(name)) for name in values}
+        used = [f"{name}={values[name]}" for name in values if "DEFAULT_MAP" in sources[name]]
+        if used:
+            typer.echo(f"· telic.toml: {printable(', '.join(used))}", err=True)
+        return context
+
     def _call(self, **values: Any) -> None:
         _call(catalogue.load_verb(self._path), **values)
 
@@ -156,7 +172,7 @@ class _GroupCommand(_LazyGroup):
             help=group.help,
             epilog=_examples(group.examples),
             no_args_is_help=True,
-            rich_markup_mode=_MARKUP,
+            rich_markup_mode="rich",
             rich_help_panel=panel,
         )
         self.commands = _commands(group.verbs)
@@ -177,7 +193,7 @@ def _commands(
 def _options(verb: Verb[Any, Any]) -> list[Any]:
     """Return an operation's options and arguments, including the options of all commands."""
     fields = [field for field in verb.fields if field.how.scope != "inner"]
-    parameters = [_parameter(field) for field in fields]
+    parameters = [_parameter(field, variable(verb.__name__, field.name)) for field in fields]
     if verb.has_result:
         parameters.append(_named(_JSON, _AsJson, default=False))
     parameters.append(_named(_DEBUG, _Debug, default=False))
@@ -192,7 +208,7 @@ def _options(verb: Verb[Any, Any]) -> list[Any]:
     return cast("list[Any]", get_command(app).params)
 
 
-def _parameter(field: RequestField) -> inspect.Parameter:
+def _parameter(field: RequestField, environment: str | None) -> inspect.Parameter:
     """Convert a field to a parameter for typer."""
     how = field.how
     kind = _kind(field)
@@ -210,7 +226,7 @@ def _parameter(field: RequestField) -> inspect.Parameter:
             min=field.minimum,
             max=field.maximum,
             metavar=how.metavar,
-            envvar=how.variable,
+            envvar=how.variable or environment,
             hidden=how.hidden,
         )
     return _named(field.name, Annotated[kind, info], default)

@@ -1,13 +1,15 @@
 """Read API keys and redact them from all files, events and errors.
 
-Keys are read from environment variables for each call and never stored on objects, so they cannot
-appear in a repr or file. All files, events and errors of this package pass through this module.
+Keys are read from environment variables, or else from the system's keyring, for each call and
+never stored on objects, so they cannot appear in a repr or file. All files, events and errors of
+this package pass through this module.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -38,16 +40,28 @@ _handed_out: set[str] = set()
 def find_key(provider: str) -> str | None:
     """Return the provider's API key, or None. Raises UsageError if a required key is missing."""
     names = KEY_NAMES[provider]
-    for key in map(os.environ.get, names):
-        if key and key.strip():
-            _handed_out.add(key.strip())
-            return key.strip()
+    given = (key for name in names if (key := os.environ.get(name, "").strip()))
+    if key := next(given, None) or _from_keyring(provider):
+        _handed_out.add(key)
+        return key
     if provider not in CLOUD:
         return None
     raise UsageError(
         f"No key for {provider}: {' or '.join(names)} is not set.",
-        hint=f"Set it in the environment: export {names[0]}=... Keys are never written to disk.",
+        hint=f"Set it in the environment: export {names[0]}=... Keys are never written to disk. Or "
+        f"store it in the keyring: pip install 'telic[keyring]'; keyring set telic {provider}",
     )
+
+
+def _from_keyring(provider: str) -> str | None:
+    if find_spec("keyring") is None:
+        return None
+    import keyring  # pyrefly: ignore[missing-import]
+
+    try:
+        return keyring.get_password("telic", provider)
+    except keyring.errors.KeyringError:  # a machine without a keyring, or it is locked
+        return None
 
 
 def redact(text: str) -> str:

@@ -106,10 +106,6 @@ STARTS = _hints(starts=True, repeats=False)
 """starts or ends a process"""
 
 
-def _tool_error(error: TelicError) -> Exception:
-    return ToolError(str(error))
-
-
 def add_tool(server: Server, function: Callable[..., object], hints: ToolAnnotations) -> None:
     """Register a tool, whose errors are shown as text."""
     server.add_tool(readable(function), annotations=hints, structured_output=True)
@@ -117,7 +113,7 @@ def add_tool(server: Server, function: Callable[..., object], hints: ToolAnnotat
 
 def readable(
     function: Callable[Given, Result],
-    told: Callable[[TelicError], Exception] = _tool_error,
+    told: Callable[[TelicError], Exception] = lambda error: ToolError(str(error)),
 ) -> Callable[Given, Result]:
     """Convert errors to text if the caller can act on them. Other exceptions propagate."""
 

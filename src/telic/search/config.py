@@ -126,7 +126,7 @@ class SearchConfig(Config):
         description="Task (see `telic envs --search`).",
         json_schema_extra=FieldHelp(flags=("--env",), is_positional=True),
     )
-    method: str = Field(default="r2po", description="Method (see `telic presets --search`).")
+    method: str = Field(default="r2po", description="Method (see `telic envs --search --presets`).")
     switches: dict[str, Any] = Field(
         default={},
         description="Override a switch of the method with name=value.",

@@ -87,7 +87,9 @@ def switches_of(method: str, *, is_faithful: bool = False) -> MethodSettings:
     elif name in (others := plugin_names("proposers", METHODS)):
         values = {"proposer": name, "select": "race"}
     else:
-        raise UnknownName("method", method, [*METHODS, *others], see="telic presets --search")
+        raise UnknownName(
+            "method", method, [*METHODS, *others], see="telic envs --search --presets"
+        )
     if is_faithful:
         clips = name not in PUBLISHED or name in _CLIPPING
         values |= {**_AS_PUBLISHED, "clip_actions": clips}

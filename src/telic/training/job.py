@@ -68,7 +68,9 @@ class JobRequest(TrainOptions, VerbRequest):
     )
     steps: int | None = option("Steps per member, e.g. 500k, 2M.", default=None, read=read_count)
     seeds: Sequence[int] = option("Training seeds: 1,2,3 or 1-3.", default=(1,), read=integer_list)
-    preset: str = option("Preset to start from, as listed by telic presets.", default="default")
+    preset: str = option(
+        "Preset to start from, as listed by telic envs --presets.", default="default"
+    )
     learner: Literal["auto", "ppo", "reppo", "flashsac"] = option(
         "Learning algorithm: ppo, reppo, flashsac, or auto (best known choice).", default="auto"
     )

@@ -366,7 +366,7 @@ def choose_learner(env: str, device: str, members: int) -> str:
 def preset_for(name: str, env: str, learner: str = "ppo") -> Preset:
     """Return the preset of an environment, or the default of the named preset."""
     if name not in PRESETS:
-        raise UnknownName("preset", name, list(PRESETS), see="telic presets")
+        raise UnknownName("preset", name, list(PRESETS), see="telic envs --presets")
     steps, changes = PRESETS[name].get(env, _COMMON_TO[name])
     if learner != "ppo":
         changes = {"learner": learner, **_LEARNERS[name, learner]}

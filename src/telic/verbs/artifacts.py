@@ -363,9 +363,6 @@ def report(request: ArtifactRequest) -> ReportPlace:
     return ReportPlace(str(folder.report), str(folder.page) if folder.page.exists() else None)
 
 
-# -------------------------------------------------------------------------------- delete
-
-
 class _DeleteRequest(RunsRequest):
     """Something to delete."""
 

@@ -63,10 +63,6 @@ _MOTIONS = VerbGroup(
         "filter": "motions:filter_motions",
     },
 )
-_PLUGIN = VerbGroup(
-    "Skills, agents and hooks for coding agents.",
-    {"build": "machine:build", "hook": "machine:hook"},
-)
 
 _STUDY = VerbGroup(
     help="Experiments with a contract, a ledger and evidence, in any repository.",
@@ -123,11 +119,10 @@ VERBS: dict[str, str | VerbGroup] = {
     "envs": "envs:envs",
     "robots": "envs:robots",
     "motions": _MOTIONS,
-    "presets": "train:presets",
     "doctor": "machine:doctor",
     "bench": _BENCH,
     "jobs": "jobs:jobs",
-    "plugin": _PLUGIN,
+    "plugin": "machine:build",
     "serve": "web:serve",
     "mcp": VerbGroup("Serve telic to coding agents.", {"serve": "mcp:serve_mcp"}),
 }

@@ -28,8 +28,10 @@ from telic.robots.record import RobotRecord, as_toml
 from telic.search.task import SearchTask
 from telic.storage.files import write_text
 from telic.storage.reading import read_text
-from telic.verbs.search import search_tasks
+from telic.training.plan import PRESETS, preset_for
+from telic.verbs.search import search_methods, search_tasks
 
+_Presets = dict[str, dict[str, Any]]
 _ENV_COLUMNS = ("id", "obs_dim", "act_dim", "max_episode_steps", "description")
 _ENVS_HINT = (
     "Describe one: telic envs Ant-v5. Gymnasium ids (--all), module:Class and robot.xml work too"
@@ -44,15 +46,22 @@ class EnvsRequest(VerbRequest):
     )
     every: bool = option("Also list other Gymnasium ids.", "--all", default=False)
     search: bool = option("List the tasks of telic search instead.", default=False)
+    presets: bool = option(
+        "Show the settings of training, or the methods of search.", default=False
+    )
 
 
 @verb(EnvsRequest)
 def envs(
     request: EnvsRequest,
-) -> VerbResult[list[EnvSummary]] | EnvSpec | VerbResult[list[SearchTask]]:
+) -> VerbResult[list[EnvSummary]] | EnvSpec | VerbResult[list[SearchTask]] | VerbResult[_Presets]:
     """List environments, or show the observations, actions, info values and reward of one."""
+    if request.presets and not request.search:
+        every = sorted({env for by_env in PRESETS.values() for env in by_env})
+        envs = [request.env] if request.env else every
+        return VerbResult({name: {env: preset_for(name, env) for env in envs} for name in PRESETS})
     if request.search:
-        return search_tasks()
+        return search_methods() if request.presets else search_tasks()
     if request.env is not None:
         permit_env(request.env)
         return describe(request.env)

@@ -221,13 +221,9 @@ def _search(artifact: Artifact) -> ArtifactSummary:
     )
 
 
-def _study(artifact: Artifact) -> ArtifactSummary:
-    return _line(artifact, artifact.name, "study", is_running=False)
-
-
 _LINES: dict[ArtifactKind, Callable[[Artifact], ArtifactSummary]] = {
     "session": _session,
     "run": _run,
     "search": _search,
-    "study": _study,
+    "study": lambda artifact: _line(artifact, artifact.name, "study", is_running=False),
 }

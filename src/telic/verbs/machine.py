@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from telic import bench
 from telic.core.events import LogMessage
@@ -14,7 +13,6 @@ from telic.core.request import (
     PlacedRequest,
     RunsRequest,
     VerbRequest,
-    argument,
     location,
     option,
     read_options,
@@ -22,7 +20,6 @@ from telic.core.request import (
 from telic.core.text import names
 from telic.core.verb import VerbResult, verb
 from telic.errors import UnknownName
-from telic.plugin.hooks import answer
 from telic.plugin.package import HOME, differences, write_package
 from telic.training.machine import MachineCheck, examine
 from telic.verbs.elsewhere import remote_verbs
@@ -33,17 +30,10 @@ if TYPE_CHECKING:
     from telic.bench.judges import JudgeReport
 
 
-class _DoctorRequest(VerbRequest):
-    """All checks."""
-
-
-@verb(_DoctorRequest, exit_code=lambda report: any(each.state == "bad" for each in report.data))
-def doctor(request: _DoctorRequest) -> VerbResult[list[MachineCheck]]:
+@verb(VerbRequest, exit_code=lambda report: any(x.state == "bad" for x in report.data))
+def doctor(request: VerbRequest) -> VerbResult[list[MachineCheck]]:
     """Check versions, CPU cores, rendering, the sandbox and optional packages."""
     return VerbResult(examine())
-
-
-# -------------------------------------------------------------------------------- coding agents
 
 
 class _PluginRequest(VerbRequest):
@@ -71,20 +61,6 @@ def build(request: _PluginRequest) -> _PluginFiles:
     if request.check:
         return _PluginFiles(str(root / HOME), [], differences(root))
     return _PluginFiles(str(root / HOME), write_package(root), [])
-
-
-class _HookRequest(VerbRequest):
-    """Hook event of a coding agent."""
-
-    event: Literal["before-shell"] = argument(
-        "Hook: before-shell (deny commands that bypass the launch gates)."
-    )
-
-
-@verb(_HookRequest)
-def hook(request: _HookRequest) -> None:
-    """Answer a coding agent's hook event, read as JSON from standard input."""
-    sys.stdout.write(answer(request.event, sys.stdin.read()))
 
 
 _EXAMPLES = """
@@ -118,7 +94,7 @@ class _IntentsRequest(PlacedRequest):
     )
 
 
-@verb(_IntentsRequest, examples=_EXAMPLES, exit_code=lambda done: bool(done.tally.waiting))
+@verb(_IntentsRequest, examples=_EXAMPLES, exit_code=lambda made: bool(made.tally.waiting))
 def intents(request: _IntentsRequest) -> Benchmark:
     """Run each intent of a suite as a session, and report videos and pass rates with intervals."""
     suite = bench.results.load_suite(request.suite)

@@ -1,4 +1,4 @@
-"""Train a population of policies with rewards, and show the default settings for training."""
+"""Train a population of policies with rewards."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from telic import training
 from telic.core.events import LogMessage
-from telic.core.request import VerbRequest, argument, option
-from telic.core.verb import VerbResult, verb
+from telic.core.verb import verb
 from telic.envs.access import MODEL_FILES
 from telic.envs.simulators.names import permit_env
 from telic.report.sinks import logs
 from telic.training import plan
 from telic.training.job import TrainRequest
 from telic.verbs.elsewhere import do_elsewhere
-from telic.verbs.search import search_methods
 
 if TYPE_CHECKING:
     from telic.core.events import Listener
@@ -32,15 +30,15 @@ telic train Ant-v5 -r a.py -r b.py --vary gamma=0.98,0.99    2 rewards x 2 setti
 
 telic train robot.xml hidden=128,128 --reward walk.py --steps 2M
 
-Run the same command again to resume an interrupted run. Settings: telic presets
+Run the same command again to resume an interrupted run. Settings: telic envs --presets
 """
 
 
-def _failed(result: Any) -> int:
-    return int(getattr(result, "status", "completed") != "completed")
-
-
-@verb(TrainRequest, examples=_EXAMPLES, exit_code=_failed)
+@verb(
+    TrainRequest,
+    examples=_EXAMPLES,
+    exit_code=lambda made: getattr(made, "status", "completed") != "completed",
+)
 @logs
 def train(request: TrainRequest) -> Run | TrainJob:
     """Train one policy per reward, variant and seed. A reward's policies are trained together."""
@@ -84,24 +82,3 @@ def tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) 
     example.close()
     for note in example.spec.notes:
         tell(LogMessage(message=note))
-
-
-class _PresetsRequest(VerbRequest):
-    """Request for the training presets or for the methods of policy search."""
-
-    env: str | None = argument("Environment. Default: all.", default=None)
-    search: bool = option("Show the methods of telic search instead.", default=False)
-
-
-@verb(_PresetsRequest)
-def presets(
-    request: _PresetsRequest,
-) -> VerbResult[dict[str, dict[str, Any]]]:
-    """Show the default settings for training, or the methods for policy search."""
-    if request.search:
-        return search_methods()
-    every = sorted({env for by_env in plan.PRESETS.values() for env in by_env})
-    envs = [request.env] if request.env else every
-    return VerbResult(
-        {name: {env: plan.preset_for(name, env) for env in envs} for name in plan.PRESETS}
-    )

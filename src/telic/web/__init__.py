@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from telic.core.request import RunsRequest, location, option
+from telic.core.text import names
 from telic.core.verb import verb
 from telic.errors import MissingExtra, UsageError
 from telic.verbs.artifacts import ArtifactRequest, ReportPlace, report
@@ -25,17 +26,25 @@ telic serve --no-open --port 8764                    on a remote machine. On you
 
 ssh -L 8764:127.0.0.1:8764 MACHINE                   then open the printed address
 
+telic serve --host 0.0.0.0                           print addresses for the local network
+
 telic serve --new-token                              log out all browsers and bookmarks
 
-Only this machine can reach the server, and every request needs the token in the address. The token
-stays the same until it is rotated. Work started from the page continues when the server ends.
+By default, only this machine can reach the server. Every request needs the token in the address,
+which stays the same until it is rotated. Work started from the page continues when the server ends.
 """
 
 
 class _DashboardRequest(RunsRequest):
     """Settings of the dashboard's server."""
 
-    host: str = option("Address on this machine.", default="127.0.0.1")
+    host: str = option(
+        "Address to listen on. 0.0.0.0 accepts other machines, which then see tokens unencrypted.",
+        default="127.0.0.1",
+    )
+    allowed_hosts: tuple[str, ...] = option(
+        "Further host names in addresses of the server.", default=(), read=names
+    )
     port: int = option("Port. 0 selects a free port.", default=8764, minimum=0, maximum=65535)
     opens: bool = option("Open the page in a browser.", "--open/--no-open", default=True)
     new_token: bool = option("Replace the stored token.", "--new-token", default=False)
@@ -79,7 +88,7 @@ def serve(request: _DashboardRequest) -> None:
     The token is read from TELIC_WEB_TOKEN, or else from a file on this machine.
     """
     _require_web()
-    from telic.web._connections import find_token, is_own_listener, listen
+    from telic.web._connections import addresses_of, find_token, is_own_listener, listen
     from telic.web.app import address_of, serve_until_stopped
 
     token = find_token(rotate=request.new_token)
@@ -91,8 +100,9 @@ def serve(request: _DashboardRequest) -> None:
         if not is_own_listener(request.port):  # another user's server must not get the token
             hint = "Choose another port with --port."
         raise UsageError(error.message, hint=error.hint or hint) from None
-    address = f"{address_of(listening)}/?token={token}"
-    sys.stdout.write(f"telic: {address}\n")
+    own, more = addresses_of(listening), request.allowed_hosts
+    pages = [f"{address_of(listening, x)}/?token={token}" for x in (*own, *more) or (None,)]
+    sys.stdout.write("".join(f"telic: {page}\n" for page in pages))
     sys.stdout.flush()
-    opens = address if request.opens else None
-    serve_until_stopped(Path(request.runs_dir), request.root, listening, token, opens)
+    runs_dir, opens = Path(request.runs_dir), pages[0] if request.opens else None
+    serve_until_stopped(runs_dir, request.root, listening, token, opens, *own, *more)

@@ -114,12 +114,7 @@ def find_token(rotate: bool = False) -> str:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on this machine. Raises UsageError for other addresses."""
-    if not is_loopback(host):
-        raise UsageError(
-            f"{host} is reachable from other machines.",
-            hint="Use 127.0.0.1, and forward the port through SSH from other machines.",
-        )
+    """Return a socket that listens on an address. Raises UsageError if it is not available."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -132,6 +127,18 @@ def listen(host: str, port: int) -> socket.socket:
         raise UsageError(f"Port {port} of {host} is not available: {error.strerror}.") from None
     made.listen()
     return made
+
+
+def addresses_of(listening: socket.socket) -> list[str]:
+    """Return the addresses at which other machines reach a socket: none if it is loopback only."""
+    host = str(listening.getsockname()[0])
+    if is_loopback(host):
+        return []
+    if not ipaddress.ip_address(host).is_unspecified:
+        return [host]
+    links = [each for link in psutil.net_if_addrs().values() for each in link]
+    own = [each.address for each in links if each.family == listening.family]
+    return [each for each in own if not is_loopback(each) and "%" not in each]
 
 
 def is_own_listener(port: int) -> bool:

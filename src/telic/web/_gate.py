@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import html
+from collections.abc import Sequence
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -55,8 +56,10 @@ in a terminal of the machine that serves this page, and open it once; the browse
 class WebGate:
     """Middleware that controls the access to the application."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str, hosts: Sequence[str] = ()) -> None:
+        """`hosts` are the names in addition to this machine's loopback names."""
         self._app, self._token = app, token
+        self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Reject the request, set the cookie, or forward the request."""
@@ -68,7 +71,8 @@ class WebGate:
 
     def _answer(self, scope: Scope) -> Response | None:
         headers, path, method = Headers(scope=scope), str(scope["path"]), str(scope["method"])
-        if not _is_this_machine(headers.get("host", "")):
+        host = _host_name(headers.get("host", ""))
+        if host not in self._hosts and not is_loopback(host):  # prevents DNS rebinding
             return _refusal(421, "This server does not serve the requested host.")
         if (refusal := _foreign(method, headers)) is not None:
             return _refusal(403, refusal)
@@ -123,10 +127,10 @@ class WebGate:
         return hmac.compare_digest(given.encode(errors="replace"), self._token.encode())
 
 
-def _is_this_machine(host: str) -> bool:
-    """Return whether a Host header names this machine, to prevent DNS rebinding."""
+def _host_name(host: str) -> str:
+    """Return the name in a Host header, without its port."""
     name, _, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
-    return is_loopback((name or port).strip("[]").lower())
+    return (name or port).strip("[]").lower()
 
 
 def _foreign(method: str, headers: Headers) -> str | None:

@@ -10,7 +10,7 @@ import os
 import socket
 import threading
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -114,9 +114,9 @@ def make_app(place: WebPlace) -> FastAPI:
     return app
 
 
-def gated(place: WebPlace, token: str) -> ASGIApp:
+def gated(place: WebPlace, token: str, hosts: Sequence[str] = ()) -> ASGIApp:
     """Return the application with access control."""
-    return WebGate(make_app(place), token)
+    return WebGate(make_app(place), token, hosts)
 
 
 def _page(path: str, takes_gzip: bool) -> Response:
@@ -171,14 +171,14 @@ def _explain(request: Request, error: Exception) -> Response:
     return JSONResponse({"message": clean[0], "hint": clean[1]}, status)
 
 
-def address_of(listening: socket.socket) -> str:
-    """Return the browser URL of a listening socket."""
-    name, port = listening.getsockname()[:2]
+def address_of(listening: socket.socket, host: str | None = None) -> str:
+    """Return the browser URL of a listening socket, at one of its hosts."""
+    name, port = host or listening.getsockname()[0], listening.getsockname()[1]
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
 
 def serve_until_stopped(
-    runs_dir: Path, root: Path, listening: socket.socket, token: str, opens: str | None = None
+    runs_dir: Path, root: Path, listening: socket.socket, token: str, opens: str | None, *hosts: str
 ) -> None:
     """Serve until the process is stopped. `opens` is a URL to open in the browser."""
     place = WebPlace(runs_dir.absolute(), root.absolute())
@@ -187,7 +187,7 @@ def serve_until_stopped(
         if opens is not None:
             page = kept.enter_context(_opening_page(opens, runs_dir))
             threading.Timer(0.5, webbrowser.open, [page.as_uri()]).start()
-        answer_until_stopped(gated(place, token), listening)
+        answer_until_stopped(gated(place, token, hosts), listening)
 
 
 @contextlib.contextmanager

@@ -200,7 +200,8 @@ def check_bundle(path: Path) -> tuple[dict[str, Any], str | None, str | None]:
     listed = read_fields(path / _LIST, files=dict[str, Any])
     signature = str(listed.pop("signature", ""))
     signer = signer_of(json.dumps(listed, sort_keys=True).encode(), signature)
-    there = {each.relative_to(path).as_posix() for each in path.rglob("*") if not _is_folder(each)}
+    files = (each for each in path.rglob("*") if each.is_symlink() or not each.is_dir())
+    there = {each.relative_to(path).as_posix() for each in files}
     for name in sorted(there - {_LIST} - listed["files"].keys()):
         return listed, signer, f"{name} was added after the export"
     for name, known in listed["files"].items():
@@ -208,10 +209,6 @@ def check_bundle(path: Path) -> tuple[dict[str, Any], str | None, str | None]:
         if name not in there or (path / name).is_symlink() or _fingerprint(path / name) != known:
             return listed, signer, f"{name} is missing or was modified after the export"
     return listed, signer, None
-
-
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
 
 
 class ExportEvidence(NamedTuple):
