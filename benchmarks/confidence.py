@@ -19,7 +19,7 @@ import numpy as np
 
 from telic.authors.request import EPISODES, ITERATIONS, THRESHOLD
 from telic.core.confidence import ALPHA, fewest_scores, proven_mean, proves, spending
-from telic.session._judgement import CHOOSING, LONGEST, LOOKS
+from telic.session._judgment import CHOOSING, LONGEST, LOOKS
 
 POLICIES, NEEDED = 3, 2
 Draw = Callable[[np.random.Generator, int], np.ndarray]

@@ -33,7 +33,7 @@ from telic.core.seeds import derive
 from telic.errors import TelicError, UsageError
 from telic.judges.recorder import RolloutSpec, record
 from telic.judges.verdict import Verdict, together
-from telic.session._judgement import episode_paths, judge_episodes
+from telic.session._judgment import episode_paths, judge_episodes
 from telic.storage.files import read_record, write_bytes, write_json, write_text
 from telic.storage.layout import IterationFolder, MemberFolder, SessionFolder
 from telic.storage.reading import read_text
@@ -95,7 +95,7 @@ def _judged_again(folder: SessionFolder, draw: int) -> Iterator[JudgedAgain]:
         scores = [  # not of an earlier version, and not removed
             each
             for each in iteration.members
-            if each.judgement.alpha and members[each.member].checkpoint(each.step).exists()
+            if each.judgment.alpha and members[each.member].checkpoint(each.step).exists()
         ]
         orders = [
             RolloutSpec(
@@ -103,7 +103,7 @@ def _judged_again(folder: SessionFolder, draw: int) -> Iterator[JudgedAgain]:
                 env=config.env,
                 env_args=candidate.judged_args,
                 seed=derive("judged again", folder.name, iteration.number, score.member, draw),
-                paths=episode_paths(place / score.member, score.judgement.episodes),
+                paths=episode_paths(place / score.member, score.judgment.episodes),
                 reward=read_text(members[score.member].reward_code),
                 is_kept=False,
             )
@@ -115,9 +115,9 @@ def _judged_again(folder: SessionFolder, draw: int) -> Iterator[JudgedAgain]:
         finally:
             shutil.rmtree(place, ignore_errors=True)
         for score in scores:
-            verdicts = [list(map(_by_code, score.judgement.verdicts))]
-            verdicts.append(list(islice(fresh, score.judgement.episodes)))
-            alpha = score.judgement.alpha or 0.0
+            verdicts = [list(map(_by_code, score.judgment.verdicts))]
+            verdicts.append(list(islice(fresh, score.judgment.episodes)))
+            alpha = score.judgment.alpha or 0.0
             lows = [together(own, alpha=alpha).low for own in verdicts]
             then, now = ((low or 0.0) >= config.threshold for low in lows)
             yield JudgedAgain(
@@ -168,7 +168,7 @@ def labelling(
         for session in sessions
         for files, iteration in _iterations(session)
         for score in iteration.members
-        for index, verdict in enumerate(score.judgement.verdicts)
+        for index, verdict in enumerate(score.judgment.verdicts)
         if verdict.score is not None and files.episode(score.member, index).exists()
     ]
     random.Random(0).shuffle(known)
@@ -199,7 +199,7 @@ def labelling(
 
 def _passes(session: SessionFolder, files: IterationFolder, score: MemberScore, index: int) -> bool:
     threshold = read_record(session.config, SessionConfig).threshold
-    return (score.judgement.verdicts[index].score or 0.0) >= threshold
+    return (score.judgment.verdicts[index].score or 0.0) >= threshold
 
 
 def _agreement(folder: Path) -> LabelAgreement:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from telic.authors._history import SessionHistory, judgement_text
+from telic.authors._history import SessionHistory, judgment_text
 from telic.authors.candidate import MemberScore, RewardCandidate
 from telic.judges.criteria import require
 from telic.judges.criteria import score as leaf_score
@@ -45,12 +45,12 @@ def test_what_was_not_judged_is_told_with_its_reason_and_not_as_a_failure(tmp_pa
 
 
 def test_a_reviser_is_told_zero_goal_value_and_credit_and_the_tries_left(tmp_path):
-    leaves = (
+    scores = (
         leaf_score("runs", 1.5, zero=0.5, goal=2.5, weight=3.0, unit="m/s"),
         require("stays up", 0.9, zero=0.3, goal=0.8),
     )
-    judgement = together([judged(leaves, 0.5)] * 4)
-    member = MemberScore(member="reward1_seed_1", variant=0, seed=1, step=1, judgement=judgement)
+    judgment = together([judged(scores, 0.5)] * 4)
+    member = MemberScore(member="reward1_seed_1", variant=0, seed=1, step=1, judgment=judgment)
     made = iteration(1, member).model_copy(update={"judge_doubted": "it slides"})
     candidates = {1: RewardCandidate(reward="", env_args={}, steps=1)}
     past = SessionHistory(make_session(tmp_path), [made], candidates)
@@ -78,9 +78,9 @@ def test_a_reviser_reads_in_words_where_measuring_and_looking_disagree(tmp_path)
     )
     whole = dispute.model_copy(update={"criterion": WHOLE, "start_s": None, "asked_again": None})
     verdict = judged((leaf,), 0.5).model_copy(update={"disagreements": (dispute, whole)})
-    judgement = together([verdict] * 4)
-    member = MemberScore(member="reward1_seed_1", variant=0, seed=1, step=1, judgement=judgement)
-    told = judgement_text(iteration(1, member))
+    judgment = together([verdict] * 4)
+    member = MemberScore(member="reward1_seed_1", variant=0, seed=1, step=1, judgment=judgment)
+    told = judgment_text(iteration(1, member))
     lines = [line for line in told.splitlines() if line.startswith("- ")]
     assert lines == [
         "- reward1_seed_1: 0.50; lands 0.35 earns 62%",

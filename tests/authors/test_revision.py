@@ -26,16 +26,16 @@ from tests.training.small import SPEED
 ARGS = {"max_episode_steps": 100}
 
 
-def iteration(number, *leaves, parent=None):
+def iteration(number, *scores, parent=None):
     """Return an iteration whose three policies earned these leaves."""
-    verdict = judged(leaves, sum(leaf.credit for leaf in leaves) / len(leaves))
+    verdict = judged(scores, sum(leaf.credit for leaf in scores) / len(scores))
     members = tuple(
         MemberScore(
             member=f"reward_seed_{seed}",
             variant=0,
             seed=seed,
             step=1,
-            judgement=together([verdict] * 8),
+            judgment=together([verdict] * 8),
         )
         for seed in (1, 2, 3)
     )
@@ -44,10 +44,10 @@ def iteration(number, *leaves, parent=None):
         parent=parent,
         change="",
         passed=False,
-        score=members[0].judgement.score,
+        score=members[0].judgment.score,
         variant=0,
         best="reward_seed_1",
-        tags=members[0].judgement.tags,
+        tags=members[0].judgment.tags,
         members=members,
         training_s=1.0,
         judging_s=1.0,

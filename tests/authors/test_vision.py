@@ -166,11 +166,11 @@ def test_an_episode_that_cannot_be_drawn_is_unknown_and_the_others_are_watched(t
 
 
 def code(runs):
-    leaves = [
+    scores = [
         score("runs forward", runs, zero=0.0, goal=1.0, unit="m/s"),
         score("stays upright", 1.0, zero=0.0, goal=1.0),
     ]
-    return judged(leaves, total_score(leaves))
+    return judged(scores, total_score(scores))
 
 
 @pytest.mark.parametrize(("name", "repeats"), [("scripted", 3), ("host", 1)])

@@ -32,7 +32,7 @@ class StubRunner:
             [score("goes", value, zero=0.0, goal=1.0, unit="m/s", tag="too_slow")], value
         )
         member = MemberScore(
-            member="reward_seed_1", variant=0, seed=1, step=500, judgement=together([verdict] * 4)
+            member="reward_seed_1", variant=0, seed=1, step=500, judgment=together([verdict] * 4)
         )
         write_json(
             folder.iteration(1).judgment,

@@ -58,12 +58,12 @@ def led(env, landings, duty, hertz, speed):
     return trajectory.__class__(columns, trajectory.facts)
 
 
-def leaves(env, word, trajectory):
+def scored(env, word, trajectory):
     made = compose(f"{word} forward", spec_of(env))
     steps = round(SECONDS / spec_of(env).dt_s)
     verdict = JudgeCode(made.judge)(trajectory, spec_of(env, max_episode_steps=steps))
     assert verdict.score is not None, verdict.reason
-    return {leaf.title: leaf for leaf in verdict.leaves}, verdict.score
+    return {each.title: each for each in verdict.criteria}, verdict.score
 
 
 TWO, FOUR = ("walk", "run", "skip", "gallop", "hop"), ("walk", "trot", "bound", "gallop", "pronk")
@@ -91,7 +91,7 @@ def test_each_gait_passes_for_itself_and_for_no_other(env, words):
         made = compose(f"{asked} forward", spec_of(env))
         goal = next(each.goal for each in made.criteria if each.title.startswith("averages"))
         scores = {
-            shown: leaves(env, asked, patterned(env, shown, 1.05 * goal))[1] for shown in words
+            shown: scored(env, asked, patterned(env, shown, 1.05 * goal))[1] for shown in words
         }
         passing = {shown for shown, score in scores.items() if score >= 0.8}
         assert passing == {asked}, (asked, scores)
@@ -104,11 +104,11 @@ def test_a_pace_is_no_trot_and_a_crawl_is_slow():
     pace = [()] * 4
     for corner, foot in corners.items():
         pace[foot] = (times[corner],)
-    assert leaves(ANT, "trot", led(ANT, tuple(pace), trot.duty, trot.hertz, 1.2))[1] < 0.6
+    assert scored(ANT, "trot", led(ANT, tuple(pace), trot.duty, trot.hertz, 1.2))[1] < 0.6
     crawl = gait_of(ANT, "crawl")
     shown = led(ANT, crawl.landings, crawl.duty, crawl.hertz, 0.35)
-    assert leaves(ANT, "crawl", shown)[1] >= 0.8
-    assert not leaves(ANT, "walk", shown)[0]["averages at least 0.61 m/s forward"].passed
+    assert scored(ANT, "crawl", shown)[1] >= 0.8
+    assert not scored(ANT, "walk", shown)[0]["averages at least 0.61 m/s forward"].passed
 
 
 def test_a_gait_declares_the_phase_that_its_policy_observes():

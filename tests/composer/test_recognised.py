@@ -344,7 +344,7 @@ GUARDS = ("does not slide along", "does not vibrate in place", "takes steps")
 def test_a_demonstrated_gait_passes_and_the_same_pose_gliding_does_not(env, intents):
     for intent in intents:
         verdict = judged(env, intent)
-        held = {leaf.title: leaf.credit for leaf in verdict.leaves if leaf.is_guard}
+        held = {each.title: each.credit for each in verdict.criteria if each.is_guard}
         assert verdict.score >= 0.9, intent
         assert all(held[each] == 1.0 for each in GUARDS if each in held), intent
         motions = compose(intent, spec_of(env)).motions
@@ -360,7 +360,7 @@ def test_feet_that_vibrate_take_no_steps():
     walk.columns["cfrc_ext"][:, feet, 3:] = 0.0
     walk.columns["cfrc_ext"][::2, feet, 5] = 100.0
     verdict = judged_as(made, walk)
-    held = {leaf.title: leaf.credit for leaf in verdict.leaves if leaf.is_guard}
+    held = {each.title: each.credit for each in verdict.criteria if each.is_guard}
     assert held["takes steps"] == 0.0 and verdict.score == 0.0
 
 

@@ -139,7 +139,7 @@ def test_what_is_composed_is_accepted_and_runs(env):
         for name in ("flails", "ends at once"):
             verdict = judge(examples.trajectory(name), examples.spec)
             assert verdict.score is not None, (text, name, verdict.reason)
-            titles = [leaf.title.partition(" (within")[0] for leaf in verdict.leaves]
+            titles = [each.title.partition(" (within")[0] for each in verdict.criteria]
             assert titles == [each.title for each in made.criteria], text
 
 

@@ -60,7 +60,7 @@ def test_a_judge_runs_confined_and_says_what_is_lacking(episodes, tmp_path):
     assert verdicts[0].tags == ("too_slow",)
     summed = together(verdicts)
     assert summed.episodes == 3 and summed.unknown == 0 and summed.low is not None
-    assert set(summed.leaves) == {"moves forward", "upright"}
+    assert set(summed.criteria) == {"moves forward", "upright"}
 
 
 def test_a_judge_written_with_the_names_of_earlier_versions_still_runs(episodes):
@@ -121,16 +121,16 @@ def test_many_episodes_are_divided_among_workers_and_keep_their_places(
 
     def run_worker(entry, payload, writable, **_):
         asked.append(writable)
-        leaves = [
+        scores = [
             make_score("place", float(Path(path).stem), zero=0.0, goal=1000.0)
             for path in payload["paths"]
         ]
-        return {"verdicts": [judged([leaf], 1.0).model_dump(mode="json") for leaf in leaves]}
+        return {"verdicts": [judged([leaf], 1.0).model_dump(mode="json") for leaf in scores]}
 
     monkeypatch.setattr(host, "run_worker", run_worker)
     monkeypatch.setattr(code, "usable_cores", lambda: range(cpus))
     verdicts = judge_files(SPEED, paths, tmp_path / "judge", ("HalfCheetah-v5", {}))
-    assert [verdict.leaves[0].value for verdict in verdicts] == list(range(count))
+    assert [verdict.criteria[0].value for verdict in verdicts] == list(range(count))
     assert len({str(folders) for folders in asked}) == len(asked) == workers
 
 
@@ -164,7 +164,7 @@ def test_a_leaf_that_claims_more_than_its_value_earns_leaves_the_episode_unknown
     episodes, tmp_path, monkeypatch, lie
 ):
     told = judged([HALF], 1.0).model_dump(mode="json")
-    told["leaves"][0] |= lie
+    told["criteria"][0] |= lie
     monkeypatch.setattr(host, "run_worker", lambda *_, **__: {"verdicts": [told] * 3})
     verdicts = judge_files(SPEED, episodes, tmp_path)
     assert {verdict.score for verdict in verdicts} == {None}
@@ -173,7 +173,7 @@ def test_a_leaf_that_claims_more_than_its_value_earns_leaves_the_episode_unknown
 @pytest.mark.parametrize("lie", [{"credit": 1.0, "counted": 1.0}, {"passed": True}], ids=repr)
 def test_what_was_not_measured_earns_nothing(episodes, tmp_path, monkeypatch, lie):
     told = judged([HALF, UNMEASURED], 1.0).model_dump(mode="json")
-    told["leaves"][1] |= lie
+    told["criteria"][1] |= lie
     monkeypatch.setattr(host, "run_worker", lambda *_, **__: {"verdicts": [told] * 3})
     assert {each.score for each in judge_files(SPEED, episodes, tmp_path)} == {None}
 

@@ -41,12 +41,12 @@ def test_a_leaf_behind_a_closed_gate_does_not_count():
 
 
 def test_the_score_is_the_mean_by_weight_times_every_guard():
-    leaves = [
+    scores = [
         score("a", 1.0, zero=0.0, goal=1.0, weight=3.0),
         score("b", 0.0, zero=0.0, goal=1.0, weight=1.0),
     ]
-    assert total_score(leaves) == pytest.approx(0.75)
-    assert total_score([*leaves, require("upright", 0.5, zero=0.0, goal=1.0)]) == pytest.approx(
+    assert total_score(scores) == pytest.approx(0.75)
+    assert total_score([*scores, require("upright", 0.5, zero=0.0, goal=1.0)]) == pytest.approx(
         0.375
     )
 

@@ -18,13 +18,13 @@ EXAMPLES = re.findall(
 
 def measured(**credits):
     """Return a code verdict with a leaf per name; "upright" is a guard."""
-    leaves = [
+    scores = [
         (require if name == "upright" else score)(
             name, value, zero=0.0, goal=1.0, unit="m/s", tag=f"not_{name}"
         )
         for name, value in credits.items()
     ]
-    return judged(leaves, total_score(leaves))
+    return judged(scores, total_score(scores))
 
 
 def watched(whole, *, spread=None, tags=(), **scores):
@@ -46,7 +46,7 @@ def test_agreement_is_the_weighted_mean_and_keeps_both_scores():
     assert fused.source == "fused" and fused.disagreements == ()
     assert fused.score == pytest.approx(0.7 * 0.8 + 0.3 * 0.6)
     assert fused.by_judge == {"code": 0.8, "vision": 0.6}
-    assert fused.leaves[0].counted == pytest.approx(0.8) and fused.seen[0].score == 0.6
+    assert fused.criteria[0].counted == pytest.approx(0.8) and fused.seen[0].score == 0.6
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_a_criterion_in_dispute_counts_what_was_seen_and_the_margin():
     fused = fuse(measured(runs=1.0, lands=1.0), watched(0.9, runs=1.0, lands=0.2))
     assert fused.score == pytest.approx(0.725 + 0.3 * 0.175)
     assert [each.criterion for each in fused.disagreements] == ["lands"]
-    assert [each.counted for each in fused.leaves] == [1.0, 0.45]
-    assert [each.passed for each in fused.leaves] == [True, False]
+    assert [each.counted for each in fused.criteria] == [1.0, 0.45]
+    assert [each.passed for each in fused.criteria] == [True, False]
     assert fused.tags == ("not_lands",)
 
 
 def test_what_lowers_the_whole_is_not_counted_again_by_its_criteria():
-    code = judged([*measured(runs=1.0, upright=1.0).leaves, *_guards(4)], 1.0)
+    code = judged([*measured(runs=1.0, upright=1.0).criteria, *_guards(4)], 1.0)
     doubts = dict.fromkeys(("runs", "upright", "g0", "g1", "g2", "g3"), 0.3)
     fused = fuse(code, watched(0.3, **doubts))
     assert fused.score == pytest.approx(0.3), "not 0.55 to the sixth"
@@ -93,12 +93,12 @@ def test_vision_does_not_raise_a_criterion_in_dispute():
     code = measured(runs=1.0, lands=0.4)
     fused = fuse(code, watched(0.9, runs=1.0, lands=1.0))
     assert code.score == pytest.approx(0.7) and fused.score == pytest.approx(0.7 + 0.3 * 0.2)
-    assert fused.leaves == code.leaves
+    assert fused.criteria == code.criteria
 
 
 def test_titles_match_whatever_their_case_and_with_the_tolerance_of_near():
-    leaves = [score_near("Turns once", 3.0, 1.0, 0.1), score("runs", 1.0, zero=0.0, goal=1.0)]
-    fused = fuse(judged(leaves, 0.5), watched(0.5, **{"turns once": 0.9, "RUNS": 0.1}))
+    scores = [score_near("Turns once", 3.0, 1.0, 0.1), score("runs", 1.0, zero=0.0, goal=1.0)]
+    fused = fuse(judged(scores, 0.5), watched(0.5, **{"turns once": 0.9, "RUNS": 0.1}))
     assert [each.criterion for each in fused.disagreements] == ["turns once", "RUNS"]
 
 
@@ -111,7 +111,7 @@ def test_what_either_did_not_see_or_measure_is_not_a_disagreement():
 def test_one_unknown_judge_leaves_the_score_to_the_other_and_is_named():
     code, vision = measured(runs=0.9), watched(0.4, tags=("falls",))
     alone = fuse(code, unknown("vision", "the service is down"))
-    assert alone.source == "fused" and alone.score == code.score and alone.leaves == code.leaves
+    assert alone.source == "fused" and alone.score == code.score and alone.criteria == code.criteria
     assert alone.reason == "code only; vision is unknown: the service is down"
     assert alone.by_judge == {"code": 0.9, "vision": None}
     seen = fuse(unknown("code", "judge_fn.py: KeyError"), vision)

@@ -98,9 +98,9 @@ def check_blind(env, quantity, blindness, goal):
     assert not read_judge(given(env, both, [criterion]).judge).code  # nothing is left to code
     lying = given(env, both, [criterion, in_words]).judge
     for _, episode in recorded(env)[:3]:
-        truth = JudgeCode(honest)(episode, spec_of(env)).leaves[0]
+        truth = JudgeCode(honest)(episode, spec_of(env)).criteria[0]
         found = JudgeCode(lying)(episode, spec_of(env))
-        assert found.leaves[0] == truth and len(found.leaves) == 2
+        assert found.criteria[0] == truth and len(found.criteria) == 2
     # The same lie where code alone measures: it is found before anything is trained.
     if blindness in ("constant", "clipped", "gated"):
         alone = CODE.format(before="", lines="pass", scores=lie.replace('"measured"', '"in words"'))
@@ -112,7 +112,7 @@ def untrusted(env, judge, good=None):
     """Return why a judge is not trusted, from hidden rollouts and mutants of a good episode."""
     spec, judging = spec_of(env), JudgeCode(judge)
     hidden = [
-        ExampleResult(name=mode, is_good=False, score=found.score, leaves=found.leaves)
+        ExampleResult(name=mode, is_good=False, score=found.score, criteria=found.criteria)
         for mode, episode in recorded(env)
         for found in (JudgeCode(judge)(episode, spec),)
     ]

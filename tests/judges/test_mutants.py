@@ -103,7 +103,7 @@ def judge(episode):
 """
     )
     mutants = [judge(mutant, spec) for mutant in mutants_of(trajectory, spec).values()]
-    assert any(each.leaves[1].counted == 0.0 for each in mutants)
+    assert any(each.criteria[1].counted == 0.0 for each in mutants)
     _, behind = counts([judge(trajectory, spec)], [mutants])
     assert behind.caught == behind.changed == 0
 

@@ -14,7 +14,7 @@ from telic.authors import _model as model
 from telic.llm import CallLimits, Models, Request
 from telic.rendering.job import Rendering
 from telic.sandbox import host
-from telic.session import _judgement as judgement
+from telic.session import _judgment as judgment
 from telic.session import _report_sections as pictures
 from telic.session import _training as training
 from telic.session import loop
@@ -62,7 +62,7 @@ def at_home() -> Iterator[pytest.MonkeyPatch]:
     """Do the workers' work in this process, learn from small batches, and draw nothing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(host, "run_worker", _work_here)
-        for module in (judgement, training):
+        for module in (judgment, training):
             patch.setattr(module, "CHOOSING", 4)
         patch.setitem(PRESETS["default"], "HalfCheetah-v5", (1_000_000, SETTINGS))
         patch.setattr(pictures, "render", _draw_nothing)

@@ -65,8 +65,8 @@ def test_what_the_host_can_measure_is_never_left_to_code(watched):
         "forward_velocity",
         "uprightness",
     ]
-    verdicts = read_json(watched.folder.iteration(1).judgment)["members"][0]["judgement"]
-    assert verdicts["leaves"]["runs"][1] < 0.5  # as it is, and not 9.0
+    verdicts = read_json(watched.folder.iteration(1).judgment)["members"][0]["judgment"]
+    assert verdicts["criteria"]["runs"][1] < 0.5  # as it is, and not 9.0
 
 
 @pytest.mark.parametrize("value", BLIND.values(), ids=BLIND)

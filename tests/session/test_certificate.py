@@ -14,7 +14,7 @@ from telic.errors import Refused
 from telic.judges.criteria import Composition
 from telic.judges.validation import JudgeValidation, text_hash
 from telic.session import certificate
-from telic.session._judgement import doubts_of_pass
+from telic.session._judgment import doubts_of_pass
 from telic.session.branch import branch_session
 from telic.session.certificate import Certifier
 from telic.session.control import SessionControl, SessionWork
@@ -142,8 +142,8 @@ def a_problem(copy):
 def another_stick(copy):
     found = read_json(copy.files.judgment)
     for member in found["members"]:
-        for verdict in member["judgement"]["verdicts"]:
-            verdict["leaves"][0]["goal"] *= 0.5
+        for verdict in member["judgment"]["verdicts"]:
+            verdict["criteria"][0]["goal"] *= 0.5
     write_json(copy.files.judgment, found)
 
 
@@ -256,7 +256,7 @@ def test_an_episode_that_the_composer_cannot_judge_is_a_doubt_and_no_error(copy,
 
     def partly(self, by, episodes):
         first, *others = judged(self, by, episodes)
-        return [first.model_copy(update={"leaves": (), "score": None}), *others]
+        return [first.model_copy(update={"criteria": (), "score": None}), *others]
 
     monkeypatch.setattr(Certifier, "_judged", partly)
     monkeypatch.setattr(Certifier, "_mutants", lambda *_: ((), []))
@@ -308,7 +308,7 @@ def resumed(copy):
 def forged_score(copy):
     found = read_json(copy.files.judgment)
     for member in found["members"]:
-        member["judgement"]["score"] = member["judgement"]["low"] = 1.0
+        member["judgment"]["score"] = member["judgment"]["low"] = 1.0
     write_json(copy.files.judgment, found)
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from telic.core.events import TrainStart
-from telic.session import _judgement as judgement
+from telic.session import _judgment as judgment
 from telic.session import _training as training
-from telic.session._judgement import Proof
+from telic.session._judgment import Proof
 from telic.session._training import CheckpointJudge
 from telic.storage.files import read_json, read_json_lines, read_record
 from telic.training.folder import status_of
@@ -82,7 +82,7 @@ def test_training_ends_as_soon_as_its_policies_pass(asking, at_once, monkeypatch
     proof, judged = read_record(files.proof, Proof), read_json(files.judgment)
     assert proof.step < STEPS / 2 and judged["passed"]
     assert {each["step"] for each in judged["members"]} == {proof.step}
-    assert all(each["judgement"]["alpha"] < 0.005 for each in judged["members"])
+    assert all(each["judgment"]["alpha"] < 0.005 for each in judged["members"])
     assert read_json(asking.folder.summary)["best_step"] == proof.step
     assert status_of(files.run) == "completed"
     assert proof.step * 2 <= judged["steps"] < STEPS * 2  # what was really trained, of both
@@ -124,11 +124,11 @@ def test_pictures_that_say_no_are_asked_once_while_training_and_once_at_the_end(
 
     def blind(work, files, score):
         asked.append(score.step)
-        low = score.judgement.model_copy(update={"low": 0.1})
-        return score.model_copy(update={"judgement": low})
+        low = score.judgment.model_copy(update={"low": 0.1})
+        return score.model_copy(update={"judgment": low})
 
     monkeypatch.setattr(training, "watched", blind)
-    monkeypatch.setattr(judgement, "watched", blind)
+    monkeypatch.setattr(judgment, "watched", blind)
     asking.run(PASSING, steps=STEPS)
     assert not asking.folder.iteration(1).proof.exists()
     assert sorted(asked) == [BATCH, BATCH, STEPS, STEPS]

@@ -56,10 +56,10 @@ def test_what_looks_took_off_is_no_fall_of_what_the_code_measured(tmp_path):
     seen = score(0.4)
     by_code = [
         verdict.model_copy(update={"source": "fused", "by_judge": {"code": 0.95, "vision": 0.1}})
-        for verdict in seen.judgement.verdicts
+        for verdict in seen.judgment.verdicts
     ]
-    judgement = seen.judgement.model_copy(update={"verdicts": tuple(by_code)})
-    looked_at = seen.model_copy(update={"judgement": judgement})
+    judgment = seen.judgment.model_copy(update={"verdicts": tuple(by_code)})
+    looked_at = seen.model_copy(update={"judgment": judgment})
     assert alarms(files, iteration(1, looked_at)) == ()
     (said,) = alarms(files, iteration(1, score(0.4)))
     assert "score fell from 0.90 to 0.40" in said

@@ -14,8 +14,8 @@ from telic.judges import recorder
 from telic.judges.criteria import score
 from telic.judges.recorder import RecordedFile, RolloutSpec, is_unchanged, record, record_each
 from telic.judges.verdict import judged
-from telic.session import _judgement as judgement
-from telic.session._judgement import newest, of_recording, play_out
+from telic.session import _judgment as judgment
+from telic.session._judgment import newest, of_recording, play_out
 from telic.storage.files import read_record, write_text
 from telic.storage.layout import RunFolder
 from telic.storage.trajectories import read_trajectory
@@ -97,8 +97,8 @@ def test_every_session_iteration_purpose_and_look_has_starts_of_its_own(monkeypa
         seeds.append({order.seed for order in orders.values()})
         return {}, {}
 
-    monkeypatch.setattr(judgement, "record_each", noted)
-    monkeypatch.setattr(judgement, "judge_files", lambda *_: [])
+    monkeypatch.setattr(judgment, "record_each", noted)
+    monkeypatch.setattr(judgment, "judge_files", lambda *_: [])
     candidate = RewardCandidate(reward=PHASES, env_args=ARGS, steps=1)
 
     def seed(name, number, purpose, moment=(), **config):

@@ -4,7 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from telic.judges.fusion import fuse, judge_doubted
-from telic.session._judgement import watch_failure
+from telic.session._judgment import watch_failure
 from telic.storage.layout import IterationFolder
 from tests.judges.test_fusion import watched
 from tests.session.test_report import score
@@ -35,14 +35,14 @@ def test_a_failure_that_looks_right_keeps_its_score_and_casts_doubt():
     ((paths, shown),) = eyes.shown
     assert len(paths) == len(shown) == 1 and best.member in str(paths[0])
     assert after[0] == worse
-    assert after[1].judgement.score == best.judgement.score and after[1].low == best.low
-    told = judge_doubted([verdict for each in after for verdict in each.judgement.verdicts])
+    assert after[1].judgment.score == best.judgment.score and after[1].low == best.low
+    told = judge_doubted([verdict for each in after for verdict in each.judgment.verdicts])
     assert told is not None and '"runs"' in told and "vision 1.00" in told
 
 
 def test_a_failure_that_looks_like_one_casts_no_doubt():
     (after,) = look(Eyes(0.3), score(0.3))
-    assert judge_doubted(after.judgement.verdicts) is None
+    assert judge_doubted(after.judgment.verdicts) is None
 
 
 def test_what_passes_or_could_not_be_judged_is_not_looked_at_here():

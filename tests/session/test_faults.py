@@ -18,7 +18,7 @@ from telic.judges.validation import JudgeValidation
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.llm import ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
-from telic.session import _judgement as judgement
+from telic.session import _judgment as judgment
 from telic.session import _report_sections as pictures
 from telic.session import _training as training
 from telic.session import budget, loop
@@ -77,9 +77,9 @@ def test_without_eyes_the_code_judge_stands_alone_and_says_so(asking, fault):
     session, _ = asking.run({**PASSING, "vision_criteria": fault}, vision=True)
     assert session.summary.outcome == "unproven" and session.summary.score == pytest.approx(1.0)
     for member in read_json(asking.folder.iteration(1).judgment)["members"]:
-        for verdict in member["judgement"]["verdicts"]:
+        for verdict in member["judgment"]["verdicts"]:
             assert verdict["score"] == 1.0 and verdict["by_judge"].get("vision") is None
-        reasons = [each["reason"] or "" for each in member["judgement"]["verdicts"]]
+        reasons = [each["reason"] or "" for each in member["judgment"]["verdicts"]]
         assert any(each.startswith("code only; vision is unknown:") for each in reasons)
 
 
@@ -91,7 +91,7 @@ def test_episodes_that_somebody_looked_at_are_still_those_that_were_judged(askin
     monkeypatch.setattr(VisionJudge, "watch", watch)
     session, _ = asking.run(PASSING, vision=True)
     members = read_json(asking.folder.iteration(1).judgment)["members"]
-    verdicts = [each for member in members for each in member["judgement"]["verdicts"]]
+    verdicts = [each for member in members for each in member["judgment"]["verdicts"]]
     assert any(each["by_judge"].get("vision") == 0.95 for each in verdicts)
     assert all(each["recording"] for each in verdicts)
     assert not any(
@@ -202,15 +202,15 @@ def test_a_variant_that_breaks_off_is_unknown_and_the_others_are_judged(asking, 
         for member in run.members():
             if not member.name.startswith("reward2_"):
                 shutil.rmtree(member.checkpoints_dir)
-        return judgement.newest(candidate, run)
+        return judgment.newest(candidate, run)
 
     home.setattr(training, "newest", newest)
     session, _ = asking.run(VARYING, iterations=2)
     assert session.summary.iterations == 2
     chosen = read_json(asking.folder.iteration(2).selection)
-    known = {each["variant"]: each["judgement"]["score"] for each in chosen["members"]}
+    known = {each["variant"]: each["judgment"]["score"] for each in chosen["members"]}
     assert known[0] is None and known[1] is not None and chosen["kept"] == 1
-    first = chosen["members"][0]["judgement"]["verdicts"]
+    first = chosen["members"][0]["judgment"]["verdicts"]
     assert all("no policy was saved" in each["reason"] for each in first)
 
 
@@ -365,8 +365,8 @@ def assert_unknown(asking, session, reason):
     record = read_json(asking.folder.iteration(1).judgment)
     assert record["score"] is None and record["passed"] is False
     for member in record["members"]:
-        assert member["judgement"]["score"] is None and member["judgement"]["unknown"] >= 4
-        assert all(reason in each["reason"] for each in member["judgement"]["verdicts"])
+        assert member["judgment"]["score"] is None and member["judgment"]["unknown"] >= 4
+        assert all(reason in each["reason"] for each in member["judgment"]["verdicts"])
     assert "unknown" in (session.path / "report.md").read_text()
 
 
@@ -424,7 +424,7 @@ def test_what_is_known_to_be_worth_nothing_beats_what_is_unknown(asking, home):
             return [unknown("code", "broke")] * len(paths)
         return [judged([], 0.0)] * len(paths)
 
-    home.setattr(judgement, "judge_files", judge)
+    home.setattr(judgment, "judge_files", judge)
     session, _ = asking.run(FAILING, iterations=2)
     assert session.summary.best_iteration == 2 and session.summary.score == 0.0
 

@@ -116,5 +116,5 @@ def test_a_reward_with_all_of_python_cannot_change_a_verdict(sessions):
         twin = hostile.path / path.relative_to(honest.path)
         one, other = read_trajectory(path), read_trajectory(twin)
         assert all(np.array_equal(one[name], other[name]) for name in one.columns)
-    scores = [each["judgement"] for each in read_json(hostile.iteration(1).judgment)["members"]]
+    scores = [each["judgment"] for each in read_json(hostile.iteration(1).judgment)["members"]]
     assert scores and "99" not in json.dumps([each["score"] for each in scores])

@@ -11,7 +11,7 @@ from telic.authors.candidate import MemberScore
 from telic.cli.main import app
 from telic.errors import UsageError
 from telic.judges.verdict import Verdict, together
-from telic.session._judgement import by_labels
+from telic.session._judgment import by_labels
 from telic.session._report_sections import people_section
 from telic.session.labels import (
     EpisodeLabel,
@@ -40,7 +40,7 @@ def member(name, *scores):
         for number, score in enumerate(scores)
     ]
     seed = int(name[-1])
-    return MemberScore(member=name, variant=0, seed=seed, step=1, judgement=together(verdicts))
+    return MemberScore(member=name, variant=0, seed=seed, step=1, judgment=together(verdicts))
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_labels_of_one_judge_count_in_every_session_that_has_it(session, tmp_pat
     work = SimpleNamespace(folder=other, config=SimpleNamespace(threshold=0.8))
     assert found.labels == 6 and found.shift > 0.2
     refused = by_labels(work, member("reward_seed_1", 1.0, 1.0))
-    assert refused.judgement.score < 0.8
+    assert refused.judgment.score < 0.8
     write_text(other.judge, JUDGE + "# another\n")
     assert calibration_of(other, 0.8).labels == 0
 

@@ -16,7 +16,7 @@ from telic.judges.verdict import judged, together, unknown
 from telic.rendering.job import Rendering
 from telic.session import _report_sections as pictures
 from telic.session import certificate, loop
-from telic.session._judgement import verdict_on as decide_on
+from telic.session._judgment import verdict_on as decide_on
 from telic.session.loop import run_session
 from telic.session.robustness import read_card
 from telic.storage.files import read_json
@@ -126,7 +126,7 @@ def score(variant, seed, *scores, times=16):
         variant=variant,
         seed=seed,
         step=1,
-        judgement=together(verdicts * times),
+        judgment=together(verdicts * times),
     )
 
 

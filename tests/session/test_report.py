@@ -47,22 +47,22 @@ def score(value, seed=1, variant=0, title="runs", unit="m/s"):
             verdicts.append(unknown("code", f"judge_fn.py: KeyError: {EVIL}"))
             continue
         credit = min(1.0, max(0.0, value + 0.02 * (index % 4 - 1.5)))
-        leaves = [
+        scores = [
             leaf(title, 3.0 * credit, zero=0.0, goal=3.0, unit=unit, tag="too_slow"),
             guard("is upright", 1.0, zero=0.3, goal=0.8, tag="falls"),
         ]
-        verdicts.append(judged(leaves, total_score(leaves)))
+        verdicts.append(judged(scores, total_score(scores)))
     return MemberScore(
         member=f"reward_seed_{seed}",
         variant=variant,
         seed=seed,
         step=256,
-        judgement=together(verdicts),
+        judgment=together(verdicts),
     )
 
 
 def iteration(number, *members, passed=False, change="first try"):
-    known = [each.judgement.score for each in members if each.judgement.score is not None]
+    known = [each.judgment.score for each in members if each.judgment.score is not None]
     best = max(members, key=lambda each: each.low)
     return SessionIteration(
         number=number,
@@ -72,7 +72,7 @@ def iteration(number, *members, passed=False, change="first try"):
         score=sum(known) / len(known) if known else None,
         variant=best.variant,
         best=best.member,
-        tags=best.judgement.tags,
+        tags=best.judgment.tags,
         members=members,
         steps=512,
         training_s=10.0,
@@ -109,8 +109,8 @@ class Session:
             best_iteration=best.number if best else None,
             best_member=best.best if best else None,
             steps=512 * len(self.history),
-            score=member.judgement.score if member else None,
-            low=member.judgement.low if member else None,
+            score=member.judgment.score if member else None,
+            low=member.judgment.low if member else None,
         )
         for each in self.history:
             self.write_iteration(each)
@@ -208,14 +208,14 @@ def test_variants_and_their_trials_are_told_apart(tmp_path):
     page, markdown, told = session.report()
     for part in (Reader(page).text, markdown):
         assert "Variant 2: speed 2, starts from the policies of its parent" in part
-        low, high = interval_of(trials[1].judgement)
+        low, high = interval_of(trials[1].judgment)
         assert f"0.40 ({low:.2f} to {high:.2f})" in part
     assert told == []  # trials whose metrics are gone draw no chart
 
 
 def test_what_the_eye_saw_and_where_judges_differ(tmp_path):
     member = score(0.9)
-    first = member.judgement.verdicts[0]
+    first = member.judgment.verdicts[0]
     saw = VisionScore(
         criterion="runs", score=0.4, answers=(0.4,), start_s=1.0, end_s=2.5, evidence="limps"
     )
@@ -230,8 +230,8 @@ def test_what_the_eye_saw_and_where_judges_differ(tmp_path):
         seen="limps",
     )
     watched = first.model_copy(update={"seen": (saw,), "disagreements": (differ,)})
-    judgement = member.judgement.model_copy(update={"verdicts": (watched,)})
-    member = member.model_copy(update={"judgement": judgement})
+    judgment = member.judgment.model_copy(update={"verdicts": (watched,)})
+    member = member.model_copy(update={"judgment": judgment})
     page, markdown, _ = Session(tmp_path, iteration(1, member), seeds=(1,)).report()
     for part in (Reader(page).text, markdown):
         assert "1.0 to 2.5 s" in part and "vision 0.40 (limps); not resolved." in part
@@ -336,10 +336,10 @@ def test_what_was_to_be_as_much_as_possible_stands_beside_the_best_that_is_known
         Criterion(title="high", quantity="", unit="m", is_open=True),
         Criterion(title="steady", quantity=""),
     )
-    leaves = {each.title: (1.0, 4.2) for each in criteria}
+    means = {each.title: (1.0, 4.2) for each in criteria}
     own = [leaf(each.title, 4.2, zero=0.0, goal=1.0) for each in criteria]
-    judgement = SimpleNamespace(leaves=leaves, verdicts=[SimpleNamespace(leaves=own)], episodes=1)
-    member = SimpleNamespace(member="reward_seed_1", judgement=judgement)
+    judgment = SimpleNamespace(criteria=means, verdicts=[SimpleNamespace(criteria=own)], episodes=1)
+    member = SimpleNamespace(member="reward_seed_1", judgment=judgment)
     ended = SimpleNamespace(member=member, author=SimpleNamespace(criteria=criteria))
     fast, high = criteria_table(ended)[1].lines
     assert "4.2 m/s was reached" in fast and "9 m/s (us)" in fast

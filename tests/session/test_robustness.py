@@ -6,7 +6,7 @@ from telic.authors.request import SessionConfig
 from telic.errors import WorkerDied
 from telic.judges.recorder import RecordedFile, Recordings
 from telic.judges.verdict import Verdict, unknown
-from telic.session import _judgement as judgement
+from telic.session import _judgment as judgment
 from telic.session import robustness
 from telic.session._report_sections import robustness_table
 from telic.session.records import SessionSummary
@@ -52,7 +52,7 @@ def recorded(monkeypatch):
         return [unknown("code", "it broke"), *verdicts[1:]]
 
     monkeypatch.setattr(robustness, "record_each", record_each)
-    monkeypatch.setattr(judgement, "judge_files", judge)
+    monkeypatch.setattr(judgment, "judge_files", judge)
     return orders
 
 

@@ -94,7 +94,7 @@ class SessionHistory(NamedTuple):
             f"{best.number}.{left}",
         ]
         for number in dict.fromkeys((latest.number, best.number)):
-            found = judgement_text(self.find(number))
+            found = judgment_text(self.find(number))
             parts.append(f"## Scores of iteration {number}\n\n{found}")
         if criteria is not None:
             for number in dict.fromkeys((best.number, latest.number)):
@@ -121,7 +121,7 @@ class SessionHistory(NamedTuple):
 
     def _line(self, iteration: SessionIteration) -> str:
         """Summarize the change and result of an iteration in one line."""
-        proven = ", ".join(_known(member.judgement.low) for member in iteration.members)
+        proven = ", ".join(_known(member.judgment.low) for member in iteration.members)
         steps = sorted({member.step for member in iteration.members})
         judged = f", judged at {' and '.join(f'{step:,}' for step in steps)}" if steps else ""
         facts = [
@@ -210,36 +210,36 @@ class SessionHistory(NamedTuple):
         return [f"{title}\n\n" + "\n".join(lines)]
 
 
-def judgement_text(iteration: SessionIteration) -> str:
+def judgment_text(iteration: SessionIteration) -> str:
     """Return the scores of each policy by criterion as Markdown."""
     best = iteration.best_member
     if best is None:
         return f"No policy was trained: {iteration.failure}"
-    verdicts = best.judgement.verdicts
+    verdicts = best.judgment.verdicts
     lines = [
         "| criterion | counts | nothing at | all at | measured (median) | credit |",
         "|---|---|---|---|---|---|",
     ]
-    for title, (credit, value) in best.judgement.leaves.items():
-        own = [leaf for verdict in verdicts for leaf in verdict.leaves if leaf.title == title]
-        leaf, waits = own[0], sum(leaf.waits for leaf in own)
-        counts = "multiplies all" if leaf.is_guard else f"weight {leaf.weight:g}"
+    for title, (credit, value) in best.judgment.criteria.items():
+        own = [row for verdict in verdicts for row in verdict.criteria if row.title == title]
+        row, waits = own[0], sum(row.waits for row in own)
+        counts = "multiplies all" if row.is_guard else f"weight {row.weight:g}"
         why = f" (not counted in {waits} of {len(own)}: an earlier phase was not completed)"
         lines.append(
-            f"| {title} | {counts} | {leaf.zero:g} {leaf.unit} | {leaf.goal:g} {leaf.unit} | "
+            f"| {title} | {counts} | {row.zero:g} {row.unit} | {row.goal:g} {row.unit} | "
             f"{'–' if value is None else f'{value:.3g}'} | {credit:.0%}{why if waits else ''} |"
         )
     lines += ["", "By policy, with its failed criteria:", ""]
     for member in iteration.members:
         failed = (
             f"{title} {'not measured' if value is None else f'{value:.3g}'} earns {credit:.0%}"
-            for title, (credit, value) in member.judgement.leaves.items()
+            for title, (credit, value) in member.judgment.criteria.items()
             if credit < _MET
         )
-        codes = [each.by_judge.get("code", each.score) for each in member.judgement.verdicts]
+        codes = [each.by_judge.get("code", each.score) for each in member.judgment.verdicts]
         code = fmean(score or 0.0 for score in codes) if codes else None
-        seen = "" if code == member.judgement.score else f" ({_known(code)} by code alone)"
-        score = f"{_known(member.judgement.score)}{seen}"
+        seen = "" if code == member.judgment.score else f" ({_known(code)} by code alone)"
+        score = f"{_known(member.judgment.score)}{seen}"
         lines.append(f"- {member.member}: {'; '.join((score, *failed))}")
     disputes: dict[str, None] = {}
     for dispute in [each for verdict in verdicts for each in verdict.disagreements][:_DISPUTES]:
@@ -254,7 +254,7 @@ def judgement_text(iteration: SessionIteration) -> str:
         lines += ["", "Disagreements between code and vision:", "", *disputes]
     reasons = {verdict.reason for verdict in verdicts if verdict.score is None}
     if reasons:
-        count = f"{best.judgement.unknown} of {best.judgement.episodes} episodes"
+        count = f"{best.judgment.unknown} of {best.judgment.episodes} episodes"
         why = "; ".join(sorted(filter(None, reasons)))
         lines += ["", f"Not judged, which says nothing about the reward: {count} ({why})."]
     return "\n".join(lines)

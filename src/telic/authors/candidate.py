@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from telic.core.config import Record
 from telic.core.events import Event
@@ -84,7 +84,7 @@ class MemberScore(Record):
     variant: int
     seed: int
     step: int
-    judgement: Judgment
+    judgment: Judgment = Field(validation_alias=AliasChoices("judgment", "judgement"))
     choosing: float | None = None
     """mean score on the selection episodes, or None without a selection"""
     policy_hash: str | None = None
@@ -93,12 +93,12 @@ class MemberScore(Record):
     @property
     def low(self) -> float:
         """Lower confidence bound of the score, or -1 if it could not be judged."""
-        return -1.0 if self.judgement.low is None else self.judgement.low
+        return -1.0 if self.judgment.low is None else self.judgment.low
 
     @property
     def median_episode(self) -> int:
         """Index of the episode with the median score."""
-        known = [verdict.score for verdict in self.judgement.verdicts]
+        known = [verdict.score for verdict in self.judgment.verdicts]
         scores = [-1.0 if score is None else score for score in known]
         return sorted(range(len(scores)), key=scores.__getitem__)[len(scores) // 2]
 

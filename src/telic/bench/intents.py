@@ -186,18 +186,18 @@ def _case_result(case: Case, session: Session, folder: BenchFolder, seconds: flo
     criteria: list[CriterionResult] = []
     if best and member:
         units = {
-            leaf.title: leaf.unit
-            for verdict in member.judgement.verdicts
-            for leaf in verdict.leaves
+            each.title: each.unit
+            for verdict in member.judgment.verdicts
+            for each in verdict.criteria
         }
         criteria = [
             CriterionResult(title=title, credit=credit, value=value, unit=units.get(title, ""))
-            for title, (credit, value) in member.judgement.leaves.items()
+            for title, (credit, value) in member.judgment.criteria.items()
         ]
         if case.checks and outcome != "stopped":
             own = files.iteration(best.number)
             where = config.env, read_record(own.candidate, RewardCandidate).env_args
-            paths = [own.episode(member.member, row) for row in range(member.judgement.episodes)]
+            paths = [own.episode(member.member, row) for row in range(member.judgment.episodes)]
             checks = hold(case.checks, paths, session.path / "checked", where)
             if outcome == "passed" and min(checks.values()) < _HOLDS:
                 outcome = "unconfirmed"
@@ -282,6 +282,6 @@ def hold(
         if verdict.score is None:
             raise TelicError(f"The checks of the suite cannot be evaluated: {verdict.reason}")
     return {
-        title: sum(verdict.leaves[index].credit for verdict in verdicts) / len(verdicts)
+        title: sum(verdict.criteria[index].credit for verdict in verdicts) / len(verdicts)
         for index, title in enumerate(checks)
     }

@@ -158,9 +158,9 @@ def _score(pair: str, env: str, written: Composition, example: Example) -> Score
     why = verdict.reason or "no score"
     if verdict.score is not None:
         why = "; ".join(
-            f"{leaf.title}{' (constraint)' if leaf.is_guard else ''}: "
-            f"{'–' if leaf.value is None else f'{leaf.value:.3g}'} earns {100 * leaf.counted:.0f} %"
-            for leaf in verdict.leaves
+            f"{each.title}{' (constraint)' if each.is_guard else ''}: "
+            f"{'–' if each.value is None else f'{each.value:.3g}'} earns {100 * each.counted:.0f} %"
+            for each in verdict.criteria
         )
     return ScoredExample(
         pair=pair,

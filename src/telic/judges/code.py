@@ -143,7 +143,7 @@ def _summed(verdict: Verdict) -> Verdict:
     if verdict.score is None:
         return verdict
     try:
-        return judged(verdict.leaves, total_score(verdict.leaves))
+        return judged(verdict.criteria, total_score(verdict.criteria))
     except UsageError as error:
         return unknown("code", f"invalid verdict: {bounded_text(error, 300)}")
 
@@ -182,7 +182,7 @@ def _both(file: JudgeFile, measured: Verdict, coded: Verdict) -> Verdict:
     for each in (measured, coded):
         if each.score is None:
             return each
-    return judged(joined(file, measured.leaves, coded.leaves), 1.0)
+    return judged(joined(file, measured.criteria, coded.criteria), 1.0)
 
 
 def _measure_files(
@@ -235,9 +235,9 @@ def _believed(answer: object) -> Verdict:
         return unknown("code", f"invalid verdict: {bounded_text(error, 300)}")
     if given.score is None:
         return unknown("code", bounded_text(given.reason or "the judge gave no reason", 500))
-    if not all(map(is_consistent, given.leaves)):
+    if not all(map(is_consistent, given.criteria)):
         return unknown("code", "a score claims more credit than its measured value gives")
-    return judged(given.leaves, 1.0)
+    return judged(given.criteria, 1.0)
 
 
 def judge_here(
@@ -323,11 +323,11 @@ def judge_too(
             update = {"score": None, "reason": f"{name} returned no score: {other.reason}"}
         elif verdict.score is not None and other.score is not None:
             scores = [
-                each.model_copy(update={"title": f"{name}: {each.title}"}) for each in other.leaves
+                row.model_copy(update={"title": f"{name}: {row.title}"}) for row in other.criteria
             ]
             update = {
                 "score": min(verdict.score, other.score),
-                "leaves": (*verdict.leaves, *scores),
+                "criteria": (*verdict.criteria, *scores),
                 "tags": tuple(dict.fromkeys((*verdict.tags, *other.tags))),
             }
         out.append(verdict.model_copy(update=update))

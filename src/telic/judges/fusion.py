@@ -72,22 +72,22 @@ def fuse(code: Verdict, vision: Verdict) -> Verdict:
     doubted = {
         made.title: seen.score
         for seen in vision.seen
-        for made in code.leaves
+        for made in code.criteria
         if seen.score is not None and made.value is not None and is_score_of(made, seen.criterion)
     }
-    scores = [_capped(made, doubted.get(made.title, 1.0) + margin) for made in code.leaves]
-    change = total_score(scores) - total_score(code.leaves) if scores else 0.0
+    scores = [_capped(made, doubted.get(made.title, 1.0) + margin) for made in code.criteria]
+    change = total_score(scores) - total_score(code.criteria) if scores else 0.0
     measured = code.score + change
     parts = [seen for seen in vision.seen if seen.criterion != WHOLE]
     worst = min(doubted.values()) if parts and len(doubted) >= len(parts) else 0.0
     whole = max(vision.score, min(worst - margin, measured))
     # Lowering several constraints together must not go below every single score.
     lowest = min((code.score, vision.score, *doubted.values()))
-    lowered = [new.tag for new, old in zip(scores, code.leaves, strict=True) if new != old]
+    lowered = [new.tag for new, old in zip(scores, code.criteria, strict=True) if new != old]
     return Verdict(
         source="fused",
         score=max(_fused_score(measured, whole, margin), lowest),
-        leaves=tuple(scores),
+        criteria=tuple(scores),
         tags=tuple(dict.fromkeys(tag for tag in (*lowered, *code.tags, *vision.tags) if tag)),
         recording=code.recording,
         seen=vision.seen,
@@ -107,7 +107,7 @@ def _capped(made: CriterionScore, most: float) -> CriterionScore:
 def _disagreements(code: Verdict, vision: Verdict, margin: float) -> tuple[Disagreement, ...]:
     disputes: list[Disagreement] = []
     for seen in vision.seen:
-        made = next((each for each in code.leaves if is_score_of(each, seen.criterion)), None)
+        made = next((each for each in code.criteria if is_score_of(each, seen.criterion)), None)
         own = None if made is None or made.value is None else made.counted
         own = code.score if seen.criterion == WHOLE else own
         if own is None or seen.score is None or abs(own - seen.score) <= margin + _ROUNDING:
@@ -116,7 +116,7 @@ def _disagreements(code: Verdict, vision: Verdict, margin: float) -> tuple[Disag
             f"{each.title}: "
             f"{'not measured' if each.value is None else f'{each.value:g} {each.unit}'} (no "
             f"credit at {each.zero:g}, full at {each.goal:g})"
-            for each in (code.leaves if made is None else (made,))
+            for each in (code.criteria if made is None else (made,))
         ]
         disputes.append(
             Disagreement(

@@ -201,11 +201,11 @@ def counts(
     Credit is compared before gates, because a closed gate does not count as detection.
     """
     out: list[MutantCount] = []
-    for place, first in enumerate(originals[0].leaves if originals else ()):
+    for place, first in enumerate(originals[0].criteria if originals else ()):
         caught = changed = total = 0
         for original, family in zip(originals, mutants, strict=True):
-            whole = original.leaves[place] if place < len(original.leaves) else None
-            own = [each.leaves[place] for each in family if place < len(each.leaves)]
+            whole = original.criteria[place] if place < len(original.criteria) else None
+            own = [each.criteria[place] for each in family if place < len(each.criteria)]
             if whole is None or whole.credit < LOSES:
                 continue
             total += len(own)

@@ -54,7 +54,7 @@ from telic.judges.failure_modes import (
 from telic.judges.measured import JudgeFile, is_score_of, read_judge
 from telic.judges.mutants import LOSES, MutantCount, counts, mutants_of
 from telic.judges.recorder import recorded_episodes
-from telic.judges.verdict import Verdict
+from telic.judges.verdict import CRITERIA, Verdict
 from telic.rewards.confined import run_confined
 from telic.rewards.recording import TransitionRecording
 from telic.rewards.reward import Reward, load_reward
@@ -95,7 +95,7 @@ class ExampleResult(Record):
     """sum of each reward term over the episode"""
     own_return: float | None = None
     """sum of the environment's reward over the episode"""
-    leaves: tuple[CriterionScore, ...] = ()
+    criteria: tuple[CriterionScore, ...] = Field((), validation_alias=CRITERIA)
     again: float | None = None
     nudged: float | None = None
     """used by earlier versions"""
@@ -132,9 +132,9 @@ class JudgeValidation(Event):
         return bool(self.examples)
 
     @property
-    def stick(self) -> tuple[CriterionScore, ...]:
+    def criteria(self) -> tuple[CriterionScore, ...]:
         """Titles, ranges and weights of the criteria of the first example that could be judged."""
-        return next((example.leaves for example in self.examples if example.leaves), ())
+        return next((example.criteria for example in self.examples if example.criteria), ())
 
 
 def text_hash(text: str) -> str:
@@ -190,8 +190,8 @@ def judge_problems(
             f"All failure modes except {len(bad)} are declared acceptable, so it is unclear if "
             "the judge rejects anything."
         )
-    sticks = [example.leaves for example in examples if example.leaves]
-    if any(not same_stick(sticks[0], other) for other in sticks[1:]):
+    lists = [example.criteria for example in examples if example.criteria]
+    if any(not same_criteria(lists[0], other) for other in lists[1:]):
         problems.append(
             "The judge measures inconsistently: titles, zero, goal and weight of its scores "
             "must be the same for all episodes."
@@ -213,15 +213,13 @@ def trust_problems(
             f'The judge gives the hidden negative example "{mode}" a score of '
             f"{mean:.2f} in recorded episodes, where {threshold:g} is a pass."
         )
-    everything = [each.leaves for each in (*examples, *hidden) if each.leaves]
+    everything = [each.criteria for each in (*examples, *hidden) if each.criteria]
     counts = {each.criterion: each for each in noticed}
     has_good = any(each.is_good and each.score is not None for each in examples)
     for criterion in judge.criteria or ():
         if criterion.measure:
             continue
-        own = [
-            made for leaves in everything for made in leaves if is_score_of(made, criterion.title)
-        ]
+        own = [row for rows in everything for row in rows if is_score_of(row, criterion.title)]
         credits = [made.credit for made in own]
         title = f'The criterion "{criterion.title}", which only code measures,'
         count = next((counts[made.title] for made in own if made.title in counts), None)
@@ -250,7 +248,7 @@ def passing_modes(
             yield mode, mean
 
 
-def same_stick(first: Sequence[CriterionScore], second: Sequence[CriterionScore]) -> bool:
+def same_criteria(first: Sequence[CriterionScore], second: Sequence[CriterionScore]) -> bool:
     """Return whether two episodes have the same criteria, regardless of the measured values."""
     fields = ("title", "zero", "goal", "weight", "is_guard")
     return [[getattr(each, name) for name in fields] for each in first] == [
@@ -341,10 +339,10 @@ def _checked(given: ExampleResult) -> ExampleResult:
     """Return an example with its score computed from the measurements of the confined judge."""
     if given.score is None:
         return given
-    is_sound = given.leaves and all(map(is_consistent, given.leaves))
+    if given.criteria and all(map(is_consistent, given.criteria)):
+        return given.model_copy(update={"score": total_score(given.criteria)})
     reason = "a score claims more credit than its measured value gives"
-    update = {"score": total_score(given.leaves)} if is_sound else {"score": None, "reason": reason}
-    return given.model_copy(update=update)
+    return given.model_copy(update={"score": None, "reason": reason})
 
 
 def failure(error: TelicError) -> JudgeValidation:
@@ -463,7 +461,7 @@ def _hidden_results(
             theirs = JudgeCode(second.judge).judge(episode).score or 0.0
             name = ASKED if theirs >= verdict.score else name
         yield ExampleResult(
-            name=mode, is_good=False, score=verdict.score, reason=name, leaves=verdict.leaves
+            name=mode, is_good=False, score=verdict.score, reason=name, criteria=verdict.criteria
         )
 
 
@@ -500,7 +498,7 @@ def _tried(
         for name, value in (("", step.total), *step.terms.items()):
             sums[name] = sums.get(name, 0.0) + value * live
     for row, (name, verdict) in enumerate(zip(examples.names, verdicts, strict=True)):
-        failed = "; ".join(_words(made) for made in verdict.leaves if made.counted < 1.0)
+        failed = "; ".join(_words(made) for made in verdict.criteria if made.counted < 1.0)
         terms = {term: float(value[row]) for term, value in sums.items()}
         pay = terms.pop("")
         yield ExampleResult(
@@ -511,7 +509,7 @@ def _tried(
             pay=pay if math.isfinite(pay) else None,
             terms={term: value for term, value in terms.items() if math.isfinite(value)},
             own_return=float(examples.trajectory(name).columns["env_reward"].sum()),
-            leaves=verdict.leaves,
+            criteria=verdict.criteria,
         )
 
 

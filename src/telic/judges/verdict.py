@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from telic.core.confidence import ALPHA, proven_mean
 from telic.core.config import Record
@@ -17,6 +17,7 @@ from telic.judges.criteria import CriterionScore
 WHOLE = "the whole intent"
 """name used in place of a criterion for the episode as a whole"""
 Source = Literal["code", "vision", "fused", "human"]
+CRITERIA = AliasChoices("criteria", "leaves")  # `leaves` in earlier versions
 
 
 class VisionScore(Record):
@@ -80,7 +81,7 @@ class Verdict(Record):
     schema_version: Literal[1] = 1
     source: Source
     score: float | None
-    leaves: tuple[CriterionScore, ...] = ()
+    criteria: tuple[CriterionScore, ...] = Field((), validation_alias=CRITERIA)
     """scores by criterion"""
     tags: tuple[str, ...] = ()
     """failure tags, most serious first"""
@@ -114,7 +115,7 @@ class Judgment(Record):
     unknown: int
     """number of episodes without a score"""
     tags: tuple[str, ...]
-    leaves: dict[str, tuple[float, float | None]]
+    criteria: dict[str, tuple[float, float | None]] = Field(validation_alias=CRITERIA)
     """mean credit and median measured value of each criterion"""
     verdicts: tuple[Verdict, ...]
 
@@ -126,7 +127,7 @@ def judged(scores: Sequence[CriterionScore], score: float) -> Verdict:
         key=lambda each: (not each.is_guard, -(each.weight * (1.0 - each.counted))),
     )
     tags = tuple(dict.fromkeys(each.tag for each in failed if each.tag))
-    return Verdict(source="code", score=score, leaves=tuple(scores), tags=tags)
+    return Verdict(source="code", score=score, criteria=tuple(scores), tags=tags)
 
 
 def unknown(source: Source, reason: str) -> Verdict:
@@ -147,7 +148,7 @@ def together(
     tags = Counter(tag for verdict in verdicts for tag in verdict.tags)
     by_title: dict[str, list[CriterionScore]] = {}
     for verdict in verdicts:
-        for each in verdict.leaves if verdict.score is not None else ():
+        for each in verdict.criteria if verdict.score is not None else ():
             by_title.setdefault(each.title, []).append(each)
     criteria: dict[str, tuple[float, float | None]] = {}
     for title, own in by_title.items():
@@ -162,7 +163,7 @@ def together(
         episodes=len(verdicts),
         unknown=missing,
         tags=tuple(tag for tag, _ in tags.most_common()),
-        leaves=criteria,
+        criteria=criteria,
         verdicts=tuple(verdicts),
     )
 

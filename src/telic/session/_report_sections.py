@@ -125,7 +125,7 @@ def command(config: SessionConfig, request: Path) -> str:
 
 def gauge(config: SessionConfig, member: MemberScore) -> doc.Inline:
     """Return a policy's score as a gauge, or "unknown"."""
-    value, interval = member.judgement.score, interval_of(member.judgement)
+    value, interval = member.judgment.score, interval_of(member.judgment)
     if value is None:
         return "unknown"
     if interval is None:
@@ -134,15 +134,15 @@ def gauge(config: SessionConfig, member: MemberScore) -> doc.Inline:
     return Gauge(interval.low, value, interval.high, config.threshold, text)
 
 
-def interval_of(judgement: Judgment) -> Interval | None:
+def interval_of(judgment: Judgment) -> Interval | None:
     """Return the confidence interval of a policy's score, or None if unknown."""
-    scores = [verdict.score for verdict in judgement.verdicts]
+    scores = [verdict.score for verdict in judgment.verdicts]
     known = [score for score in scores if score is not None]
-    if judgement.alpha is None or judgement.low is None:  # record of an earlier version
+    if judgment.alpha is None or judgment.low is None:  # record of an earlier version
         return bootstrap(known)
     # Unknown scores may take any value in [0, 1]: use 0 for the lower bound, 1 for the upper.
-    missing = [*(1.0 - score for score in known), *[0.0] * judgement.unknown]
-    return Interval(judgement.low, 1.0 - proven_mean(missing, judgement.alpha))
+    missing = [*(1.0 - score for score in known), *[0.0] * judgment.unknown]
+    return Interval(judgment.low, 1.0 - proven_mean(missing, judgment.alpha))
 
 
 def draw_pictures(
@@ -159,7 +159,7 @@ def draw_pictures(
     files are kept unless `redraws` is set.
     """
     jobs: dict[str, RenderJob] = {}
-    for label, index in choose_episodes(member.judgement.verdicts).items():
+    for label, index in choose_episodes(member.judgment.verdicts).items():
         names = [f"strip_{label}.png"]
         names += ["median.mp4", "median_small.mp4"] if label == "median" else []
         for name in names:
@@ -193,7 +193,7 @@ def video_section(ended: EndedSession) -> Blocks:
         return []
     where = ended.config.env, ended.candidate(best.number).env_args
     draw_pictures(folder, best.number, member, where, ended.note, ended.redraws)
-    verdicts = member.judgement.verdicts
+    verdicts = member.judgment.verdicts
     chosen = choose_episodes(verdicts)
     blocks: list[doc.AnyBlock] = []
     video, small = folder.report_dir / "median.mp4", folder.report_dir / "median_small.mp4"
@@ -224,26 +224,26 @@ def video_section(ended: EndedSession) -> Blocks:
 def criteria_table(ended: EndedSession) -> Blocks:
     """Return a table of criteria with their targets and measured values."""
     member = ended.member
-    if member is None or not member.judgement.leaves:
+    if member is None or not member.judgment.criteria:
         return listed([each.title for each in ended.author.criteria] if ended.author else [])
-    leaves = {
-        leaf.title: leaf
-        for verdict in reversed(member.judgement.verdicts)
-        for leaf in verdict.leaves
+    scores = {
+        each.title: each
+        for verdict in reversed(member.judgment.verdicts)
+        for each in verdict.criteria
     }
-    earned = member.judgement.leaves
-    whole = sum(leaves[title].weight for title in earned)
+    earned = member.judgment.criteria
+    whole = sum(scores[title].weight for title in earned)
     rows: list[tuple[doc.Words, ...]] = []
     for title, (credit, value) in earned.items():
-        leaf = leaves[title]
-        weight = percent(leaf.weight / whole) if whole else MISSING
-        sign = "≥" if leaf.goal > leaf.zero else "≤"
+        each = scores[title]
+        weight = percent(each.weight / whole) if whole else MISSING
+        sign = "≥" if each.goal > each.zero else "≤"
         rows.append(
             (
                 title,
-                "constraint" if leaf.is_guard else weight,
-                f"{sign} {leaf.goal:.4g} {leaf.unit}".strip(),
-                f"{figure(value)} {leaf.unit}".strip(),
+                "constraint" if each.is_guard else weight,
+                f"{sign} {each.goal:.4g} {each.unit}".strip(),
+                f"{figure(value)} {each.unit}".strip(),
                 Bar(credit, percent(credit), "good" if credit >= FULL_CREDIT else "middling"),
             )
         )
@@ -258,7 +258,7 @@ def criteria_table(ended: EndedSession) -> Blocks:
             value = figure(earned[each.title][1])
             goals.append(f"Open-ended: {value} {each.unit} was reached; {best}.")
     note = (
-        f"Best policy ({member.member}), {member.judgement.episodes} new episodes. The total "
+        f"Best policy ({member.member}), {member.judgment.episodes} new episodes. The total "
         "score is multiplied by the credit of each constraint."
     )
     heads = ("criterion", "weight", "target", "measured (median)", "credit")
@@ -294,7 +294,7 @@ def seen_section(ended: EndedSession) -> Blocks:
     """Return the section on what the vision model saw, and on disagreements between judges."""
     rows: list[tuple[str, ...]] = []
     differ: list[str] = []
-    verdicts = ended.member.judgement.verdicts if ended.member else ()
+    verdicts = ended.member.judgment.verdicts if ended.member else ()
     for number, verdict in enumerate(verdicts, start=1):
         for seen in verdict.seen:
             is_timed = seen.start_s is not None and seen.end_s is not None

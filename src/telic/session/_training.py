@@ -39,7 +39,7 @@ from telic.errors import TelicError
 from telic.judges.fusion import unjudged
 from telic.llm.client import StopCheck
 from telic.rendering.jobs import choose_backend
-from telic.session._judgement import (
+from telic.session._judgment import (
     CHOOSING,
     LOOKS,
     Proof,
@@ -144,11 +144,11 @@ def better_first(members: Sequence[MemberScore], variants: Sequence[int]) -> tup
     def rank(variant: int) -> tuple[float, int]:
         own = [member for member in members if member.variant == variant]
         near = [
-            math.tanh((leaf.value - leaf.zero) / (leaf.goal - leaf.zero))
+            math.tanh((each.value - each.zero) / (each.goal - each.zero))
             for member in own
-            for verdict in member.judgement.verdicts
-            for leaf in verdict.leaves
-            if leaf.value is not None and leaf.goal != leaf.zero
+            for verdict in member.judgment.verdicts
+            for each in verdict.criteria
+            if each.value is not None and each.goal != each.zero
         ]
         nearness = sum(near) / len(near) if near else 0.0
         mean = mean_score(own)
@@ -341,8 +341,8 @@ class CheckpointJudge:
         self._playing.set()
         scores = choose_policies(work, number, policies)
         self._playing.clear()
-        known = {score.member: score.judgement.score for score in scores}
-        reasons = unjudged([each for score in scores for each in score.judgement.verdicts])
+        known = {score.member: score.judgment.score for score in scores}
+        reasons = unjudged([each for score in scores for each in score.judgment.verdicts])
         checkpoint = Checkpoint(number=number, step=step, scores=known, unjudged=reasons)
         with JsonLines(self._files.checkpoints) as log:
             log.append(checkpoint.model_dump(mode="json"))
@@ -437,9 +437,9 @@ def _moments(
 
 def _score_by_code(member: MemberScore) -> float | None:
     """Return the score that the code judge gave a policy during training."""
-    verdicts = member.judgement.verdicts
+    verdicts = member.judgment.verdicts
     if not any("code" in each.by_judge for each in verdicts):
-        return member.judgement.score
+        return member.judgment.score
     given = [each.by_judge.get("code", each.score) for each in verdicts]
     known = [score for score in given if score is not None]
     return sum(known) / len(known) if known else None

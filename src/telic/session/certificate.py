@@ -50,11 +50,11 @@ from telic.judges.validation import (
     JudgeValidation,
     bad_examples,
     passing_modes,
-    same_stick,
+    same_criteria,
     text_hash,
 )
 from telic.judges.verdict import Verdict, at_quantiles
-from telic.session._judgement import episode_paths, start_seed
+from telic.session._judgment import episode_paths, start_seed
 from telic.session.control import SessionWork
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import MemberFolder
@@ -176,7 +176,7 @@ class Certifier:
             policy = MemberFolder(self._files.run.path / member.member).checkpoint(member.step)
             if not policy.is_file() or file_hash(policy) != member.policy_hash:
                 yield f"the policy of {member.member} differs from the one that was judged"
-            for index, verdict in enumerate(member.judgement.verdicts):
+            for index, verdict in enumerate(member.judgment.verdicts):
                 path = self._files.episode(member.member, index)
                 if not verdict.recording or not is_unchanged(RecordedFile(path, verdict.recording)):
                     yield f"episode {index} of {member.member} differs from the one that was judged"
@@ -190,11 +190,11 @@ class Certifier:
             yield f"the judge of iteration {self._iteration.number} is not recorded"
         elif trial.was_run and {text_hash(self._written.judge), used, now} != {trial.judge_hash}:
             yield "the judge was changed after its validation"
-        verdicts = [each for member in self._proving for each in member.judgement.verdicts]
+        verdicts = [each for member in self._proving for each in member.judgment.verdicts]
         # Criteria of a judge from a package follow these.
-        size = len(trial.stick)
-        if size and any(
-            each.leaves and not same_stick(trial.stick, each.leaves[:size]) for each in verdicts
+        own = trial.criteria
+        if own and any(
+            each.criteria and not same_criteria(own, each.criteria[: len(own)]) for each in verdicts
         ):
             yield "the judge used different criteria for the policies than for the examples"
 
@@ -227,7 +227,7 @@ class Certifier:
 
     def _episodes(self, member: MemberScore) -> list[_Episode]:
         """Return the passed episodes of a policy with the lowest, median and highest score."""
-        verdicts = member.judgement.verdicts
+        verdicts = member.judgment.verdicts
         passed = [
             (verdict.score, index)
             for index, verdict in enumerate(verdicts)
@@ -273,7 +273,7 @@ class Certifier:
             if theirs < _CONTRADICTS * self._threshold:
                 text = "the composer's reading of the intent scores the passing episodes"
                 doubts.append(f"{text} only {theirs:.2f}")
-            for scores in zip(*(each.leaves for each in verdicts if each.leaves), strict=False):
+            for scores in zip(*(each.criteria for each in verdicts if each.criteria), strict=False):
                 if not scores[0].is_guard and max(each.credit for each in scores) < _NOTHING:
                     text = f'the composer\'s criterion "{scores[0].title}" earns nothing'
                     doubts.append(f"{text} in the passing episodes")

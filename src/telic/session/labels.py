@@ -112,7 +112,7 @@ def add_label(
     name = str(member or chosen.best)
     if name not in policies:
         raise UnknownName(f"policy of iteration {chosen.number}", name, list(policies))
-    verdicts = policies[name].judgement.verdicts
+    verdicts = policies[name].judgment.verdicts
     number = _episode(name, verdicts, episode)
     verdict = verdicts[number]
     own = verdict.by_judge or {verdict.source: verdict.score}

@@ -50,7 +50,7 @@ from telic.llm.work_orders import ORDERS, close_orders
 from telic.loop import Loop
 from telic.sandbox.fork_server import prewarmed
 from telic.session import WORKERS, motion
-from telic.session._judgement import (
+from telic.session._judgment import (
     TrainedCandidate,
     doubts_of_pass,
     judge,
@@ -423,7 +423,7 @@ def _finish(
     folder, config, written, history = work.folder, work.config, tries.written, tries.history
     best = handed_out(history)
     member = best.best_member if best else None
-    judgement = member.judgement if member else None
+    judgment = member.judgment if member else None
     spent = work.control.account.spending()
     summary = SessionSummary(
         session=folder.name,
@@ -436,10 +436,10 @@ def _finish(
         best_iteration=best.number if best else None,
         best_member=best.best if best else None,
         best_step=member.step if member else None,
-        score=judgement.score if judgement else None,
-        low=judgement.low if judgement else None,
-        passing=judgement.passing if judgement else None,
-        episodes=judgement.episodes if judgement else None,
+        score=judgment.score if judgment else None,
+        low=judgment.low if judgment else None,
+        passing=judgment.passing if judgment else None,
+        episodes=judgment.episodes if judgment else None,
         start_seed=start_seed(work),
         steps=spent.steps,
         seconds=spent.seconds,

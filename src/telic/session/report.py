@@ -161,7 +161,7 @@ def _verdict(ended: EndedSession) -> Blocks:
     after = f"{outcome.lower()} after {count(summary.iterations, 'iteration')}"
     where = f"{config.env}: {after} and {duration(summary.seconds)} · {summary.session}"
     reasons = [f"{reason[0].upper()}{reason[1:].rstrip('.')}." for reason in summary.reasons]
-    verdicts = member.judgement.verdicts if member else ()
+    verdicts = member.judgment.verdicts if member else ()
     unjudged = dict.fromkeys(each.reason for each in verdicts if each.score is None and each.reason)
     blocks: list[doc.AnyBlock] = [
         doc.Text(where, "where"),
@@ -189,9 +189,9 @@ def _verdict(ended: EndedSession) -> Blocks:
         *([("models", money(usd))] if calls else []),
     ]
     blocks.append(doc.FactSheet(glance, "glance"))
-    leaves = member.judgement.leaves if member else {}
+    earned = member.judgment.criteria if member else {}
     failed = sorted(
-        (credit, title) for title, (credit, _) in leaves.items() if credit < FULL_CREDIT
+        (credit, title) for title, (credit, _) in earned.items() if credit < FULL_CREDIT
     )
     if summary.outcome != "passed" and failed:
         words = "; ".join(f"“{title}” earned {credit:.0%}" for credit, title in failed)
@@ -214,21 +214,21 @@ def _proof(ended: EndedSession) -> str:
     why = f" It stopped: {ended.summary.reason}" if ended.summary.reason else ""
     if not ended.history:
         return f"No iteration was finished, so the result is unknown.{why}"
-    if best is None or member is None or member.judgement.score is None:
+    if best is None or member is None or member.judgment.score is None:
         return "No policy could be judged, so the result is unknown."
-    judgement, is_moot = member.judgement, ended.summary.outcome == "unproven"
+    judgment, is_moot = member.judgment, ended.summary.outcome == "unproven"
     lows = [each.low for each in best.members if each.variant == best.variant]
     proving = sum(low >= config.threshold for low in lows)
     if is_moot:
         proven = "without a confidence bound"
-    elif judgement.low is None:
+    elif judgment.low is None:
         proven = "too few episodes could be judged for a confidence bound"
     else:
-        proven = f"at least {judgement.low:.2f} with 95\u00a0% confidence"
-    passing = judgement.passing
-    passed = "" if passing is None else f" ({passing} of {judgement.episodes} pass)"
+        proven = f"at least {judgment.low:.2f} with 95\u00a0% confidence"
+    passing = judgment.passing
+    passed = "" if passing is None else f" ({passing} of {judgment.episodes} pass)"
     return (
-        f"The best policy scores {judgement.score:.2f} on {judgement.episodes} new "
+        f"The best policy scores {judgment.score:.2f} on {judgment.episodes} new "
         f"episodes{passed}, {proven}. To pass, {config.needed} of {len(config.seeds)} training "
         f"seeds must prove {config.threshold:g}; {proving} of {len(lows)} "
         f"{'claim it' if is_moot else 'did'}.{why}"

@@ -20,7 +20,7 @@ from telic.envs.factory import make
 from telic.errors import TelicError
 from telic.judges.disturbance import Disturbance
 from telic.judges.recorder import record_each
-from telic.session._judgement import best_policy, episode_paths, judge_episodes
+from telic.session._judgment import best_policy, episode_paths, judge_episodes
 from telic.session.records import SessionSummary
 from telic.storage.files import once, read_record
 from telic.storage.layout import SessionFolder

@@ -27,7 +27,7 @@ from telic.errors import BadFile, TelicError
 from telic.jobs.process import own_python
 from telic.judges.recorder import record
 from telic.sandbox.confine import clean_environment
-from telic.session._judgement import best_policy, episode_paths, judge_episodes
+from telic.session._judgment import best_policy, episode_paths, judge_episodes
 from telic.session.records import verified
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder

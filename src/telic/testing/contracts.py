@@ -145,8 +145,8 @@ class JudgeContract:
             assert verdict.reason, "a verdict without a score states a reason"
         else:
             assert 0.0 <= verdict.score <= 1.0
-        for leaf in verdict.leaves:
-            assert 0.0 <= leaf.credit <= 1.0
+        for each in verdict.criteria:
+            assert 0.0 <= each.credit <= 1.0
 
     def test_verdict_is_deterministic(self) -> None:
         assert self._judge(_STEPS) == self._judge(_STEPS)

@@ -89,7 +89,7 @@ class _PolicyRequest(_MemberRequest):
         if member is None or iteration is None:
             raise UsageError(
                 f"{artifact.name} has no judged policy yet.",
-                hint="A policy is available after the first judgement.",
+                hint="A policy is available after the first judgment.",
             )
         run = folder.iteration(iteration).run
         if self.member is not None:

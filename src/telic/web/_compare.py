@@ -105,7 +105,7 @@ def _session(artifact: Artifact) -> _Measured:
         code = folder.iteration(best.number).reward
         reward = read_text(code) if code.exists() else None
         own = [each for each in best.members if each.variant == best.variant]
-        scores = {f"seed {each.seed}": each.judgement.score for each in own}
+        scores = {f"seed {each.seed}": each.judgment.score for each in own}
         values = {name: score for name, score in scores.items() if score is not None}
     return _Measured(config.env, config.model_dump(), reward, values, {}, criteria)
 

@@ -60,7 +60,7 @@ class ArtifactFile(Record):
     label: str | None = None
     """p10, median or p90, or the number of a judged episode, from 1"""
     is_judged: bool = False
-    """whether the file is one of the fresh episodes of a judgement"""
+    """whether the file is one of the fresh episodes of a judgment"""
 
 
 class FoundFile(NamedTuple):

@@ -239,7 +239,7 @@ def _verdict(place: WebPlace, artifact: str, file: ArtifactFile) -> Verdict | No
     if not judgment.exists():
         return None
     members = read_record(judgment, SessionIteration).members
-    scored = [each.judgement.verdicts for each in members if each.member == file.member]
+    scored = [each.judgment.verdicts for each in members if each.member == file.member]
     index = int(file.label or 0) - 1
     return scored[0][index] if scored and 0 <= index < len(scored[0]) else None
 

@@ -130,10 +130,10 @@ def _criteria(
     verdicts = [JudgeCode(source).judge(episode) for episode in episodes]
     if verdicts[-1].score is None:
         raise ValueError(verdicts[-1].reason)
-    scores = [{leaf.title: leaf.counted for leaf in verdict.leaves} for verdict in verdicts]
+    scores = [{each.title: each.counted for each in verdict.criteria} for verdict in verdicts]
     return [
         {"title": x.title, "passed": x.passed, "credits": [own.get(x.title) for own in scores]}
-        for x in verdicts[-1].leaves
+        for x in verdicts[-1].criteria
     ]
 
 

@@ -10,9 +10,9 @@ function paint(credit: number | null): { background: string; color: string } {
   return { background: paper, color: credit > 0.5 ? "var(--good)" : "var(--bad)" };
 }
 
-export function VerdictGrid(props: { judgement: Judgment; chosen?: number | null; onChoose?: (episode: number) => void; labels?: Map<number, boolean> }) {
-  const { verdicts } = props.judgement;
-  const rows = titles(verdicts.map((verdict) => verdict.leaves));
+export function VerdictGrid(props: { judgment: Judgment; chosen?: number | null; onChoose?: (episode: number) => void; labels?: Map<number, boolean> }) {
+  const { verdicts } = props.judgment;
+  const rows = titles(verdicts.map((verdict) => verdict.criteria));
   return (
     <div className="scroll-x" tabIndex={0} role="group" aria-label="Verdicts by criterion and episode">
       <table className="verdict-grid">
@@ -31,24 +31,24 @@ export function VerdictGrid(props: { judgement: Judgment; chosen?: number | null
           </tr>
         </thead>
         <tbody>
-          {rows.map((leaf) => {
-            const cells = verdicts.map((verdict) => verdict.leaves.find((each) => each.title === leaf.title));
+          {rows.map((criterion) => {
+            const cells = verdicts.map((verdict) => verdict.criteria.find((each) => each.title === criterion.title));
             const values = cells.map((cell) => cell?.value).filter((value): value is number => value != null);
             const average = values.length ? values.reduce((a, b) => a + b, 0) / values.length : null;
             return (
-              <tr key={leaf.title}>
-                <th scope="row">{leaf.title}{leaf.is_guard && <span className="soft small"> · constraint</span>}</th>
+              <tr key={criterion.title}>
+                <th scope="row">{criterion.title}{criterion.is_guard && <span className="soft small"> · constraint</span>}</th>
                 {cells.map((cell, index) => (
                   <td key={index}><span className="cellbox" style={{ ...paint(cell?.credit ?? null), display: "grid", placeItems: "center" }} title={cell ? `episode ${index + 1}: ${number(cell.value)} ${cell.unit} (target ${goalOf({ goal: cell.goal, unit: cell.unit, direction: cell.goal < cell.zero ? "at_most" : "at_least" })}), credit ${percent(cell.credit)}` : "not judged"}>{cell?.credit == null ? "?" : cell.passed ? "✓" : percent(cell.credit).replace("%", "")}</span></td>
                 ))}
-                <td className="number soft" style={{ paddingLeft: "0.6rem" }}>{number(average)} {leaf.unit}</td>
+                <td className="number soft" style={{ paddingLeft: "0.6rem" }}>{number(average)} {criterion.unit}</td>
               </tr>
             );
           })}
           <tr>
             <th scope="row">score</th>
             {verdicts.map((verdict, index) => <td key={index}><span className="cellbox" style={{ ...paint(verdict.score), display: "grid", placeItems: "center", fontWeight: 650 }}>{verdict.score === null ? "?" : score(verdict.score).replace(/^0/, "")}</span></td>)}
-            <td className="number" style={{ paddingLeft: "0.6rem" }}><strong>{score(props.judgement.score)}</strong></td>
+            <td className="number" style={{ paddingLeft: "0.6rem" }}><strong>{score(props.judgment.score)}</strong></td>
           </tr>
         </tbody>
       </table>
@@ -59,6 +59,6 @@ export function VerdictGrid(props: { judgement: Judgment; chosen?: number | null
 /** The first score of every title, in their order. */
 function titles(all: Schema<"CriterionScore">[][]): Schema<"CriterionScore">[] {
   const found = new Map<string, Schema<"CriterionScore">>();
-  for (const leaf of all.flat()) if (!found.has(leaf.title)) found.set(leaf.title, leaf);
+  for (const criterion of all.flat()) if (!found.has(criterion.title)) found.set(criterion.title, criterion);
   return [...found.values()];
 }

@@ -111,13 +111,13 @@ function Verdicts({ artifact, found, session }: { artifact: string; found: Itera
   const label = (answer: "yes" | "no") => episode !== null && chosen && void attempt(() => ask("/api/artifacts/{artifact}/label", { artifact }, { answer, episode: String(episode + 1), member: chosen.member, iteration: found.number }), () => (answer === "yes" ? "Labeled as wanted." : "Labeled as not wanted."));
   useShortcuts(episode !== null && !about.isReadOnly ? [{ keys: "y", does: "label this episode as wanted", act: () => label("yes") }, { keys: "n", does: "label this episode as not wanted", act: () => label("no") }] : []);
   if (!chosen) return <Panel title="Verdict"><p className="soft">The policy is judged on fresh evaluation episodes after training.</p></Panel>;
-  const verdict = episode === null ? null : chosen.judgement.verdicts[episode];
+  const verdict = episode === null ? null : chosen.judgment.verdicts[episode];
   const file = files.value?.find((each) => each.is_judged && each.member === chosen.member && each.label === String((episode ?? 0) + 1));
   return (
-    <Panel title="Verdict" actions={members.length > 1 && <select aria-label="Policy" value={chosen.member} onChange={(event) => { setMember(event.target.value); }}>{members.map((each) => <option key={each.member} value={each.member}>{words(each.member)} · {score(each.judgement.score)}</option>)}</select>}>
+    <Panel title="Verdict" actions={members.length > 1 && <select aria-label="Policy" value={chosen.member} onChange={(event) => { setMember(event.target.value); }}>{members.map((each) => <option key={each.member} value={each.member}>{words(each.member)} · {score(each.judgment.score)}</option>)}</select>}>
       <div className="column">
-        <div><Gauge value={chosen.judgement.score} low={chosen.judgement.low} threshold={session.config?.threshold ?? null} /><p className="small soft">score {score(chosen.judgement.score)}, lower bound {score(chosen.judgement.low)}{session.config && `, required ${score(session.config.threshold)}`}{chosen.judgement.unknown > 0 && ` · ${chosen.judgement.unknown} episodes could not be judged`}</p></div>
-        <VerdictGrid judgement={chosen.judgement} chosen={episode} onChoose={(next) => setEpisodeText(String(next + 1))} labels={labels} />
+        <div><Gauge value={chosen.judgment.score} low={chosen.judgment.low} threshold={session.config?.threshold ?? null} /><p className="small soft">score {score(chosen.judgment.score)}, lower bound {score(chosen.judgment.low)}{session.config && `, required ${score(session.config.threshold)}`}{chosen.judgment.unknown > 0 && ` · ${chosen.judgment.unknown} episodes could not be judged`}</p></div>
+        <VerdictGrid judgment={chosen.judgment} chosen={episode} onChoose={(next) => setEpisodeText(String(next + 1))} labels={labels} />
         {verdict ? (
           <div className="column">
             <div className="row between">

@@ -124,11 +124,11 @@ function VerdictPanel({ verdict, course }: { verdict: Verdict; course: ReturnTyp
       <div className="column">
         {verdict.reason && <p className="small">{verdict.reason}</p>}
         <ul className="criteria">
-          {verdict.leaves.map((leaf) => (
-            <li key={leaf.title}>
-              <span className={`tick ${leaf.passed ? "good" : "bad"}`} role="img" aria-label={leaf.passed ? "met" : "not met"}>{leaf.passed ? "✓" : "✕"}</span>
-              <div><div className="title">{leaf.title}</div><div className="small soft">{leaf.is_guard ? "constraint, " : ""}target {goalOf({ ...leaf, direction: leaf.goal < leaf.zero ? "at_most" : "at_least" })}</div></div>
-              <div className="small met"><span>{leaf.value === null ? "not measured" : `${number(leaf.value)} ${leaf.unit}`}</span><span className="soft">{percent(leaf.counted)}</span></div>
+          {verdict.criteria.map((criterion) => (
+            <li key={criterion.title}>
+              <span className={`tick ${criterion.passed ? "good" : "bad"}`} role="img" aria-label={criterion.passed ? "met" : "not met"}>{criterion.passed ? "✓" : "✕"}</span>
+              <div><div className="title">{criterion.title}</div><div className="small soft">{criterion.is_guard ? "constraint, " : ""}target {goalOf({ ...criterion, direction: criterion.goal < criterion.zero ? "at_most" : "at_least" })}</div></div>
+              <div className="small met"><span>{criterion.value === null ? "not measured" : `${number(criterion.value)} ${criterion.unit}`}</span><span className="soft">{percent(criterion.counted)}</span></div>
             </li>
           ))}
         </ul>

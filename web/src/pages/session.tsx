@@ -110,12 +110,12 @@ export function MomentLink({ artifact, iteration }: { artifact: string; iteratio
   const found = useLoaded(`iteration:${artifact}:${iteration}`, () => read<Schema<"IterationDetail">>(`${home}/iterations/${iteration}`));
   const files = useLoaded(`judged:${artifact}:${iteration}`, () => read<Schema<"ArtifactFile">[]>(`${home}/files?kind=recording&iteration=${iteration}`));
   const best = found.value?.judged?.members.find((each) => each.member === found.value?.judged?.best);
-  const kept = (best?.judgement.verdicts ?? []).flatMap((verdict, index) => {
+  const kept = (best?.judgment.verdicts ?? []).flatMap((verdict, index) => {
     const file = files.value?.find((each) => each.is_judged && each.member === best!.member && each.label === String(index + 1));
     return file && verdict.score !== null ? [{ verdict, score: verdict.score, file }] : [];
   });
   const worst = kept.sort((a, b) => a.score - b.score)[0];
-  const missed = worst?.verdict.leaves.filter((leaf) => !leaf.passed).sort((a, b) => Number(b.is_guard) - Number(a.is_guard) || b.weight * (1 - b.counted) - a.weight * (1 - a.counted))[0];
+  const missed = worst?.verdict.criteria.filter((criterion) => !criterion.passed).sort((a, b) => Number(b.is_guard) - Number(a.is_guard) || b.weight * (1 - b.counted) - a.weight * (1 - a.counted))[0];
   return worst && missed ? <Link href={`/play/${artifact}?file=${worst.file.key}&moment=${encodeURIComponent(missed.title)}`}>Show where it fails</Link> : null;
 }
 
@@ -172,7 +172,7 @@ function useMet(artifact: string, iteration: number | null) {
   return useMemo(() => {
     const members = found.value?.judged?.members ?? [];
     const best = members.find((each) => each.member === found.value?.judged?.best) ?? members[0];
-    return best ? metOf(best.judgement.verdicts) : undefined;
+    return best ? metOf(best.judgment.verdicts) : undefined;
   }, [found.value]);
 }
 

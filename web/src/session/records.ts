@@ -17,11 +17,11 @@ export function goalOf({ direction, goal, unit }: { direction: Criterion["direct
 /** Mean credit and value of every criterion over judged episodes; unmeasured ones are left out. */
 export function metOf(verdicts: readonly Verdict[]): Map<string, { credit: number | null; value: string }> {
   const found = new Map<string, { credits: number[]; values: number[]; unit: string }>();
-  for (const leaf of verdicts.flatMap((verdict) => verdict.leaves)) {
-    const known = found.get(leaf.title) ?? { credits: [], values: [], unit: leaf.unit };
-    known.credits.push(leaf.credit);
-    if (leaf.value !== null) known.values.push(leaf.value);
-    found.set(leaf.title, known);
+  for (const criterion of verdicts.flatMap((verdict) => verdict.criteria)) {
+    const known = found.get(criterion.title) ?? { credits: [], values: [], unit: criterion.unit };
+    known.credits.push(criterion.credit);
+    if (criterion.value !== null) known.values.push(criterion.value);
+    found.set(criterion.title, known);
   }
   const mean = (values: number[]) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : null);
   return new Map([...found].map(([title, { credits, values, unit }]) => {

@@ -16,5 +16,5 @@ class Patient:
         if len(trajectory) == 0:
             return unknown("code", "the episode has no steps")
         lasted = len(trajectory) * (spec.dt_s or 1.0)
-        leaf = score("lasts", lasted, zero=0.0, goal=self._enough_s, unit="s", tag="ends_early")
-        return judged([leaf], total_score([leaf]))
+        each = score("lasts", lasted, zero=0.0, goal=self._enough_s, unit="s", tag="ends_early")
+        return judged([each], total_score([each]))

@@ -121,7 +121,7 @@ def judge(work: SessionWork, number: int, trained: TrainedCandidate) -> SessionI
         scores = _judge_at_end(work, number, candidate, RunFolder(run.path))
         seconds = time.monotonic() - began
     scores = [score.model_copy(update={"variant": trained.variant}) for score in scores]
-    verdicts = [verdict for score in scores for verdict in score.judgement.verdicts]
+    verdicts = [verdict for score in scores for verdict in score.judgment.verdicts]
     return verdict_on(work.config, number, candidate, scores).model_copy(
         update={
             "steps": iteration_steps(work.folder.iteration(number)),
@@ -144,7 +144,7 @@ def _judge_at_end(
     chosen: list[TrainedPolicy] = []
     worths: list[float | None] = []
     for policy, score in zip(last, choose_policies(work, number, last), strict=True):
-        step, worth = score.step, score.judgement.score
+        step, worth = score.step, score.judgment.score
         for row in interim:
             other = row["scores"].get(score.member)
             if other is not None and (worth is None or other > worth):
@@ -183,9 +183,9 @@ def verdict_on(
         score=mean_score(scores),
         variant=0 if best is None else best.variant,
         best=None if best is None else best.member,
-        tags=() if passed or not scores else max(failing or scores, key=standing).judgement.tags,
+        tags=() if passed or not scores else max(failing or scores, key=standing).judgment.tags,
         members=tuple(scores),
-        scores={score.member: score.judgement.score for score in scores},
+        scores={score.member: score.judgment.score for score in scores},
         steps=sum(score.step for score in scores),
         training_s=0.0,
         judging_s=0.0,
@@ -213,14 +213,14 @@ def doubts_of_pass(config: SessionConfig, passed: SessionIteration) -> tuple[str
     if found < config.needed:
         wanted = f"{config.needed} of {len(config.seeds)} training seeds"
         doubts.append(f"{wanted} must prove {config.threshold:g}, but only {found} of those do")
-    verdicts = [verdict for member in passed.members for verdict in member.judgement.verdicts]
+    verdicts = [verdict for member in passed.members for verdict in member.judgment.verdicts]
     seen = judge_doubted(verdicts, only_less=True)
     return (*doubts, *([seen] if seen else []))
 
 
 def mean_score(scores: Sequence[MemberScore]) -> float | None:
     """Return the mean score of all policies, or None if none could be judged."""
-    values = [score.judgement.score for score in scores if score.judgement.score is not None]
+    values = [score.judgment.score for score in scores if score.judgment.score is not None]
     return sum(values) / len(values) if values else None
 
 
@@ -240,7 +240,7 @@ def may_pass(config: SessionConfig, scores: Sequence[MemberScore], alpha: float)
     """Return whether enough policies would pass if further episodes had the same scores."""
     times = -(-judged_episodes(config, alpha) // CHOOSING)
     promising = sum(
-        proves(_values(score.judgement.verdicts) * times, config.threshold, alpha)
+        proves(_values(score.judgment.verdicts) * times, config.threshold, alpha)
         for score in scores
     )
     return promising >= config.needed
@@ -301,7 +301,7 @@ def watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> Me
     """Evaluate a policy that passes the code judge with the author's vision model."""
     if score.low < work.config.threshold:
         return score
-    verdicts = list(score.judgement.verdicts)
+    verdicts = list(score.judgment.verdicts)
     paths = [files.episode(score.member, index) for index in range(len(verdicts))]
     return with_verdicts(score, work.author.watch(paths, verdicts), work.config.threshold)
 
@@ -312,9 +312,9 @@ def watch_failure(work: SessionWork, files: IterationFolder, scores: list[Member
     The score does not change, because only code can pass a policy. A contradiction is a doubt.
     """
     best, threshold = max(scores, key=lambda score: score.low, default=None), work.config.threshold
-    if best is None or best.judgement.score is None or best.low >= threshold:
+    if best is None or best.judgment.score is None or best.low >= threshold:
         return
-    verdicts, middle = list(best.judgement.verdicts), best.median_episode
+    verdicts, middle = list(best.judgment.verdicts), best.median_episode
     (seen,) = work.author.watch([files.episode(best.member, middle)], [verdicts[middle]])
     kept = ("seen", "spread", "by_judge", "disagreements")
     changes = {name: getattr(seen, name) for name in kept}
@@ -327,14 +327,14 @@ def by_labels(work: SessionWork, score: MemberScore) -> MemberScore:
     people = calibration_of(work.folder, work.config.threshold)
     if not people.shift:
         return score
-    return with_verdicts(score, lowered(score.judgement.verdicts, people), people.threshold)
+    return with_verdicts(score, lowered(score.judgment.verdicts, people), people.threshold)
 
 
 def with_verdicts(score: MemberScore, verdicts: Sequence[Verdict], threshold: float) -> MemberScore:
     """Return a policy's score with replaced verdicts, at an unchanged confidence level."""
-    alpha = ALPHA if score.judgement.alpha is None else score.judgement.alpha
-    judgement = together(verdicts, alpha=alpha, threshold=threshold)
-    return score.model_copy(update={"judgement": judgement})
+    alpha = ALPHA if score.judgment.alpha is None else score.judgment.alpha
+    judgment = together(verdicts, alpha=alpha, threshold=threshold)
+    return score.model_copy(update={"judgment": judgment})
 
 
 # ------------------------------------------------------------------------------ fresh episodes
@@ -441,6 +441,6 @@ def score_of(
         variant=int(digits) - 1 if digits.isdigit() else 0,
         seed=int(seed),
         step=last_row_step(member.scalars) if step is None else step,
-        judgement=together(verdicts, alpha=alpha, threshold=threshold),
+        judgment=together(verdicts, alpha=alpha, threshold=threshold),
         policy_hash=policy_hash,
     )
