@@ -75,7 +75,7 @@ $(STAMP): pyproject.toml scripts/setup-system
 	@sh scripts/setup-system & system=$$!; \
 	$(PIP) --upgrade "pip>=26" || true; \
 	$(PIP) --no-compile "torch==2.13.0" && { $(COMPILE) >/dev/null 2>&1 & compiling=$$!; \
-	$(PIP) --no-compile -e ".[export,sb3,gpu,llm,mcp,web,slurm,dev]"; }; \
+	$(PIP) --no-compile -e ".[export,sb3,gpu,llm,mcp,web,dev]"; }; \
 	status=$$?; wait $$compiling; $(COMPILE) -j 0 >/dev/null 2>&1; wait $$system; exit $$status
 	@touch $@
 

@@ -14,10 +14,9 @@ import pytest
 
 from telic.errors import MissingExtra, Refused, TelicError, UsageError
 from telic.jobs import _ray_cluster as ray_cluster
-from telic.jobs import launcher as slurm
 from telic.jobs import process
 from telic.jobs.board import JobBoard
-from telic.jobs.launcher import SlurmJobs, launcher_for, read_place
+from telic.jobs.launcher import launcher_for, read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.process import ProcessId
 from telic.jobs.spec import JobSpec
@@ -28,6 +27,7 @@ from telic.verbs.background import STARTED, JobFile, JobProgress
 from telic.verbs.elsewhere import artifact_of, verb_job
 from telic.verbs.search import search
 from telic.verbs.session import run
+from tests.jobs.slurm import pretend
 
 SMALL = {"env": "CartPole-v1", "method": "random", "episodes": 100, "fresh_episodes": 10}
 
@@ -161,17 +161,6 @@ class TestRayJobs(LauncherContract):
         return ray_cluster.RayJobs()
 
 
-@pytest.mark.slow
-class TestSlurmJobs(LauncherContract):
-    """Through submitit's local executor."""
-
-    cluster = "local"
-
-    def make(self):
-        pytest.importorskip("submitit")
-        return SlurmJobs()
-
-
 GROWS = """
 import pathlib, sys, time
 print("from", pathlib.Path("given").read_text(), flush=True)
@@ -242,18 +231,9 @@ def test_a_lost_cluster_is_said_and_nothing_is_started_instead(tmp_path, threads
     threads.pool.shutdown()
 
 
-def test_slurm_is_given_one_job_with_its_directives():
-    place = read_place("slurm?partition=gpu&gpus=1&cores=8&minutes=90")
-    asked = {name: getattr(place, name) for name in ("minutes", "asks", "cores", "gpus")}
-    spec = JobSpec(name="population", argv=("true",), cwd="/", **asked)
-    given = slurm._parameters(spec)
-    asks = {"partition": "gpu", "cpus-per-task": 8, "gres": "gpu:1"}
-    assert given == {"job_name": "population", "time": 90, "additional_parameters": asks}
-
-
 @pytest.mark.slow
-def test_submitit_runs_a_population(tmp_path):
-    pytest.importorskip("submitit")
+def test_slurm_runs_a_population(tmp_path):
+    path = f"{pretend(tmp_path / 'programs')}:{os.environ['PATH']}"
     words = [
         "train",
         "InvertedPendulum-v5",
@@ -265,14 +245,14 @@ def test_submitit_runs_a_population(tmp_path):
         "none",
     ]
     results = {}
-    for where in ([], ["--on", "slurm?cluster=local"]):
+    for where in ([], ["--on", "slurm"]):
         place = ["--runs-dir", str(tmp_path / f"runs{len(where)}"), "--json"]
         done = subprocess.run(
             [sys.executable, "-m", "telic", *words, *where, *place],
             capture_output=True,
             check=True,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PATH": path},
         )
         results[len(where)] = json.loads(done.stdout)
     assert results[2]["best_return"] == results[0]["best_return"]

@@ -15,6 +15,7 @@ from telic.jobs.launcher import read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.process import PIPE, Process, ProcessId, own_python, spawn_pool, start_of
 from telic.jobs.spec import JobSpec
+from tests.jobs.slurm import pretend
 
 SOURCE = Path(__file__).parents[2] / "src" / "telic"
 STARTERS = {
@@ -197,12 +198,12 @@ def test_processes_that_libraries_start_do_not_import_from_the_current_folder(tm
     assert not (tmp_path / "ran").exists()
 
 
-def test_submitit_does_not_import_from_the_current_folder(tmp_path, monkeypatch):
-    pytest.importorskip("submitit")
+def test_slurm_jobs_do_not_import_from_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{pretend(tmp_path / 'programs')}:{os.environ['PATH']}")
     plant(tmp_path)
     monkeypatch.chdir(tmp_path)
-    spec = JobSpec(name="job", argv=("true",), cwd=str(tmp_path), key="one", cluster="local")
-    with JobPool(read_place("slurm?cluster=local"), tmp_path / "runs") as pool:
+    spec = JobSpec(name="job", argv=("true",), cwd=str(tmp_path), key="one")
+    with JobPool(read_place("slurm"), tmp_path / "runs") as pool:
         assert pool.submit(spec).result().code == 0
     assert not (tmp_path / "ran").exists()
 

@@ -93,6 +93,12 @@ class JobBoard:
                 return folder if self.read_own(latest).state == "done" else latest
         return folder
 
+    def may_run(self, spec: JobSpec) -> bool:
+        """Return whether an attempt at this user's same work may have outlived its driver."""
+        folder = self._folder_of(spec)
+        attempts = self.read_own(folder).attempts if folder.path.exists() else ()
+        return any(attempt.ended is None for attempt in attempts)
+
     def _key(self, key: str) -> Path:
         """Return the path of the file that contains the name of the latest job with a key."""
         return self.path / "keys" / check_name(key, "Job key")
@@ -114,12 +120,11 @@ class JobBoard:
         return log_end(path) if path.exists() else ""
 
     def stop(self, name: str) -> JobRow:
-        """Ask a job to save and stop. A job without a driver stops immediately."""
+        """Ask a job to save and stop. A job without a driver counts as stopped immediately."""
         folder = self.find(name)
         record = self.read_own(folder)
-        if record.is_driven:
-            folder.stop.touch()
-        elif not record.is_over:
+        folder.stop.touch()
+        if not record.is_driven and not record.is_over:
             stopped = {"state": "stopped", "reason": "asked to stop"}
             write_json(folder.record, record.model_copy(update=stopped))
         return _line(folder)

@@ -7,8 +7,7 @@ kinds in the entry point group `telic.launchers`, which are called with a `JobPl
     local?at_once=2            two at a time
     ray                        the Ray cluster of this machine (extra `ray`)
     ray://head:10001?cores=4   another Ray cluster, with four cores per job
-    slurm?partition=gpu        Slurm, with directives (extra `slurm`)
-    slurm?cluster=local        the same on this machine, through submitit
+    slurm?partition=gpu        Slurm, with directives
 
 The parameters `at_once`, `seconds` (total of all jobs), `attempts`, `silence_s`, `cores`, `gpus`
 and `minutes` have the same meaning for all kinds. Other parameters are Slurm directives or options
@@ -17,10 +16,12 @@ of a plugin's launcher.
 
 from __future__ import annotations
 
-import importlib
+import contextlib
 import math
 import shlex
-from typing import Any, Protocol
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from pydantic import Field
@@ -28,19 +29,20 @@ from pydantic import Field
 from telic.core.config import Config
 from telic.core.plugins import load_plugin, plugin_names
 from telic.core.text import read_value
-from telic.errors import ConfigError, MissingExtra, UnknownName
-from telic.jobs.process import Process, own_python, safe_path
-from telic.jobs.spec import AttemptEnd, Cluster, JobFolder, JobSpec
-from telic.jobs.worker import read_end, run_attempt_in
+from telic.errors import ConfigError, Refused, UnknownName
+from telic.jobs.process import PIPE, Process, own_python, safe_path, user_environment
+from telic.jobs.spec import AttemptEnd, JobFolder, JobSpec
+from telic.jobs.worker import read_end
 from telic.storage.files import open_append
 from telic.storage.resources import usable_cores
 
 KINDS = ("local", "ray", "slurm")
-_FOREVER_MIN = 10 * 365 * 24 * 60
-_UNFINISHED = {
-    *("PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED", "UNKNOWN", "READY"),
-    *("RUNNING", "COMPLETING", "STAGE_OUT"),
-}
+_SLURM_ASK_S = 1.0
+"""minimum seconds between two queries of the scheduler"""
+_SLURM_WARN_S = 90
+"""seconds before a time limit at which Slurm sends the warning signal, or up to a minute earlier"""
+_SLURM_WAITS = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "SUSPENDED"}
+_SLURM_RUNS = {"RUNNING", "COMPLETING", "STAGE_OUT", "RESIZING", "SIGNALING", "STOPPED"}
 
 
 class JobPlace(Config):
@@ -64,8 +66,6 @@ class JobPlace(Config):
     """GPUs per job"""
     minutes: int = Field(default=0, ge=0)
     """time limit per attempt, which the scheduler enforces. 0 means no limit."""
-    cluster: Cluster = "slurm"
-    """local, to use submitit on this machine"""
     asks: dict[str, Any] = Field(default={})
     """Slurm directives, or options of a plugin's launcher"""
 
@@ -96,6 +96,16 @@ def read_place(text: str) -> JobPlace:
     )
 
 
+class AttemptWaiting(NamedTuple):
+    """An attempt in the scheduler's queue."""
+
+    reason: str
+
+
+AttemptLook = AttemptEnd | AttemptWaiting | str | None
+"""how an attempt ended, that it waits, why it was lost, or None while it runs"""
+
+
 class Launcher(Protocol):
     """Interface to start attempts of jobs and query their state.
 
@@ -109,8 +119,12 @@ class Launcher(Protocol):
         """Start an attempt and return its scheduler handle. Raises OSError or RuntimeError."""
         ...
 
-    def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptEnd | str | None:
-        """Return how an attempt ended, why it was lost, or None while it waits or runs.
+    def find(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str | None:
+        """Return the handle of an attempt that outlived its driver, or None."""
+        ...
+
+    def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptLook:
+        """Return how an attempt ended, that it waits, why it was lost, or None while it runs.
 
         The method also updates the heartbeats and logs in the job's folder.
         """
@@ -150,15 +164,22 @@ class LocalJobs:
         self.room = len(usable_cores())
         self._processes: dict[str, Process] = {}
 
+    def words(self, folder: JobFolder, attempt: int) -> Sequence[str]:
+        """Return the command of a worker."""
+        return own_python("telic.jobs.worker", folder.path, str(attempt))
+
+    def find(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str | None:
+        """Return None: workers are children of their driver."""
+
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
         """Start a worker process."""
-        words = own_python("telic.jobs.worker", folder.path, str(attempt))
+        words = self.words(folder, attempt)
         with open_append(folder.log(attempt)) as log:
             process = Process(words, stdout=log)
         self._processes[spec.name] = process
         return f"process {process.pid}"
 
-    def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptEnd | str | None:
+    def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptLook:
         """Check the attempt's result file, then its process."""
         process = self._processes[spec.name]
         code = process.code
@@ -182,67 +203,92 @@ class LocalJobs:
 
 
 class SlurmJobs:
-    """Launcher that runs attempts as Slurm jobs, through submitit.
+    """Launcher that runs attempts as Slurm jobs.
 
     Slurm machines share a file system, so jobs run in the folder of the request and no files are
-    copied. submitit's local executor runs the same jobs on this machine, e.g. for tests.
+    copied. Before its time limit, a job saves and requeues itself (see `worker.py`). A cancelled
+    job is not submitted again. Accounting is not used.
     """
 
     room = 200
 
     def __init__(self) -> None:
-        _submitit()
-        self._jobs: dict[str, Any] = {}
+        self._ids: dict[str, str] = {}
+        self._asked, self._queue = 0.0, dict[str, tuple[str, str]]()
+
+    def find(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str | None:
+        """Return the job number of an attempt, or that it ended. Job names are unique."""
+        found = _slurm("squeue", "--noheader", "--name", f"{spec.name}.{attempt}", "--format=%i")
+        for number in found.split():
+            self._ids[spec.name], self._queue[number] = number, ("PENDING", "submitted earlier")
+        return self._ids.get(spec.name, "ended" if read_end(folder, attempt) else None)
 
     @safe_path()
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
         """Submit an attempt."""
-        executor = _executor(spec, folder)
-        job = executor.submit(run_attempt_in, str(folder.path), attempt)
-        self._jobs[spec.name] = job
-        return str(job.job_id)
+        script = shlex.join(own_python("telic.jobs.worker", folder.path, str(attempt)))
+        log = f"--output={folder.log(attempt)}"
+        given = _slurm_options(spec, attempt)
+        printed = _slurm("sbatch", "--parsable", log, *given, f"--wrap=exec {script}")
+        number = self._ids[spec.name] = printed.strip().split(";")[0]
+        self._queue[number] = ("PENDING", "submitted")
+        return number
 
-    def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptEnd | str | None:
-        """Read the attempt's files, or query the scheduler."""
-        job = self._jobs[spec.name]
-        state = str(job.state).split(" ")[0]
-        end = read_end(folder, attempt)
-        # The local process is our child, so wait for it to end.
-        if end is not None and (spec.cluster != "local" or job.done()):
+    def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptLook:
+        """Read the attempt's result, or its state in the queue."""
+        self._ask()  # before reading the result, which precedes the end of the job
+        number, end = self._ids.get(spec.name, ""), read_end(folder, attempt)
+        if end is not None and end.died is None:
             return end
-        return None if state in _UNFINISHED else f"{job.job_id} is {state} and left no result"
+        state, reason = self._queue.get(number, ("UNKNOWN", ""))
+        if state in _SLURM_WAITS:
+            return AttemptWaiting(f"{state.lower()}: {reason}")
+        if state == "CANCELLED":
+            node, error = end.node if end else "Slurm", f"job {number} was cancelled"
+            return AttemptEnd(code=None, seconds=0.0, node=node, was_stopped=True, error=error)
+        if state in _SLURM_RUNS:
+            return None
+        return end or f"Slurm job {number} is {state} and left no result"
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
-        """Cancel an attempt. For a graceful stop, the worker polls for a stop file."""
-        if now:
-            self._jobs[spec.name].cancel(check=False)
+        """Cancel an attempt. For a graceful stop of a running one, its worker reads a stop file."""
+        number = self._ids[spec.name]
+        if now or self._queue.get(number, ("",))[0] in _SLURM_WAITS:
+            _slurm("scancel", number)
 
     def close(self) -> None:
         """Do nothing, because this launcher holds no resources."""
 
-
-def _executor(spec: JobSpec, folder: JobFolder) -> Any:
-    kinds = _submitit()
-    kind = kinds.LocalExecutor if spec.cluster == "local" else kinds.SlurmExecutor
-    executor = kind(folder=folder.path / "submitit", python=shlex.join(own_python(None)))
-    if spec.cluster == "local":
-        executor.update_parameters(timeout_min=spec.minutes or _FOREVER_MIN)
-    else:
-        executor.update_parameters(**_parameters(spec))
-    return executor
-
-
-def _parameters(spec: JobSpec) -> dict[str, Any]:
-    asks = {name.replace("_", "-"): value for name, value in spec.asks.items()}
-    if spec.cores > 1:
-        asks.setdefault("cpus-per-task", math.ceil(spec.cores))
-    if spec.gpus > 0:
-        asks.setdefault("gres", f"gpu:{math.ceil(spec.gpus)}")
-    return {"job_name": spec.name, "time": spec.minutes, "additional_parameters": asks}
+    def _ask(self) -> None:
+        """Read the states of all jobs. A scheduler that does not answer is asked again later."""
+        now = time.monotonic()
+        if now - self._asked < _SLURM_ASK_S:
+            return
+        self._asked = now
+        with contextlib.suppress(Refused):
+            printed = _slurm("squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%r")
+            rows = [line.split("|", 2) for line in printed.splitlines()]
+            self._queue = {number: (state, reason) for number, state, reason in rows}
 
 
-def _submitit() -> Any:
-    try:
-        return importlib.import_module("submitit")
-    except ImportError:
-        raise MissingExtra("submitit", "slurm", "Starting runs on Slurm") from None
+def _slurm(*words: str) -> str:
+    """Run a command of Slurm and return its output. Raises Refused."""
+    with Process(words, stdout=PIPE, env=user_environment()) as process:
+        printed = process.stdout.read().decode(errors="replace")
+        if process.wait() != 0:
+            raise Refused(f"{words[0]} failed: {printed.strip()[:500]}")
+    return printed
+
+
+def _slurm_options(spec: JobSpec, attempt: int) -> list[str]:
+    asks: dict[str, Any] = {
+        "job-name": f"{spec.name}.{attempt}",
+        "time": spec.minutes,
+        "open-mode": "append",
+        **({"cpus-per-task": math.ceil(spec.cores)} if spec.cores > 1 else {}),
+        **({"gres": f"gpu:{math.ceil(spec.gpus)}"} if spec.gpus > 0 else {}),
+    }
+    if "no-requeue" not in spec.asks:
+        asks |= {"requeue": True, "signal": f"B:USR2@{_SLURM_WARN_S}"}
+    asks |= {name.replace("_", "-"): value for name, value in spec.asks.items()}
+    return [f"--{name}" if value is True else f"--{name}={value}" for name, value in asks.items()]

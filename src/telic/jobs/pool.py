@@ -30,7 +30,7 @@ from telic.core.config import Record
 from telic.core.events import Listener, LogMessage, ignore
 from telic.errors import TelicError
 from telic.jobs.board import JobBoard
-from telic.jobs.launcher import JobPlace, Launcher, launcher_for
+from telic.jobs.launcher import AttemptWaiting, JobPlace, Launcher, launcher_for
 from telic.jobs.process import GRACE_S, own_python, signals_noted
 from telic.jobs.spec import AttemptEnd, JobAttempt, JobFolder, JobOutcome, JobRecord, JobSpec
 from telic.storage.files import read_record, write_json
@@ -109,10 +109,7 @@ class JobPool:
         """
         if self._failure is not None:
             raise self._failure
-        asked = {
-            name: getattr(self.place, name)
-            for name in ("cores", "gpus", "minutes", "cluster", "asks")
-        }
+        asked = {name: getattr(self.place, name) for name in ("cores", "gpus", "minutes", "asks")}
         spec = spec.model_copy(update=asked)
         permit(spec.code, f"jobs on {self.place.title}")
         spec, record = self.board.take(spec, self.place.title)
@@ -148,13 +145,17 @@ class JobPool:
 
     def _attempt(self, work: _Work) -> AttemptEnd | str:
         """Run one attempt. Return how it ended, or the reason why it was lost."""
-        name, began, number = work.spec.name, time.time(), len(work.record.attempts) + 1
-        attempt = JobAttempt(number=number, started=began)
-        work.change(state="running", attempts=(*work.record.attempts, attempt))
+        name, began = work.spec.name, time.time()
+        with self._turn:
+            number, handle = self._found(work)
         self._began[name] = began
         try:
-            with self._turn:
-                handle = self._connected.start(work.spec, work.folder, number)
+            if handle is None:
+                number += 1
+                attempt = JobAttempt(number=number, started=began)
+                work.change(state="running", attempts=(*work.record.attempts, attempt))
+                with self._turn:
+                    handle = self._connected.start(work.spec, work.folder, number)
         except (OSError, RuntimeError, TelicError) as error:
             end: AttemptEnd | str = f"failed to start: {error}"
         else:
@@ -165,8 +166,8 @@ class JobPool:
         facts: dict[str, Any] = {"seconds": time.time() - began, "ended": end}
         if isinstance(end, AttemptEnd):
             facts = {"node": end.node, "seconds": end.seconds, "ended": f"code {end.code}"}
-            if end.was_stopped and end.died is None:
-                work.stopping = work.stopping or "asked to stop"
+            if end.was_stopped:
+                work.stopping = work.stopping or end.error or "asked to stop"
             if work.stopping is not None:
                 facts["ended"] = "stopped"
             elif end.died is not None:
@@ -175,14 +176,24 @@ class JobPool:
         work.change_attempt(**facts)
         return end
 
+    def _found(self, work: _Work) -> tuple[int, str | None]:
+        """Return the number of the latest attempt, and its handle if it outlived its driver."""
+        number, latest = len(work.record.attempts), work.record.attempts[-1:]
+        is_open = any(each.ended is None for each in latest)
+        return number, self._connected.find(work.spec, work.folder, number) if is_open else None
+
     def _watch(self, work: _Work, attempt: int) -> AttemptEnd | str:
         """Wait for an attempt, forward stop requests, and abandon it if heartbeats are missing."""
         beat, looked, beaten, heard, asked = work.folder.beat(attempt), 0.0, 0.0, 0.0, 0.0
         while True:
             with self._turn:
                 end = self._connected.look(work.spec, work.folder, attempt)
-            if end is not None:
+            waits = end.reason if isinstance(end, AttemptWaiting) else None
+            if end is not None and not isinstance(end, AttemptWaiting):
                 return end
+            if (work.record.state == "waiting", work.record.reason) != (waits is not None, waits):
+                work.change(state="waiting" if waits else "running", reason=waits)
+                heard = 0.0
             time.sleep(_ROUND_S)
             now = time.monotonic()
             if now - looked < _LOOK_S:

@@ -23,13 +23,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from telic.core.config import Record
 from telic.jobs.process import ProcessId
 from telic.storage.layout import check_name
 
-Cluster = Literal["slurm", "local"]
 JobOutcome = Literal["waiting", "running", "done", "failed", "stopped"]
 JobName = Annotated[str, AfterValidator(partial(check_name, option="Job"))]
 JOB_FILE = "job_spec.json"
@@ -41,14 +40,14 @@ PYTHON = "python"
 class JobSpec(Record):
     """Process to run, with the resources to request from a scheduler."""
 
+    model_config = ConfigDict(extra="ignore")  # a setting of earlier versions
+
     name: JobName
     """name of its folder, shown by the scheduler"""
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str] = Field(default={})
     """variables to add to the worker's environment"""
-    cluster: Cluster = "slurm"
-    """local, to run it on this machine through submitit"""
     asks: dict[str, Any] = Field(default={})
     """Slurm directives, where True stands for a directive without a value"""
     minutes: int = 0
@@ -93,6 +92,8 @@ class AttemptEnd(Record):
     node: str
     was_stopped: bool = False
     """whether it was asked to stop"""
+    at_limit: bool = False
+    """whether it saved and ended because its time limit was near"""
     error: str | None = None
     """reason why it could not start, or why its files could not be copied back"""
 

@@ -4,11 +4,13 @@
 
 A stop is requested by the job's stop file or by a signal to the worker, which schedulers send to
 preempt it. The job then receives SIGTERM and has time to save before it is killed. If the worker is
-killed, the kernel signals the job, so that no abandoned job continues to run.
+killed, the kernel signals the job, so that no abandoned job continues to run. Slurm sends SIGUSR2
+before a time limit: the worker then puts the attempt back into the queue, also without a driver.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sys
@@ -25,6 +27,7 @@ from telic.storage.files import open_append, read_record, write_json
 def run_attempt_in(path: str, attempt: int) -> int:
     """Run an attempt of a job in a folder shared by driver and worker."""
     folder = JobFolder(Path(path))
+    folder.end(attempt).unlink(missing_ok=True)  # of the same attempt before it was requeued
     spec = read_record(folder.spec, JobSpec)
 
     def beat(alive: JobHeartbeat) -> bool:
@@ -33,6 +36,10 @@ def run_attempt_in(path: str, attempt: int) -> int:
 
     with open_append(folder.log(attempt)) as log:
         end = run_attempt(spec, Path(spec.cwd), log, beat)
+    if end.at_limit:
+        with Process(("scontrol", "requeue", os.environ["SLURM_JOB_ID"])) as requeue:
+            if requeue.wait() == 0:
+                return 0
     write_json(folder.end(attempt), end)
     return 1 if end.code is None else end.code
 
@@ -70,13 +77,14 @@ def run_attempt(
     def is_asked() -> bool:
         return beat(JobHeartbeat(time=time.time(), node=node, pid=process.pid))
 
-    with signals_noted() as signalled:
+    with signals_noted(signal.SIGTERM, signal.SIGUSR2) as signalled:
         was_stopped = process.supervise(lambda: is_asked() or bool(signalled))
     code = process.code or 0
     seconds = time.monotonic() - began
-    if signalled:
-        why = f"preempted on {node}"
-        return AttemptEnd(code=None, seconds=seconds, node=node, error=why)
+    if signalled and was_stopped:
+        at_limit = signal.SIGUSR2 in signalled and "SLURM_JOB_ID" in os.environ
+        why = f"{'time limit' if at_limit else 'preempted'} on {node}"
+        return AttemptEnd(code=None, seconds=seconds, node=node, at_limit=at_limit, error=why)
     return AttemptEnd(
         code=code if code >= 0 else None,
         signal=None if code >= 0 else -code,
@@ -87,7 +95,4 @@ def run_attempt(
 
 
 if __name__ == "__main__":
-    # submitit pickles by name, and a script's module is named __main__
-    from telic.jobs import worker
-
-    sys.exit(worker.run_attempt_in(sys.argv[1], int(sys.argv[2])))
+    sys.exit(run_attempt_in(sys.argv[1], int(sys.argv[2])))

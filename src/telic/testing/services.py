@@ -17,7 +17,7 @@ from telic.envs import make
 from telic.envs.catalogue import describe
 from telic.jobs.launcher import JobPlace, Launcher
 from telic.jobs.pool import JobPool
-from telic.jobs.spec import Cluster, JobSpec
+from telic.jobs.spec import JobSpec
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Composition
 from telic.llm import CallLimits, Models, Provider, RawReply, Request
@@ -159,9 +159,6 @@ class ProviderContract:
 class LauncherContract:
     """Contract tests for every launcher. See `telic.jobs.launcher.Launcher`."""
 
-    cluster: ClassVar[Cluster] = "slurm"
-    """kind of cluster that the jobs request"""
-
     def make(self) -> Launcher:
         """Return the launcher under test."""
         raise NotImplementedError
@@ -200,7 +197,7 @@ class LauncherContract:
         assert (tmp_path / "out" / "saved").exists()
 
     def _pool(self, folder: Path) -> JobPool:
-        place = JobPlace(at_once=2, cluster=self.cluster)
+        place = JobPlace(at_once=2)
         return JobPool(place, folder / "runs", launcher=self.make())
 
     def _job(self, name: str, code: str, cwd: Path) -> JobSpec:

@@ -22,6 +22,7 @@ from telic.core.events import Listener
 from telic.core.request import PlacedRequest, command_words
 from telic.core.text import is_mapping, is_row
 from telic.errors import Refused, TelicError, UsageError
+from telic.jobs.board import JobBoard
 from telic.jobs.launcher import read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JOBS, PYTHON, JobRecord, JobSpec
@@ -139,7 +140,6 @@ def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: 
     file = runs_dir / JOBS / f"{words[-1]}-{key[:12]}.json"
     write_json(file, JobFile(job=file.stem, verb=path, values=values, command=command))
     sent, state = f"{folder}/{JOBS}/{file.name}", file.with_suffix(".state.json")
-    state.unlink(missing_ok=True)  # of an earlier job, or another user's
     spec = JobSpec(
         name=new_name(words[-1]),
         argv=(PYTHON, "-P", "-m", "telic.verbs.background", sent, file_hash(file)),
@@ -149,6 +149,8 @@ def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: 
         key=key,
         command=command,
     )
+    if not JobBoard(runs_dir).may_run(spec):
+        state.unlink(missing_ok=True)  # of an earlier job, or another user's
     return _VerbJob(spec, runs_dir, state)
 
 

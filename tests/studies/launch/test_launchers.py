@@ -14,9 +14,10 @@ from telic.studies.documents.base import update_yaml
 from telic.studies.launch import attempt
 from telic.studies.launch.attempt import TOKEN, LaunchRequest
 from telic.studies.launch.launch import launch, look
+from tests.jobs.slurm import pretend
 from tests.studies.launch.toy_study import AGENT, change_contract, make_baseline, starts
 
-LOCAL_SLURM = {"kind": "slurm", "options": {"cluster": "local", "grace_s": 0.5}}
+SLURM = {"kind": "slurm", "options": {"grace_s": 0.5}}
 
 
 @pytest.fixture
@@ -35,9 +36,8 @@ def start(study, name):
     return launch(study, LaunchRequest(name, "smoke", 4, confirm=TOKEN), AGENT)
 
 
-def test_a_run_on_slurm_is_supervised_sealed_and_charged(study, on, until_over, monkeypatch):
-    pytest.importorskip("submitit")
-    name = on(**LOCAL_SLURM)
+def test_a_run_on_slurm_is_supervised_sealed_and_charged(study, on, until_over, slurm, monkeypatch):
+    name = on(**SLURM)
     monkeypatch.setenv("MY_API_KEY", "planted-secret-1")
     shown = look(study, LaunchRequest(name, "smoke", 4)).start
     assert shown["job"]["place"]["kind"] == "slurm" and shown["job"]["place"]["attempts"] == 1
@@ -53,51 +53,34 @@ def test_a_run_on_slurm_is_supervised_sealed_and_charged(study, on, until_over, 
 
 
 @pytest.mark.slow  # the limit of local runs is in test_supervisor
-def test_a_run_on_slurm_has_a_time_limit(study, on, until_over, monkeypatch):
-    pytest.importorskip("submitit")
+def test_a_run_on_slurm_has_a_time_limit(study, on, until_over, slurm, monkeypatch):
     monkeypatch.setattr(attempt, "SMOKE_TIMEOUT_S", 1.0)
     monkeypatch.setenv("TOY_SLEEP", "60")
-    done = start(study, on(**LOCAL_SLURM))
+    done = start(study, on(**SLURM))
     run = until_over(study, 60).runs[done.run]
     assert (run.status, run.killed_by, run.why) == ("killed", "budget", "it reached its time limit")
 
 
-FAKE = {
-    "sbatch": "print('Submitted batch job 4711'); open('{home}/script', 'w')"
-    ".write(open(sys.argv[-1]).read())",
-    "sacct": "print('JobID|State\\n4711|NODE_FAIL')",
-    "squeue": "pass",
-    "scontrol": "pass",
-    "srun": "pass",
-}
-
-
 @pytest.fixture
 def slurm(tmp_path, monkeypatch):
-    """A scheduler that takes jobs and loses their node."""
-    home = tmp_path / "programs"
-    home.mkdir()
-    for name, body in FAKE.items():
-        path = home / name
-        path.write_text(f"#!{sys.executable}\nimport sys\n{body.replace('{home}', str(home))}\n")
-        path.chmod(0o755)
+    """Programs that act like Slurm."""
+    home = pretend(tmp_path / "programs")
     monkeypatch.setenv("PATH", f"{home}:{os.environ['PATH']}")
-    return home / "script"
+    return home
 
 
 def test_slurm_gets_the_directives_and_a_lost_node_is_a_preemption(study, on, until_over, slurm):
-    pytest.importorskip("submitit")
+    (slurm / "lost").touch()
     sbatch = {"partition": "gpu", "mem": "16G", "exclusive": True}
     done = start(study, on(kind="slurm", options={"sbatch": sbatch, "grace_s": 0.5}))
     run = until_over(study, 60).runs[done.run]
     assert (run.status, run.killed_by) == ("killed", "preempted") and run.may_be_retried
-    lines = slurm.read_text().splitlines()
+    words = (slurm / "queue" / "1" / "words").read_text().splitlines()
     for directive in ("partition=gpu", "mem=16G", "exclusive", "no-requeue", "time=8"):
-        assert f"#SBATCH --{directive}" in lines, lines
+        assert f"--{directive}" in words, words
 
 
 def test_a_missing_scheduler_fails_the_run_and_says_so(study, on, until_over, monkeypatch):
-    pytest.importorskip("submitit")
     done = start(study, on(kind="slurm", options={"grace_s": 0.5}))
     run = until_over(study, 60).runs[done.run]
     assert run.status == "killed" and run.may_be_retried

@@ -283,7 +283,6 @@ class LaunchAttempt:
             attempts=1,  # a retry would be a launch without gate checks
             gpus=len(self.gpus),
             minutes=0 if whole_s is None else math.ceil(whole_s / 60) + 1,
-            cluster="local" if options.get("cluster") == "local" else "slurm",
             asks=asks if kind != "ray" else {},
         )
         env = self.environment.changed
