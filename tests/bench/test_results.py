@@ -5,6 +5,7 @@ import json
 import pytest
 
 from telic.bench.results import (
+    FINAL,
     BenchConfig,
     BenchFolder,
     CaseResult,
@@ -13,6 +14,7 @@ from telic.bench.results import (
     open_folder,
     results_in,
     session_options,
+    signed_row,
     tally,
 )
 from telic.storage.files import JsonLines, write_json
@@ -105,7 +107,7 @@ def folder(tmp_path, monkeypatch):
 def claim(folder, *rows):
     with JsonLines(folder.attempts) as lines:
         for row in rows:
-            lines.append(row.model_dump(mode="json"))
+            lines.append(signed_row(folder, row))
 
 
 def test_totals_that_no_result_supports_are_not_shown(folder):
@@ -117,11 +119,16 @@ def test_totals_that_no_result_supports_are_not_shown(folder):
     assert (shown.overall.passed, shown.overall.total, shown.outcomes) == (0, 0, {})
 
 
-def test_a_pass_counts_for_the_case_of_its_session_only(folder):
+def own_case(folder):
+    """The case of the folder's session, and the session's path in the folder."""
     (session,) = folder.path.glob("cases/c0/*")
     about = json.loads((session / "session.json").read_text())
-    place = str(session.relative_to(folder.path))
     own = SUITE.case[0].model_copy(update={key: about[key] for key in ("intent", "env")})
+    return own, str(session.relative_to(folder.path))
+
+
+def test_a_pass_counts_for_the_case_of_its_session_only(folder):
+    own, place = own_case(folder)
     for case, outcome in (
         (own, "passed"),
         (own.model_copy(update={"intent": "do a backflip"}), "claimed"),
@@ -130,3 +137,18 @@ def test_a_pass_counts_for_the_case_of_its_session_only(folder):
         row = CaseResult(case=case, outcome="passed", session=place, finished_at="now")
         claim(folder, row)
         assert [each.outcome for each in results_in(folder)] == [outcome]
+
+
+def test_a_line_that_was_changed_or_copied_claims_a_pass(folder):
+    """The session passed by its own judge, but not by the checks of the suite."""
+    own, place = own_case(folder)
+    row = CaseResult(case=own, outcome="unconfirmed", session=place, low=0.9, finished_at="now")
+    claim(folder, row)
+    folder.attempts.write_text(folder.attempts.read_text().replace("unconfirmed", "passed"))
+    (found,) = results_in(folder)
+    assert (found.outcome, found.low) == ("claimed", None) and "was changed" in found.reason
+    assert found.outcome not in FINAL  # so it is judged again
+    claim(folder, row.model_copy(update={"outcome": "passed"}))
+    assert results_in(folder)[0].outcome == "passed"
+    copied = BenchFolder(folder.path.rename(folder.path.with_name("bench_other")))
+    assert results_in(copied)[0].outcome == "claimed"

@@ -35,6 +35,7 @@ from telic.bench.results import (
     open_folder,
     results_in,
     session_options,
+    signed_row,
     tally,
     total_usd,
 )
@@ -47,12 +48,7 @@ from telic.session.control import time_stamp
 from telic.session.loop import Session
 from telic.session.loop import run_session as run_a_session
 from telic.session.records import SessionSummary, verified
-from telic.storage.files import (
-    JsonLines,
-    read_record,
-    write_json,
-    write_text,
-)
+from telic.storage.files import JsonLines, read_record, write_json, write_text
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.storage.locks import RunLock
 from telic.storage.trajectories import Environment
@@ -107,7 +103,7 @@ def bench_intents(
         with JsonLines(folder.attempts) as log, ThreadPoolExecutor(jobs) as pool:
             for future in as_completed([pool.submit(attempt, case) for case in waiting]):
                 if (result := future.result()) is not None:
-                    log.append(result.model_dump(mode="json"))
+                    log.append(signed_row(folder, result))
                     on_event(result)
         result = tally(suite, chosen, config, results_in(folder))
         write_json(folder.results, result)

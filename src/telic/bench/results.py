@@ -11,6 +11,7 @@ runs/bench_<suite>_<time>_<hex>/
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from telic.core.stats import wilson
 from telic.errors import BadFile, ConfigError, UnknownName
 from telic.session.records import ENDED, Outcome, session_state
 from telic.storage.files import as_record, read_fields, read_json_lines, read_record, write_json
+from telic.storage.keys import signer_of, usable_key
 from telic.storage.layout import FolderFile, SessionFolder, new_name
 from telic.storage.reading import parse_toml, read_text
 
@@ -36,8 +38,8 @@ Difficulty = Literal["easy", "medium", "hard"]
 DIFFICULTIES: tuple[str, ...] = get_args(Difficulty)
 CaseOutcome = Literal[Outcome, "unconfirmed", "refused", "error"]
 """outcomes of a session, and others ("unconfirmed" means that a check of the suite failed)"""
-FINAL: tuple[CaseOutcome, ...] = (*ENDED, "unconfirmed", "refused")
-"""outcomes that are not retried, unlike errors"""
+FINAL: tuple[CaseOutcome, ...] = (*(set(ENDED) - {"claimed"}), "unconfirmed", "refused")
+"""outcomes that are not retried, unlike errors and claims"""
 
 
 class Case(Config):
@@ -278,14 +280,34 @@ def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder
     return folder
 
 
+def signed_row(folder: BenchFolder, result: CaseResult) -> dict[str, Any]:
+    """Return a result as a line of the log, with the user's signature if there is a key."""
+    row, key = result.model_dump(mode="json"), usable_key(folder.path)
+    return row if key is None else {**row, "sig": key.sign(_signed_bytes(folder, row))}
+
+
 def results_in(folder: BenchFolder) -> list[CaseResult]:
-    """Return the latest result of every case. Passes of unverified sessions become "claimed"."""
-    rows = read_json_lines(folder.attempts)
-    latest = {row.case.id: row for row in (as_record(x, CaseResult, str(folder)) for x in rows)}
-    for name, result in latest.items():
-        if result.outcome == "passed" and not _is_proven(result, folder.path.resolve()):
-            latest[name] = result.model_copy(update={"outcome": "claimed"})
+    """Return the latest result of every case. A pass is "claimed" unless it is verified here.
+
+    A verified pass is a line with this user's signature whose session is a verified pass.
+    """
+    key, latest = usable_key(folder.path), dict[str, CaseResult]()
+    for row in read_json_lines(folder.attempts):
+        signer = signer_of(_signed_bytes(folder, row), str(row.pop("sig", "")))
+        result = as_record(row, CaseResult, str(folder))
+        if result.outcome == "passed":
+            fault = "" if _is_proven(result, folder.path.resolve()) else "its session is unverified"
+            if key is None or signer != key.public:
+                fault = "its line in the log is unsigned or was changed"
+            claim = {"outcome": "claimed", "low": None, "reason": f"claims a pass, but {fault}"}
+            result = result.model_copy(update=claim) if fault else result
+        latest[result.case.id] = result
     return list(latest.values())
+
+
+def _signed_bytes(folder: BenchFolder, row: dict[str, Any]) -> bytes:
+    content = {name: value for name, value in row.items() if name != "sig"}
+    return json.dumps([folder.path.resolve().name, content], sort_keys=True).encode()
 
 
 def _is_proven(result: CaseResult, home: Path) -> bool:
