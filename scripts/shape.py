@@ -72,18 +72,18 @@ class Limit(NamedTuple):
 
 
 LINES: dict[tuple[str, ...], Limit] = {
-    ("core", "errors", "loop", "storage"): Limit(4_500, 4_735),
-    ("jobs", "sandbox"): Limit(5_000, 5_190),
-    ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_726),
-    ("quantities", "rewards", "judges"): Limit(8_000, 9_949),
-    ("composer", "authors", "llm"): Limit(9_000, 12_370),
-    ("training",): Limit(8_500, 8_831),
-    ("session", "bench"): Limit(5_000, 5_963),
-    ("search",): Limit(4_000, 4_100),
-    ("tracking", "motions"): Limit(9_500, 9_402),
-    ("studies", "plugin"): Limit(11_000, 12_471),
-    ("verbs", "cli", "mcp", "web", "connections", "gym"): Limit(10_000, 10_330),
-    ("report",): Limit(1_500, 1_045),
+    ("core", "errors", "loop", "storage"): Limit(4_500, 5_035),
+    ("jobs", "sandbox"): Limit(5_000, 5_490),
+    ("sim", "envs", "robots", "rendering"): Limit(9_000, 11_026),
+    ("quantities", "rewards", "judges"): Limit(8_000, 10_249),
+    ("composer", "authors", "llm"): Limit(9_000, 12_670),
+    ("training",): Limit(8_500, 9_131),
+    ("session", "bench"): Limit(5_000, 6_263),
+    ("search",): Limit(4_000, 4_400),
+    ("tracking", "motions"): Limit(9_500, 9_702),
+    ("studies", "plugin"): Limit(11_000, 12_771),
+    ("verbs", "cli", "mcp", "web", "connections", "gym"): Limit(10_000, 10_630),
+    ("report",): Limit(1_500, 1_345),
 }
 """limits on the lines of groups of packages"""
 TOTALS = {
@@ -94,8 +94,8 @@ TOTALS = {
     "import circles": Limit(0, 0),
     "imports inside functions": Limit(80, 79),
     "commands": Limit(55, 55),
-    "options": Limit(280, 231),
-    "modules reachable from telic run": Limit(120, 187),
+    "options": Limit(280, 280),
+    "modules reachable from telic run": Limit(120, 190),
 }
 
 

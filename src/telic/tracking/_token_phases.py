@@ -107,7 +107,7 @@ def _learn(setup: Setup, iteration: int, phase: str, *, normalises: bool) -> Ten
                 population.views, population.grad_views, batch.actor.part(rows), rows, _no_reward
             )
             grad = population.grad
-            adam_step(population, grad, norm(grad, dim=1), population.alive, population.alive)
+            adam_step(population, grad, norm(grad, dim=1), population.alive)
     assert networks.latest is not None
     return networks.latest.clone()
 

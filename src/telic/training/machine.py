@@ -29,6 +29,7 @@ from telic.jobs.process import Process, die_with_parent, own_python
 from telic.storage.keys import key_file, user_key
 from telic.storage.locks import taking_turns
 from telic.storage.resources import usable_cores
+from telic.training.fused import native_library
 from telic.training.job import PpoSettings
 
 if TYPE_CHECKING:
@@ -87,6 +88,9 @@ def examine() -> list[MachineCheck]:
     room, elsewhere = f"{free / 1e9:.0f} GB free disk space", "Free some space, or use --runs-dir."
     checks.append(_ok("disk", room) if free > 2e9 else _bad("disk", room, elsewhere))
     checks.append(_graphics_card())
+    steps = "gradient steps in native code"
+    by_torch = _note("learning", f"no {steps}; PyTorch is slower", "Install cc, then telic again.")
+    checks.append(by_torch if native_library() is None else _ok("learning", steps))
     backend = choose_backend()
     rays = "no GL found; videos are drawn by ray casting"
     nicer = "For better ones: apt-get install libegl1 libgl1-mesa-dri libosmesa6"

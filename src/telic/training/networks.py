@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from telic.core.tensors import split
 
-_HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
+HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 _LOG_STD = -10.0, 2.0
 """bounds of the state-dependent log standard deviation"""
 
@@ -50,7 +50,7 @@ class Gaussian:
         """Return the log density, summed over action dimensions."""
         z = (actions - outputs) * torch.exp(-log_std).unsqueeze(1)
         return -0.5 * z.square().sum(-1) - (
-            log_std.sum(1, keepdim=True) + self.width * _HALF_LOG_TAU
+            log_std.sum(1, keepdim=True) + self.width * HALF_LOG_TAU
         )
 
     def mode(self, outputs: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ class Gaussian:
 
     def entropy(self, outputs: Tensor, log_std: Tensor) -> Tensor:
         """Return the differential entropy in nats."""
-        return log_std.sum(1) + self.width * (0.5 + _HALF_LOG_TAU)
+        return log_std.sum(1) + self.width * (0.5 + HALF_LOG_TAU)
 
     def backward(
         self,
@@ -153,7 +153,7 @@ class Squashed(Gaussian):
         """Return reparameterized actions (P, n, width) and their log densities (P, n)."""
         mean, log_std = self.parts(outputs)
         x = mean + log_std.exp() * noise
-        normal = -0.5 * noise.square() - log_std - _HALF_LOG_TAU
+        normal = -0.5 * noise.square() - log_std - HALF_LOG_TAU
         # log det of tanh: log(1 - tanh(x)^2) = 2 (log 2 - x - softplus(-2x))
         slope = 2.0 * (math.log(2.0) - x - functional.softplus(-2.0 * x))
         return torch.tanh(x), (normal - slope).sum(-1)

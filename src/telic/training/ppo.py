@@ -2,7 +2,7 @@
 
     PpoLearner.learn         one batch of experience
       make_samples           scale rewards, estimate values and advantages, apply importance weights
-      update                 epochs of shuffled minibatches
+      update                 epochs of shuffled minibatches, on CPUs in `fused`
         gradient             of the clipped loss, through the networks
         adam_step            clipped by norm
 
@@ -23,18 +23,13 @@ from torch import Tensor
 
 from telic.core.tensors import norm, split
 from telic.sim.cuda_graph import GraphedCallable
+from telic.training import fused
 from telic.training.networks import Networks, OutputGradients
 from telic.training.population import Actor, Learner, LearningResult, Population, UpdateStats
 from telic.training.rollout import Batch, by_member
 
 _MAX_WEIGHT = 2.0
 """upper limit of importance weights"""
-_KL_STOP = 1.5
-"""threshold of the KL divergence for early stopping, as a multiple of the target"""
-_BETAS = (0.9, 0.999)
-_EPSILON = 1e-5
-_LEARNING_RATES = 1e-5, 1e-2
-"""bounds of the adaptive schedule"""
 
 
 class Samples(NamedTuple):
@@ -191,44 +186,52 @@ def update(
 
     With a mirror, each minibatch also contains the mirrored samples.
     """
+    B, settings = samples.advantages.shape[1], population.settings
+    size = settings.minibatch_size
+    if population.mirror is not None:
+        size *= 2
+        shuffles = (torch.stack((one, one + B // 2), dim=-1).flatten(1) for one in shuffles)
+    is_fused = fused.is_supported(population)
+    stats = (fused.run_epochs if is_fused else _update)(population, actor, samples, shuffles, size)
+    if settings.schedule == "adaptive":
+        _steer_learning_rate(population, stats.approx_kl)
+    return stats
+
+
+def _update(
+    population: Population, actor: Actor, samples: Samples, orders: Iterable[Tensor], size: int
+) -> UpdateStats:
+    """Update with PyTorch: any networks, distribution and device. See `fused.run_epochs`."""
     settings = population.settings
     packed, widths = _pack(samples)
-    P, B, _ = packed.shape
     can_look = packed.device.type == "cpu"  # reading a value on a GPU would synchronize
     active = population.alive.clone()
     finite = torch.ones_like(active)
-    sums = torch.zeros(6, P, device=packed.device)
-    steps = torch.zeros(P, device=packed.device)
-
-    size = settings.minibatch_size * (1 if population.mirror is None else 2)
-    for order in shuffles:
-        if population.mirror is not None:
-            order = torch.stack((order, order + B // 2), dim=-1).flatten(1)
+    sums = torch.zeros(6, len(active), device=packed.device)
+    steps = torch.zeros(len(active), device=packed.device)
+    for order in orders:
         shuffled = _shuffle(packed, order)
-        for start in range(0, B, size):
+        for start in range(0, shuffled.shape[1], size):
             minibatch = _unpack(shuffled[:, start : start + size], widths)
             grad, losses = gradient(population, actor, minibatch)
             grad_norm = norm(grad, dim=1)
             # Statistics and updates of a member depend only on that member.
             sums += torch.where(active, torch.stack((*losses, grad_norm)), 0.0)
             steps += active
-            learning = active.clone()
             sound = grad_norm.isfinite()
             finite &= sound | ~active
             active &= sound
             if settings.schedule == "per_minibatch":
                 _steer_learning_rate(population, losses.kl)
             elif settings.schedule != "adaptive":
-                active &= losses.kl <= _KL_STOP * population.target_kl[:, 0]
-            adam_step(population, grad, grad_norm, active, learning)
+                active &= losses.kl <= fused.KL_STOP * population.target_kl[:, 0]
+            adam_step(population, grad, grad_norm, active)
             if can_look and not active.any():
                 break
         else:
             continue
         break
     means = sums / steps.clamp_min(1.0)
-    if settings.schedule == "adaptive":
-        _steer_learning_rate(population, means[3])
     return UpdateStats._make((*means, steps, finite))
 
 
@@ -285,13 +288,8 @@ def toward_outputs(
     return OutputGradients(*toward, toward_value), losses
 
 
-def adam_step(
-    population: Population, grad: Tensor, grad_norm: Tensor, active: Tensor, learning: Tensor
-) -> None:
+def adam_step(population: Population, grad: Tensor, grad_norm: Tensor, active: Tensor) -> None:
     """Take one Adam step with gradient clipping for the active members. Overwrites `grad`.
-
-    Moments decay only for members in `learning`, because a member that stopped early must not
-    change while the others continue.
 
     g <- g * min(max_norm / |g|, 1);  m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2
     w <- w - rate * sqrt(1 - b2^k) / (1 - b1^k) * m / (sqrt(v) + eps)
@@ -305,21 +303,21 @@ def adam_step(
     grad.mul_(factor)
     adam = population.adam
     adam.count += step
-    keep1, keep2 = _BETAS
+    keep1, keep2 = fused.BETAS
     if together:
         adam.first.lerp_(grad, 1.0 - keep1)
         adam.second.mul_(keep2).addcmul_(grad, grad, value=1.0 - keep2)
     else:
-        ages = learning.unsqueeze(1)
+        # A member that stopped early must not change while the others continue.
         first = adam.first.lerp(grad, 1.0 - keep1)
         second = (adam.second * keep2).addcmul_(grad, grad, value=1.0 - keep2)
-        adam.first.copy_(torch.where(ages, first, adam.first))
-        adam.second.copy_(torch.where(ages, second, adam.second))
+        adam.first.copy_(torch.where(step, first, adam.first))
+        adam.second.copy_(torch.where(step, second, adam.second))
     correction = (1.0 - keep2**adam.count).sqrt_().div_(1.0 - keep1**adam.count)
     rate = torch.where(step, population.learning_rate * correction, 0.0)
     if population.rate_factors is not None:
         rate = rate * population.rate_factors
-    population.flat.addcdiv_(adam.first * rate, adam.second.sqrt().add_(_EPSILON), value=-1.0)
+    population.flat.addcdiv_(adam.first * rate, adam.second.sqrt().add_(fused.EPSILON), value=-1.0)
 
 
 def _steer_learning_rate(population: Population, kl: Tensor) -> None:
@@ -327,7 +325,7 @@ def _steer_learning_rate(population: Population, kl: Tensor) -> None:
     target = population.target_kl[:, 0]
     factor = torch.where(kl > 2.0 * target, 1 / 1.5, torch.where(kl < 0.5 * target, 1.5, 1.0))
     rate = population.learning_rate
-    rate.copy_((rate * factor.unsqueeze(1)).clamp(*_LEARNING_RATES))
+    rate.copy_((rate * factor.unsqueeze(1)).clamp(*fused.LEARNING_RATES))
 
 
 def _networks(population: Population) -> Networks:
