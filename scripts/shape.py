@@ -87,8 +87,8 @@ LINES: dict[tuple[str, ...], Limit] = {
 }
 """limits on the lines of groups of packages"""
 TOTALS = {
-    "lines": Limit(80_000, 96_037),
-    "modules": Limit(380, 399),
+    "lines": Limit(80_000, 96_300),
+    "modules": Limit(380, 402),
     "public names per 1,000 lines": Limit(10, 22.7),
     "names defined in two files": Limit(0, 0),
     "import circles": Limit(0, 0),
