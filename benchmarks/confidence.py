@@ -19,7 +19,7 @@ import numpy as np
 
 from telic.authors.request import EPISODES, ITERATIONS, THRESHOLD
 from telic.core.confidence import ALPHA, fewest_scores, proven_mean, proves, spending
-from telic.session._judgment import CHOOSING, LONGEST, LOOKS
+from telic.session._judgment import CHOOSING, INTERIM_EVALUATIONS, MAX_TIMES
 
 POLICIES, NEEDED = 3, 2
 Draw = Callable[[np.random.Generator, int], np.ndarray]
@@ -162,15 +162,17 @@ def session(worths: list[Worth], chance: np.random.Generator, iterations: int) -
     last: Claim | None = None
     for number in range(1, iterations + 1):
         seen: list[tuple[float, Worth]] = [(-1.0, worths[0])] * POLICIES
-        for look in range(1, LOOKS + 2):
+        for look in range(1, INTERIM_EVALUATIONS + 2):
             policies = [worths[chance.integers(len(worths))] for _ in range(POLICIES)]
-            alpha = spending(number, POLICIES, LOOKS, is_last=look > LOOKS)
+            alpha = spending(
+                number, POLICIES, INTERIM_EVALUATIONS, is_last=look > INTERIM_EVALUATIONS
+            )
             choosing = [policy.draw(chance, CHOOSING) for policy in policies]
             scored = [
                 (float(own.mean()), policy) for own, policy in zip(choosing, policies, strict=True)
             ]
             seen = [max(pair, key=lambda each: each[0]) for pair in zip(seen, scored, strict=True)]
-            if look <= LOOKS:
+            if look <= INTERIM_EVALUATIONS:
                 times = -(-_usual(alpha) // CHOOSING)
                 promising = sum(proves(np.tile(own, times), THRESHOLD, alpha) for own in choosing)
                 if promising < NEEDED:
@@ -199,7 +201,7 @@ def _confirmed(
         going_on = [
             place
             for place, own in enumerate(scores)
-            if not proven[place] and own.mean() >= THRESHOLD and len(own) < LONGEST * usual
+            if not proven[place] and own.mean() >= THRESHOLD and len(own) < MAX_TIMES * usual
         ]
         if sum(proven) >= NEEDED or sum(proven) + len(going_on) < NEEDED:
             break

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from telic.jobs._ray_cluster import AttemptMessage as RayLetter
 from telic.jobs._ray_cluster import RayJobs, _Task
 from telic.jobs.board import JobBoard
-from telic.jobs.process import BEAT_S
+from telic.jobs.process import HEARTBEAT_S
 from telic.jobs.spec import JobAttempt, JobHeartbeat, JobSpec
 from telic.storage.files import write_json
 
@@ -134,7 +134,7 @@ def simulate(nodes: int, job_s: float, costs: Costs) -> Simulated:
     dice = random.Random(0)
     events: list[tuple[float, int, str]] = []  # time, node, what
     for node in range(nodes):
-        heapq.heappush(events, (dice.random() * BEAT_S, node, "free"))
+        heapq.heappush(events, (dice.random() * HEARTBEAT_S, node, "free"))
     driver_free, driver_s, worked_s, late = 0.0, 0.0, 0.0, list[float]()
     ends = [0.0] * nodes
     while events and events[0][0] < SIMULATED_S:
@@ -149,12 +149,12 @@ def simulate(nodes: int, job_s: float, costs: Costs) -> Simulated:
         driver_s += cost
         if is_beat:
             late.append(driver_free - now)
-            heapq.heappush(events, (min(now + BEAT_S, ends[node]), node, "beat"))
+            heapq.heappush(events, (min(now + HEARTBEAT_S, ends[node]), node, "beat"))
         else:
             length = dice.expovariate(1 / job_s)
             ends[node] = driver_free + length
             worked_s += max(0.0, min(length, SIMULATED_S - driver_free))
-            heapq.heappush(events, (min(driver_free + BEAT_S, ends[node]), node, "beat"))
+            heapq.heappush(events, (min(driver_free + HEARTBEAT_S, ends[node]), node, "beat"))
     last = sorted(late[-max(1, len(late) // 5) :]) or [0.0]
     delay = last[int(0.99 * (len(last) - 1))]
     return Simulated(

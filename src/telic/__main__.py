@@ -15,7 +15,7 @@ import threading
 
 from telic import protect_imports
 
-_SELDOM = 1_000_000
+_GC_THRESHOLD = 1_000_000
 """garbage collection threshold of study commands, which allocate many objects and free few"""
 
 
@@ -25,7 +25,7 @@ def main() -> None:
     protect_imports()
     gc.disable()  # imported objects stay alive; verbs enable it again
     if words[:1] == ["study"]:  # other verbs may train for days
-        gc.set_threshold(_SELDOM)
+        gc.set_threshold(_GC_THRESHOLD)
     if words[:2] == ["plugin", "hook"] and len(words) == 3:
         from telic.plugin.hooks import HOOKS
 

@@ -174,7 +174,7 @@ def test_a_node_returns_what_it_made_again_and_again(home, remote):
 
 
 def test_a_parcel_does_not_fill_the_memory(home, remote, monkeypatch):
-    monkeypatch.setattr(_ray_cluster, "_LARGEST", 1 << 16)
+    monkeypatch.setattr(_ray_cluster, "_MAX_BYTES", 1 << 16)
     spec, folder = remote
     bomb = parcel(**{"runs/session_2/zeros": bytes(1 << 17)})
     with pytest.raises(BadFile, match="too large"):

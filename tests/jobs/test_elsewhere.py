@@ -146,7 +146,7 @@ def threads(monkeypatch):
     ray = ThreadsForRay()
     monkeypatch.setattr(ray_cluster, "_ray", lambda: ray)
     monkeypatch.setattr(ray_cluster, "_MAIL_S", 0.02)
-    monkeypatch.setattr(process, "BEAT_S", 0.1)
+    monkeypatch.setattr(process, "HEARTBEAT_S", 0.1)
     return ray
 
 

@@ -137,7 +137,7 @@ def test_many_episodes_are_divided_among_workers_and_keep_their_places(
 def test_episodes_are_measured_in_portions_and_judged_alike(episodes, monkeypatch):
     where = ("HalfCheetah-v5", {"max_episode_steps": 30})
     whole, beats = judge_here(SPEED, episodes, where), []
-    monkeypatch.setattr(code, "_TOGETHER", 60)
+    monkeypatch.setattr(code, "_BATCH_STEPS", 60)
     assert judge_here(SPEED, episodes, where, lambda: beats.append(1)) == whole
     assert len(beats) == 2
 

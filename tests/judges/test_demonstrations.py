@@ -6,7 +6,7 @@ import pytest
 from telic.judges.criteria import Motion
 from telic.judges.demonstrations import demonstrate
 from telic.judges.episode import RecordedEpisode
-from telic.judges.failure_modes import HABITS, failure_modes
+from telic.judges.failure_modes import FAILURE_MODES, failure_modes
 
 SHORT = {"max_episode_steps": 40}
 
@@ -89,7 +89,7 @@ def test_motions_follow_one_another_and_the_last_one_goes_on():
 
 def test_bad_habits_are_what_they_are_called():
     habits = failure_modes("HalfCheetah-v5", SHORT)
-    assert habits.names == HABITS
+    assert habits.names == FAILURE_MODES
     assert measured(habits, "does nothing").mean("speed") < 0.2
     assert len(measured(habits, "ends at once")) == 6
     assert measured(habits, "lies on its back").highest("uprightness") < -0.9

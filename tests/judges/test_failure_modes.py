@@ -6,7 +6,7 @@ import pytest
 from telic.envs import make
 from telic.judges.criteria import Motion
 from telic.judges.failure_modes import (
-    HABITS,
+    FAILURE_MODES,
     MIRRORED,
     OTHER_WAY,
     failure_modes,
@@ -33,7 +33,7 @@ def test_where_actions_are_choices_they_are_held_taken_in_turn_and_drawn():
 
 def test_a_python_environment_is_pushed_pulled_and_left_alone():
     habits = failure_modes("Pendulum-v1", SHORT)
-    assert habits.names == tuple(name for name in HABITS if "s on its" not in name)[:-1]
+    assert habits.names == tuple(name for name in FAILURE_MODES if "s on its" not in name)[:-1]
     actions = {name: habits.trajectory(name).columns["action"] for name in habits.names}
     assert np.all(actions["does nothing"] == 0.0) and np.all(actions["pushes"] == 2.0)
     assert np.all(actions["pulls"] == -2.0) and np.ptp(actions["flails"]) > 2.0

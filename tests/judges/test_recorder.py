@@ -150,7 +150,7 @@ def test_a_reward_that_floods_or_lies_ends_the_recording(
     tmp_path, monkeypatch, worker, told, most, error
 ):
     worker(*[{"memory": told}] * 9)
-    monkeypatch.setattr(recorder, "_MOST_VALUES", most)
+    monkeypatch.setattr(recorder, "_MAX_VALUES", most)
     with pytest.raises(WorkerDied, match=error):
         recorder._followed(order(tmp_path, reward="text"))
 

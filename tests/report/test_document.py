@@ -21,7 +21,7 @@ from telic.report.charts import (
     short,
     ticks,
 )
-from telic.report.html import LARGEST_INLINE, render_page
+from telic.report.html import MAX_INLINE, render_page
 from telic.report.markdown import escape_markdown, render_markdown
 from tests.report.reader import Reader
 
@@ -116,7 +116,7 @@ def test_every_picture_and_chart_has_words(tmp_path):
 def test_what_is_large_is_linked(tmp_path):
     (tmp_path / "report").mkdir()
     large = tmp_path / "report" / "long.mp4"
-    large.write_bytes(b"0" * (LARGEST_INLINE + 1))
+    large.write_bytes(b"0" * (MAX_INLINE + 1))
     section = doc.Section("Looks", (doc.Video(large, "a film"),))
     page = render_page(doc.Report("x", (section,)), tmp_path)
     assert "<video" not in page and 'href="report/long.mp4"' in page

@@ -279,10 +279,10 @@ def test_a_report_that_cannot_be_written_does_not_fail_the_session(tmp_path):
 
 def test_a_long_video_is_drawn_smaller_or_linked(tmp_path, drawn):
     session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
-    drawn["median.mp4"] = pictures.LARGEST_INLINE + 1
+    drawn["median.mp4"] = pictures.MAX_INLINE + 1
     page, _, _ = session.report()
-    assert "<video" in page and len(page) < pictures.LARGEST_INLINE
-    drawn["median_small.mp4"] = pictures.LARGEST_INLINE + 1
+    assert "<video" in page and len(page) < pictures.MAX_INLINE
+    drawn["median_small.mp4"] = pictures.MAX_INLINE + 1
     page, _, _ = session.report()
     assert "<video" not in page and 'href="report/median.mp4"' in page
 

@@ -21,7 +21,7 @@ def test_files_below_a_folder_are_found_in_order_and_a_whole_disk_is_not_searche
     os.mkfifo(tmp_path / "pipe.csv")
     found = files_below(tmp_path, "*.csv")
     assert [str(each.relative_to(tmp_path)) for each in found] == ["a/one.csv", "b/two.csv"]
-    monkeypatch.setattr("telic.storage.reading._MOST_FILES", 5)
+    monkeypatch.setattr("telic.storage.reading._MAX_FILES", 5)
     with pytest.raises(BadFile, match="contains more than 5 files"):
         files_below(tmp_path, "*.csv")
 

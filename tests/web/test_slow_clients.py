@@ -33,7 +33,7 @@ async def application(scope, receive, send):
 @pytest.fixture
 def served(monkeypatch):
     """The server with little patience, in a thread; returns its port."""
-    monkeypatch.setattr(connections, "_PATIENCE_S", dict.fromkeys(connections._PATIENCE_S, 0.5))
+    monkeypatch.setattr(connections, "_TIMEOUT_S", dict.fromkeys(connections._TIMEOUT_S, 0.5))
     monkeypatch.setattr(connections.BoundedConnection, "most", 8)
     listening = connections.listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
@@ -119,7 +119,7 @@ def test_the_second_request_of_a_connection_has_no_more_time_than_the_first(serv
 
 
 def test_slow_clients_give_way_to_new_ones(served, monkeypatch):
-    monkeypatch.setattr(connections, "_PATIENCE_S", dict.fromkeys(connections._PATIENCE_S, 60.0))
+    monkeypatch.setattr(connections, "_TIMEOUT_S", dict.fromkeys(connections._TIMEOUT_S, 60.0))
     slow = [connect(served, b"POST /api/any HTTP/1.1\r\nHost: ") for _ in range(40)]
     for _ in range(3):
         assert ask(served, content=b"123").text == "3"

@@ -54,10 +54,10 @@ _NARROWLY = 0.1
 """maximum distance from the threshold at which an example passes or fails narrowly"""
 _ALWAYS_RECORDED = ("obs", "next_obs", "action", "terminated", "truncated")
 _ABOUT = {"x": "roll to the right", "y": "front flip", "z": "turn to the left"}
-_ROWS, _SECONDS, _MOST_STEPS = 4, 5.0, 400
+_ROWS, _SECONDS, _MAX_STEPS = 4, 5.0, 400
 """episodes per column of measured ranges, and their maximum length in seconds and steps"""
 _REST = "at rest"
-_MOST_PARTS = 4
+_MAX_PARTS = 4
 """maximum number of components of a quantity that are listed with separate ranges"""
 _SIGN = re.compile(r"positive|negative|1 is|turn")
 """pattern for sign conventions, which are kept in a quantity's description"""
@@ -148,7 +148,7 @@ def _recorded(brief: Brief) -> dict[str, list[Trajectory]]:
     names = tuple(f"{kind}{row}" for kind in ("rest", "random") for row in range(_ROWS))
     random, moments = torch.Generator().manual_seed(0), list[Transition]()
     obs = env.reset()
-    for _ in range(min(_MOST_STEPS, round(_SECONDS / (env.dt or 0.05)))):
+    for _ in range(min(_MAX_STEPS, round(_SECONDS / (env.dt or 0.05)))):
         if env.num_actions is not None:
             action = torch.randint(env.num_actions, (2 * _ROWS,), generator=random)
             action[:_ROWS] = 0
@@ -197,7 +197,7 @@ def _ranges(
         ends = row.kind == "accumulated" or is_still
         each = np.concatenate([own[-1:] if ends else own for own in values])
         flat = each.reshape(len(each), -1)
-        if flat.shape[1] > _MOST_PARTS:
+        if flat.shape[1] > _MAX_PARTS:
             flat = flat.reshape(-1, 1)
         low, high = np.percentile(flat, (50, 50) if is_still else (5, 95), axis=0)
         pairs = [(_plain(a), _plain(b)) for a, b in zip(low.tolist(), high.tolist(), strict=True)]

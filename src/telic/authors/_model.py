@@ -47,7 +47,7 @@ from telic.judges.criteria_check import (
     measured_problems,
     with_measures,
 )
-from telic.judges.failure_modes import HABITS
+from telic.judges.failure_modes import FAILURE_MODES
 from telic.judges.measured import read_judge
 from telic.judges.validation import JudgeValidation, text_hash
 from telic.judges.verdict import Verdict
@@ -69,7 +69,7 @@ _RANGES = {
     "value_coef": (0.1, 2.0),
     "log_std": (-2.0, 0.5),
 }
-_TRIES = 3
+_MAX_ATTEMPTS = 3
 _ASK_AGAIN = (
     "Use a stronger model, or start from scratch with --fresh: the same command would only "
     "reuse the paid replies."
@@ -112,7 +112,7 @@ class ModelAuthor:
             return "\n".join(("", *(f"- {problem}" for problem in problems))) if problems else None
 
         here = configured(self._config.env, {})
-        return self._ask_until("elicitor", Elicited, flaw, failure_modes=HABITS, here=here)
+        return self._ask_until("elicitor", Elicited, flaw, failure_modes=FAILURE_MODES, here=here)
 
     def _ask_until(
         self,
@@ -127,14 +127,14 @@ class ModelAuthor:
         if the last answer is flawed.
         """
         refusals: list[str] = []
-        for left in reversed(range(_TRIES)):
+        for left in reversed(range(_MAX_ATTEMPTS)):
             given = self._cast.ask(role, answer, refusals=refusals, **values)
             problem = flaw(given, not left)
             if problem is None:
                 return given
             refusals.append(problem)
         raise RewardError(
-            f"The {role} returned no usable answer in {_TRIES} attempts. {refusals[-1][:500]}",
+            f"The {role} returned no usable answer in {_MAX_ATTEMPTS} tries. {refusals[-1][:500]}",
             hint=_ASK_AGAIN,
         )
 

@@ -45,7 +45,7 @@ from telic.storage.trajectories import Environment, Trajectory, write_trajectory
 
 _REPEATS = 3
 """number of independent answers that a model gives on disputed criteria"""
-_USUAL = ("height", "forward_velocity", "uprightness", "pitch_turns", "heading_turns")
+_COMMON = ("height", "forward_velocity", "uprightness", "pitch_turns", "heading_turns")
 """quantities that are always measured over the disputed interval"""
 
 
@@ -227,7 +227,7 @@ class VisionJudge:
             own = look_for.values() if name == WHOLE else (look_for[name],)
             named = [str(look.measure) for look in own if look.measure is not None]
             measures: list[str] = []
-            for quantity in dict.fromkeys((*named, *(each for each in _USUAL if each in offered))):
+            for quantity in dict.fromkeys((*named, *(each for each in _COMMON if each in offered))):
                 check = measure_between(footage.trajectory, footage.spec, quantity, window)
                 if check is not None:
                     measures.append(

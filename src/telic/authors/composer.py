@@ -44,7 +44,7 @@ _Weights = Mapping[str, float]
 
 _CLEAR, _NOTICED = 0.8, 0.1
 """rank agreement above which only the original weights are trained, and minimum gain to screen"""
-_FEWEST = 4
+_MIN_EXAMPLES = 4
 """minimum number of examples for a ranking"""
 
 
@@ -63,7 +63,7 @@ def rank_agreement(
         weights: weights to evaluate, by default `own`.
     """
     known = [each for each in examples if each.score is not None and each.pay is not None]
-    if len(known) < _FEWEST:
+    if len(known) < _MIN_EXAMPLES:
         return None
     # Terms without a weight or with weight 0 are left unchanged.
     factors = {

@@ -32,7 +32,7 @@ _WHOLE, _ROW = 12, 6
 _PLACES, _POINTS = 8, 240
 _STILL_M = 0.005
 _GOLDEN = (5**0.5 - 1) / 2
-_SHORTEST_S, _LONGEST_S, _PERIODIC = 0.15, 2.0, 0.5
+_MIN_S, _MAX_S, _PERIODIC = 0.15, 2.0, 0.5
 """bounds of the stride period, and minimum autocorrelation of a periodic gait"""
 _Part = tuple[float, float]
 
@@ -136,7 +136,7 @@ class Footage:
         tracks = np.concatenate((places[:, feet, 2], places[:, feet, 0] - torso), axis=1)
         tracks = np.nan_to_num(tracks[len(tracks) // 4 :])
         tracks = tracks - tracks.mean(0)
-        shortest, longest = (round(s / self._dt_s) for s in (_SHORTEST_S, _LONGEST_S))
+        shortest, longest = (round(s / self._dt_s) for s in (_MIN_S, _MAX_S))
         longest = min(longest, len(tracks) // 2)
         power = float((tracks**2).sum())
         if longest <= shortest + 1 or power < _STILL_M**2 * tracks.size:

@@ -24,16 +24,16 @@ from telic.rewards.terms import Capped, Cost, Pay, Ratio, Small, SmallSquare, Wh
 
 _FLIGHT_S, _RISE_M = 0.11, 0.05
 """minimum duration and rise of a flight, to exclude vibrating feet"""
-_OF_JUMP, _LEAST_HOP_M = 0.6, 0.08
+_OF_JUMP, _MIN_HOP_M = 0.6, 0.08
 """height of a high hop as a fraction of a high jump, and minimum hop height in meters"""
-_LONGEST_S, _BEATS = 30.0, 4
+_MAX_S, _BEATS = 30.0, 4
 _FLIGHT, _LATE = 0.7, 0.25
 """maximum fraction of the time between jumps spent in the air, and tolerance of the jump time"""
 
 
 def beats(period_s: float) -> int:
     """Return the number of repetitions that the judge requires."""
-    return max(min(_BEATS, math.floor(_LONGEST_S / period_s - 0.5)), 1)
+    return max(min(_BEATS, math.floor(_MAX_S / period_s - 0.5)), 1)
 
 
 def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -90,7 +90,7 @@ def _jump_goal(
     else:
         count = beats(period)
         if count < 2:
-            why = f"an episode of at most {_LONGEST_S:g} s is shorter than two periods"
+            why = f"an episode of at most {_MAX_S:g} s is shorter than two periods"
             raise scene.cannot(f"jump every {period:g} s", why, "air_time")
         most = scene.gravity * (0.5 * _FLIGHT * period) ** 2 / 2.0  # h = g (t / 2)^2 / 2
         if goal.source != "as given" and goal.value > most:
@@ -165,7 +165,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
         goal = sizes.jump_height(frame, scene)
         if goal.source != "as given":
             part = f"{_OF_JUMP:.0%} of a jump: {goal.source}"
-            least = _LEAST_HOP_M if goal.is_exact else 0.0
+            least = _MIN_HOP_M if goal.is_exact else 0.0
             goal = goal._replace(value=max(_OF_JUMP * goal.value, least), source=part)
             draft.doubt(sizes.goal_note(f'"{frame.word}"', goal, "m above standing"))
         target, most = goal.value, None if goal.is_open else 1.5

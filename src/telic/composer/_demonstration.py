@@ -17,7 +17,7 @@ from telic.composer._acrobatics import beats
 from telic.composer._draft import Draft
 from telic.composer._gaits import Gait, gait_meant, usual_gait
 from telic.composer._phases import comes_home
-from telic.composer._sizes import LONGEST_S, jump_height
+from telic.composer._sizes import MAX_S, jump_height
 from telic.composer._travel import command_range, side_of, speed_meant
 from telic.composer.frames import Act, Frame
 from telic.composer.scene import Scene
@@ -130,7 +130,7 @@ def _going(frame: Frame, scene: Scene) -> dict[str, Any] | None:
     goal = speed_meant(plain, scene, Draft())
     speed = goal.value * (1.0 if goal.is_exact else 1.1)
     if way is not None:  # in time
-        speed = max(speed, way / (0.7 * LONGEST_S))
+        speed = max(speed, way / (0.7 * MAX_S))
     degrees = DEGREES.get(frame.direction or "forward", 0.0)
     degrees -= (frame.heading or 0.0) if frame.is_of_start else 0.0
     found: dict[str, Any] = _steps(gait_meant(frame, scene))

@@ -14,7 +14,7 @@ from telic.envs.spec import EnvSpec
 _PAIRED = ("leg", "foot", "arm", "hand", "thigh", "shin", "upper arm")
 _ONE_OF_MANY = {"left", "right", "first", "second", "third", "fourth"}
 _PAIRS = {"front", "rear", "middle"}
-_LONGEST_NOUN = 3
+_MAX_NOUN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _find_noun(tokens: Sequence[Token], start: int) -> tuple[str, bool, int] | N
             words.append(tokens[place].word)
             if found := _nouns().get(" ".join(words)):
                 best = (*found, place + 1)
-        if len(words) == _LONGEST_NOUN:
+        if len(words) == _MAX_NOUN:
             break
     return best
 

@@ -31,16 +31,16 @@ BELOW = 0.7
 """goal for an upper bound, as a fraction of the bound"""
 _JUMP_LEGS, _LEAP_LEGS, _UNKNOWN_JUMP, _UNKNOWN_LEAP = 0.25, 1.0, 0.2, 0.5
 """height and distance of jumps in leg lengths, and defaults in meters for unknown legs"""
-_LONGEST_PRACTICE = 4.0
+_MAX_PRACTICE = 4.0
 _NEAR_BEST = 0.9
-LONGEST_S = 40.0
+MAX_S = 40.0
 """maximum episode length in seconds"""
-_MOST_SPEED, _MOST_JUMP = 3.0, 5.0
+_MAX_SPEED, _MAX_JUMP = 3.0, 5.0
 """maximum speed as a multiple of the best known, and maximum jump height in leg lengths"""
-_MOST_TIMES, _MOST_TURNS = 100.0, 80.0
-_LEAST_WAY, _LEAST_JUMP = 0.5, 0.2
+_MAX_TIMES, _MAX_TURNS = 100.0, 80.0
+_MIN_WAY, _MIN_JUMP = 0.5, 0.2
 """minimum distance and jump height in leg lengths, to exclude lurching and flailing"""
-_LEAST_M, _LEAST_TURN, _LEAST_MPS = 0.05, 0.01, 0.01
+_MIN_M, _MIN_TURN, _MIN_MPS = 0.05, 0.01, 0.01
 
 
 class Goal(NamedTuple):
@@ -196,7 +196,7 @@ def leap_length(frame: Frame, scene: Scene) -> Goal:
 
 def practice(scene: Scene, value: float) -> float:
     """Return the training time for a speed, relative to the time for the calibrated speed."""
-    return min(max(value / (_SHARE_FAST * scene.top_speed), 1.0), _LONGEST_PRACTICE)
+    return min(max(value / (_SHARE_FAST * scene.top_speed), 1.0), _MAX_PRACTICE)
 
 
 def goal_note(name: str, goal: Goal, unit: str = "m/s") -> str:
@@ -214,7 +214,7 @@ def require_sizes(frames: Iterable[Frame], scene: Scene) -> None:
     for frame in frames:
         for value, least, most, unit in _sizes(frame, scene):
             if value > most:
-                why = f"an episode of {LONGEST_S:g} s allows at most {most:.3g} {unit}"
+                why = f"an episode of {MAX_S:g} s allows at most {most:.3g} {unit}"
             elif 0.0 < value < least:
                 why = f"less than {least:.2g} {unit} is too small to judge"
             else:
@@ -227,22 +227,22 @@ def _sizes(frame: Frame, scene: Scene) -> Iterator[tuple[float, float, float, st
     """Yield each stated number with its minimum, maximum and unit."""
     amount, verb, leg = frame.amount, frame.verb, scene.leg or 0.0
     if frame.count is not None:
-        yield float(frame.count), 0.0, _MOST_TIMES, "times"
+        yield float(frame.count), 0.0, _MAX_TIMES, "times"
     if amount is None:
         return
     fastest = max(
         scene.top_speed, scene.known.get("best_speed", 0.0), froude_speed(scene, FROUDE["sprint"])
     )
-    least_way, farthest = max(_LEAST_M, _LEAST_WAY * leg), fastest * LONGEST_S
+    least_way, farthest = max(_MIN_M, _MIN_WAY * leg), fastest * MAX_S
     is_way = amount.unit == "m" and frame.dimension == "distance"
     if amount.unit == "m/s" and verb in ("go", "hop", "circle"):
-        yield amount.value, _LEAST_MPS, _MOST_SPEED * fastest, "m/s"
+        yield amount.value, _MIN_MPS, _MAX_SPEED * fastest, "m/s"
     elif is_way and verb == "go":
         yield amount.value, least_way, farthest, "m"
     elif is_way and verb == "circle":
         laps = 2.0 * math.pi * (frame.count or 1)
         yield amount.value, least_way, farthest / laps, "m of radius"
     elif amount.unit == "m" and frame.dimension == "height" and verb in ("jump", "hop"):
-        yield amount.value, _LEAST_JUMP * leg, _MOST_JUMP * (leg or 1.0), "m high"
+        yield amount.value, _MIN_JUMP * leg, _MAX_JUMP * (leg or 1.0), "m high"
     elif frame.turns is not None and "whole" in word_table("acts")[verb]:
-        yield frame.turns, _LEAST_TURN, _MOST_TURNS, "turns"
+        yield frame.turns, _MIN_TURN, _MAX_TURNS, "turns"

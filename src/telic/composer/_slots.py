@@ -14,7 +14,7 @@ from telic.composer.lexicon import Sense, word_table
 from telic.robots.terrain import TERRAINS
 
 _STRONGER = {"fast": "very_fast", "slow": "very_slow"}
-_LEAST = {"slow": "very_slow", "little": "little"}
+_WEAKEST = {"slow": "very_slow", "little": "little"}
 _LEVEL = {"forward", "backward", "left", "right"}
 _BESIDES = ("up", "in_place")
 """directions that another direction overrides"""
@@ -322,7 +322,7 @@ def _combined(values: list[str]) -> Degree | None:
     """Combine the degrees of several words, as in "very fast"."""
     degrees = [value for value in values if value != "intensify"]
     if "most" in degrees:  # "as slowly as possible", "as little as possible"
-        return next((_LEAST[each] for each in degrees if each in _LEAST), "most")
+        return next((_WEAKEST[each] for each in degrees if each in _WEAKEST), "most")
     given = [degree for degree in degrees if degree != "little"]
     if not given:
         return "little" if degrees else None

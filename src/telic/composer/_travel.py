@@ -29,7 +29,7 @@ AHEAD = ("forward", "backward", "left", "right")
 _RAIL_M = 0.5
 _OVERSHOOT = 1.1
 """target for a minimum distance, as a multiple of it"""
-_MOST, _MOST_WALKING = 1.5, 1.15
+_MOST, _MAX_WALKING = 1.5, 1.15
 """multiples of the goal up to which speed is rewarded, in general and for walking"""
 _STRIDES, _STEP_LEGS = 4.0, 0.5
 """minimum number of strides for judging a gait over a distance, and step length in leg lengths"""
@@ -65,7 +65,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     goal = speed_meant(frame, scene, draft)
     if aside is not None:
         second = _way(aside, scene)
-    most = _MOST_WALKING if gait and gait.name in gaits.ON_GROUND else _MOST
+    most = _MAX_WALKING if gait and gait.name in gaits.ON_GROUND else _MOST
     if scene.is_turning and scene.has("heading_velocity") and name in _ON_AXIS:
         # On a curve, "forward" is the current heading.
         sign = _ON_AXIS[name]
@@ -219,7 +219,7 @@ def _go_distance(
     there = (1.0 if is_least else 0.95) * target
     draft.ends_when(Above(made, there), seen > there)
     usual = sizes.speed(replace(frame, amount=None), scene).value
-    draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), sizes.LONGEST_S)
+    draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), sizes.MAX_S)
 
 
 def _take_steps(frame: Frame, scene: Scene, draft: Draft, direction: str, way: metrics.Way) -> None:
@@ -228,7 +228,7 @@ def _take_steps(frame: Frame, scene: Scene, draft: Draft, direction: str, way: m
     assert frame.amount is not None and scene.leg is not None
     count, leg = max(round(frame.amount.value), 1), scene.leg
     usual = sizes.speed(replace(frame, amount=None), scene).value
-    draft.seconds = min(max(1.0 * count + 2.0, 4.0), sizes.LONGEST_S)
+    draft.seconds = min(max(1.0 * count + 2.0, 4.0), sizes.MAX_S)
     made, there = signals.Made(way), round(_STEP_LEGS * leg * count, 3)
     draft.pay("way", 1.0, terms.Arrive(made, there, 0.5 * there), f"close to {there:.2g} m")
     draft.pay("step", 1.0, terms.Touchdown(signals.Strides()), "touchdown of a foot")
@@ -303,7 +303,7 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
         length = frame.given("m")
         radius = radius if length is None else length
     rate, laps = target / radius, frame.all_turns or 1.0
-    draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, sizes.LONGEST_S)
+    draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, sizes.MAX_S)
     draft.doubt(f"the circle is assumed to have a radius of {radius:.2g} m, to the {side}")
     heading, turned, wound = Turns(side), metrics.turned(side), metrics.winding(side)
     ahead, where = Ratio(signals.Ahead(), target, most=1.2), "along its heading"

@@ -31,7 +31,7 @@ from telic.composer._draft import Draft, edit
 from telic.composer._limbs import keep_away, kick, lift, reach, swing
 from telic.composer._phases import arrange, comes_home, goes_low, limits_of, travels
 from telic.composer._scope import audit_words, follow_edits, still_covered
-from telic.composer._sizes import LONGEST_S, require_sizes
+from telic.composer._sizes import MAX_S, require_sizes
 from telic.composer._write import ORDINALS, composition, put_in_order
 from telic.composer.frames import Act, Frame, ParsedIntent
 from telic.composer.lexicon import word_table
@@ -204,7 +204,7 @@ def _compose(
         settings |= draft.settings
         doubts += [doubt for doubt in draft.doubts if doubt not in doubts]
     timed, dt = drafts or [always], spec.dt_s or 1.0
-    steps = max(10, round(min(sum(each.seconds for each in timed), LONGEST_S) / dt))
+    steps = max(10, round(min(sum(each.seconds for each in timed), MAX_S) / dt))
     env_args["max_episode_steps"] = steps
     # Scripted demonstrations walk at full height, so they cannot show a low posture.
     is_low = any(limit.kind == "low_height" for limit in parsed.limits)

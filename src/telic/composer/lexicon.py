@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-_LARGEST = 1e9
+_MAX_NUMBER = 1e9
 _TOKEN = re.compile(
     r"(?P<number>(?:(?<!\S)-)?\d+(?:[.,]\d+)*|(?<!\w)\.\d+)"
     r"|(?P<word>[^\W\d_]\w*(?:\.\d+(?!\w))?(?:'[^\W\d_]+)?)"
@@ -49,7 +49,7 @@ _PHRASE_KEYS = ("words", "forbidden", "after")
 _INFLECTED = ("verb", "limit", "forbidden")
 PHRASES = tuple(slot for slot in _SLOTS.values() if slot not in ("unit", "rule"))
 """slots whose words have a meaning on their own"""
-_SHORTEST_TYPO = 5
+_MIN_TYPO = 5
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _CONFUSED = ("cs", "ck", "sz", "iy", "ie", "ea", *(k[j : j + 2] for k in _KEYS for j in range(9)))
 """pairs of letters that are easily confused, because of similar sound or adjacent keys"""
@@ -79,7 +79,7 @@ class Token:
             value = float(self.word.replace(",", "" if grouped else "."))
         except ValueError:
             return None
-        return value if abs(value) < _LARGEST else None
+        return value if abs(value) < _MAX_NUMBER else None
 
 
 def read_tokens(text: str, names: Iterable[str] = ()) -> list[Token]:
@@ -375,9 +375,9 @@ def correct_spelling(word: str) -> str:
 
     Ignored words are not candidates, because they have no meaning but the typed word may have one.
     """
-    if len(word) < _SHORTEST_TYPO or word in vocabulary() | {*word_table("ignored")["not_typos"]}:
+    if len(word) < _MIN_TYPO or word in vocabulary() | {*word_table("ignored")["not_typos"]}:
         return word
-    known = (each for each in vocabulary() - ignored_words() if len(each) >= _SHORTEST_TYPO)
+    known = (each for each in vocabulary() - ignored_words() if len(each) >= _MIN_TYPO)
     near = [each for each in known if each[0] == word[0] and _is_slip(word, each)]
     return near[0] if len(near) == 1 else word
 

@@ -58,7 +58,7 @@ _GOAL_STEPS, _USUAL_STEPS = 100_000, 400_000
 _GOALS = ("goal", "target", "goal_position", "target_position", "goal_pos", "target_pos")
 _NO_PLACE = r"vel|speed|rate|quat|angle|force|achieved_goal|desired_goal"
 EXAMPLES = ("push the block to the goal", "pick up the block and lift it to the goal")
-_LIFT_M, _MOST_LIFT_M = 0.15, 0.3
+_LIFT_M, _MAX_LIFT_M = 0.15, 0.3
 _SECONDS = {"push": 4.0, "pick": 5.0}
 _STEPS = {"push": 1_500_000, "pick": 5_000_000}
 _LOG_STD = -1.0
@@ -511,9 +511,9 @@ def compose_block(
         else:
             lift = _LIFT_M
             draft.doubt(f"no height is given: {lift:g} m above its initial position is assumed")
-    if lift is not None and not 0.0 < lift <= _MOST_LIFT_M:
+    if lift is not None and not 0.0 < lift <= _MAX_LIFT_M:
         raise Refused(
-            f"The maximum lifting height of a block is {_MOST_LIFT_M:g} m, not {lift:g} m.",
+            f"The maximum lifting height of a block is {_MAX_LIFT_M:g} m, not {lift:g} m.",
             hint=f'Example: "lift the block {100 * _LIFT_M:g} cm".',
         )
     titles = _push(draft) if task == "push" else _pick(lift, draft)

@@ -34,7 +34,7 @@ _SMALL_RAD = 0.004
 _SHIFTS = 36
 _STILL, _CLOSE = 0.9, 0.5
 """fractions of the error at rest that earn no credit and full credit"""
-_LEAST_RAD = 0.03
+_MIN_RAD = 0.03
 """minimum error scale, for motions that hardly differ from rest"""
 _FASTER = 1.1
 """factor applied to a requested minimum speed, so that tracking the motion reaches it"""
@@ -153,7 +153,7 @@ def follow_motion(reference: Reference, draft: Draft) -> None:
     rests /= len(reference.joints)
     every = tuple((course.joint, tuple(course.terms)) for course in reference.joints)
     value = metrics.motion_error(reference.hertz, every, _SHIFTS)
-    zero, goal = max(_STILL * rests, 4.0 * _LEAST_RAD), max(_CLOSE * rests, _LEAST_RAD)
+    zero, goal = max(_STILL * rests, 4.0 * _MIN_RAD), max(_CLOSE * rests, _MIN_RAD)
     title = f"moves as in the motion {reference.name}"
     draft.score(title, value, zero, goal, weight=2.0, tag="wrong_gait")
     draft.doubt(f"it follows the motion {reference.name}: {reference.source}")

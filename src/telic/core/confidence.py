@@ -27,7 +27,7 @@ _SHARES = np.array([1.0, 0.85, 0.7, 0.55, 0.4, 0.28, 0.18, 0.1])
 _CAPITAL = np.array([0.44, *[0.08] * 7])
 """initial capital of each share, with most on the largest, which suits low variance"""
 _HALVINGS = 40
-_MOST_EPISODES = 512
+_MAX_EPISODES = 512
 _ROUNDING = 1e-9
 
 
@@ -69,9 +69,9 @@ def fewest_scores(mean: float, alpha: float) -> int:
     if mean <= 0.0:
         return 1
     if mean >= 1.0:
-        return _MOST_EPISODES
+        return _MAX_EPISODES
     enough = math.log(alpha * _CAPITAL[0]) / math.log(mean)
-    return max(1, min(_MOST_EPISODES, math.ceil(enough)))
+    return max(1, min(_MAX_EPISODES, math.ceil(enough)))
 
 
 def spending(iteration: int, policies: int, looks: int, *, is_last: bool) -> float:

@@ -48,8 +48,8 @@ Value = TypeVar("Value")
 _Reader = Callable[[Any, str], Any]
 """parser of command-line text. The second argument is the option's name for errors."""
 _FieldScope = Literal["argument", "option", "context", "place", "inner"]
-_LARGEST = 2.0**63
-_LONGEST = 200_000
+_MAX_NUMBER = 2.0**63
+_MAX_TEXT = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,8 +357,8 @@ def _check_folder(path: Path) -> None:
 
 
 def _check_text(name: str, text: str) -> None:
-    if len(text) > _LONGEST:
-        raise ConfigError(f"{name} has {len(text):,} characters; at most {_LONGEST:,} are allowed.")
+    if len(text) > _MAX_TEXT:
+        raise ConfigError(f"{name} has {len(text):,} characters, more than {_MAX_TEXT:,}.")
     if not is_text(text):
         raise ConfigError(
             f'{name} "{text[:60]}" contains invalid characters (NUL or unpaired surrogates).'
@@ -366,7 +366,7 @@ def _check_text(name: str, text: str) -> None:
 
 
 def _check_number(name: str, value: float, minimum: float | None, maximum: float | None) -> None:
-    if not -_LARGEST <= value <= _LARGEST:  # false for NaN as well
+    if not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # false for NaN as well
         shown = f"{value}" if isinstance(value, float) else f"of {len(str(value)[:999])} digits"
         raise ConfigError(f"{name} {shown} is out of range.")
     if minimum is not None and value < minimum:

@@ -21,12 +21,12 @@ from telic.errors import ConfigError
 
 MISSING = "–"
 _BLOCKS = "▁▂▃▄▅▆▇█"
-_LONGEST_NAME = 200
-_MOST_NUMBERS = 10_000
-_LARGEST_COUNT = 10**15
-_WIDEST_BITS = 62
-_LARGEST_DRAWN = 1e300
-_DEEPEST = 20
+_MAX_NAME = 200
+_MAX_NUMBERS = 10_000
+_MAX_COUNT = 10**15
+_MAX_BITS = 62
+_MAX_DRAWN = 1e300
+_MAX_DEPTH = 20
 _PARSING = threading.Lock()
 _ROUNDING = 1e-9
 # Control characters, bidirectional and invisible marks, surrogates.
@@ -97,7 +97,7 @@ def count(value: int, word: str) -> str:
 
 def sparkline(values: Sequence[float | None], width: int = 40) -> str:
     """Format a series as a sparkline of block characters."""
-    present = [value for value in values if value is not None and abs(value) < _LARGEST_DRAWN]
+    present = [value for value in values if value is not None and abs(value) < _MAX_DRAWN]
     if not present:
         return ""
     if len(present) > width:
@@ -124,7 +124,7 @@ def is_text(text: str) -> bool:
 
 def closest(name: str, known: Iterable[str], at_most: int = 3) -> list[str]:
     """Return the known names most similar to `name`, best first, ignoring case."""
-    name = name[:_LONGEST_NAME]
+    name = name[:_MAX_NAME]
     by_lower = {other.lower(): other for other in known}
     near = difflib.get_close_matches(name.lower(), list(by_lower), n=at_most, cutoff=0.5)
     # Sequence similarity alone misses fragments such as "cheetah", which are common.
@@ -142,7 +142,7 @@ def read_count(text: str, option: str) -> int:
         raise ConfigError(f'{option} "{text}" is not a number.', hint="Try 500k or 2M.") from None
     if not math.isfinite(value) or value < 1 or value != int(value):
         raise ConfigError(f"{option} {text} must be an integer of at least 1.")
-    if value > _LARGEST_COUNT:
+    if value > _MAX_COUNT:
         raise ConfigError(f"{option} {text} is too large.")
     return int(value)
 
@@ -154,11 +154,11 @@ def integer_list(text: str, option: str) -> tuple[int, ...]:
         for part in text.replace(" ", "").split(","):
             first, dash, last = part.partition("-")
             start, end = int(first), int(last if dash else first)
-            if end < start or end.bit_length() > _WIDEST_BITS:
+            if end < start or end.bit_length() > _MAX_BITS:
                 raise ValueError(part)
-            if len(out) + end - start >= _MOST_NUMBERS:
+            if len(out) + end - start >= _MAX_NUMBERS:
                 raise ConfigError(
-                    f"{option} {text} contains more than {_MOST_NUMBERS:,} numbers.",
+                    f"{option} {text} contains more than {_MAX_NUMBERS:,} numbers.",
                     hint="Each number starts a separate run. Pass fewer numbers.",
                 )
             out += range(start, end + 1)
@@ -195,7 +195,7 @@ def read_value(text: str) -> Any:
     """Parse a command-line value as JSON, or else as a comma-separated list, or else as text."""
     text = text.strip()
     try:
-        if text.count("[") + text.count("{") <= _DEEPEST:
+        if text.count("[") + text.count("{") <= _MAX_DEPTH:
             return json.loads(text)
     except ValueError:  # not JSON, or an integer with thousands of digits
         pass
@@ -216,8 +216,8 @@ def crossed(words: Sequence[str], option: str) -> tuple[dict[str, Any], ...]:
     combinations: list[dict[str, Any]] = [{}]
     for name, values in pairs(words, option).items():
         choices = values if is_row(values) else [values]
-        if len(combinations) * len(choices) > _MOST_NUMBERS:
-            raise ConfigError(f"{option} results in more than {_MOST_NUMBERS:,} combinations.")
+        if len(combinations) * len(choices) > _MAX_NUMBERS:
+            raise ConfigError(f"{option} results in more than {_MAX_NUMBERS:,} combinations.")
         combinations = [{**chosen, name: choice} for chosen in combinations for choice in choices]
     return tuple(combinations)
 

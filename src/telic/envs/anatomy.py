@@ -70,7 +70,7 @@ _VELOCITIES: dict[JointKind, tuple[str, ...]] = {
 _AXES: tuple[Axis, ...] = ("x", "y", "z")
 _ACROSS = 0.7
 """Cosine to the left axis above which a joint swings the leg forward and back."""
-_LEAST_BENT = 0.5
+_MIN_BENT = 0.5
 """Lower bound on a leg's standing length, relative to its stretched length."""
 _ON_JOINT = int(mujoco.mjtTrn.mjTRN_JOINT)
 _AFFINE = int(mujoco.mjtBias.mjBIAS_AFFINE)
@@ -329,7 +329,7 @@ def _leg(model: mujoco.MjModel, data: mujoco.MjData, torso: int, chain: list[int
     stretched = float(np.linalg.norm(np.diff([*points, tip], axis=0), axis=-1).sum())
     own = data.xmat[chain[-1]].reshape(3, 3).T @ (tip - data.xpos[chain[-1]])
     hip = points[0]
-    height = float(np.clip(hip[2] - low, _LEAST_BENT * stretched, stretched))
+    height = float(np.clip(hip[2] - low, _MIN_BENT * stretched, stretched))
     armature = [float(model.dof_armature[model.jnt_dofadr[joint]]) for joint in joints]
     return Leg(
         drive_kg=sum(armature) / max(len(armature), 1) / height**2 if height > 0 else 0.0,

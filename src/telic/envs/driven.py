@@ -76,7 +76,7 @@ _TURN_PER_RAD = 0.5
 """Gain from heading error to yaw rate, in 1/s."""
 _PER_COMMAND = 5
 """Number of random values per command: three rates, standing still, and heading mode."""
-_MOST = 64
+_MAX_COMMANDS = 64
 """Maximum number of commands per episode, after which they repeat."""
 
 Span = Annotated[tuple[float, float], Field(description="lowest and highest")]
@@ -98,8 +98,8 @@ class Commander:
 
     def __init__(self, commands: VelocityCommands, longest_s: float | None, like: Tensor) -> None:
         self._commands = commands
-        wanted = _MOST if longest_s is None else math.ceil(longest_s / commands.every_s)
-        self.count = max(1, min(_MOST, wanted))
+        wanted = _MAX_COMMANDS if longest_s is None else math.ceil(longest_s / commands.every_s)
+        self.count = max(1, min(_MAX_COMMANDS, wanted))
         spans = [getattr(commands, name) for name in NAMES]
         self._low, high = like.new_tensor(spans).T
         self._width = high - self._low

@@ -342,7 +342,7 @@ def _names(space: Any, stem: str, env_id: str) -> list[str]:
     return [stem] if size == 1 else [f"{stem}_{k}" for k in range(size)]
 
 
-_LARGEST = 1e6
+_MAX_ACTION = 1e6
 """Magnitude above which an action limit counts as unbounded."""
 
 
@@ -379,7 +379,7 @@ def action_codec(space: Any, env_id: str) -> ActionCodec:
         return list(rows.reshape(len(rows), *shape))
 
     low, high = (limit.ravel().astype(float) for limit in (space.low, space.high))
-    is_open = (low < -_LARGEST) | (high > _LARGEST)
+    is_open = (low < -_MAX_ACTION) | (high > _MAX_ACTION)
     unbounded = bool(is_open.any())
     low, high = np.where(is_open, -1.0, low), np.where(is_open, 1.0, high)
     names = tuple(_names(space, "action", env_id))

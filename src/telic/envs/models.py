@@ -31,7 +31,7 @@ from telic.sim.simulation import load_model
 
 _FLAT = Ground()
 ON_JOINT = int(mujoco.mjtTrn.mjTRN_JOINT)
-_MOST_SWING_RAD = 1.25
+_MAX_SWING_RAD = 1.25
 """Maximum deviation of a walking robot's joint targets from the resting pose."""
 _WIDE_RAD, _WIDE_M = np.pi / 2, 0.5
 """Position range around rest if neither the actuator nor the joint has limits."""
@@ -156,7 +156,7 @@ def action_limits(model: mujoco.MjModel, rest_qpos: np.ndarray) -> np.ndarray:
         rest = float(np.clip(-(bias[0] + bias[1] * length) / gain, *limits[i]))
         half = float(limits[i, 1] - limits[i, 0]) / 2.0
         if walks and model.jnt_type[joint] == HINGE:
-            half = min(half, _MOST_SWING_RAD * float(abs(model.actuator_gear[i, 0])))
+            half = min(half, _MAX_SWING_RAD * float(abs(model.actuator_gear[i, 0])))
         half = scales[i] or half
         limits[i] = rest - half, rest + half
     return limits

@@ -31,12 +31,12 @@ from telic.storage.locks import RunLock
 from telic.storage.reading import bounded_entries
 
 _MAIL_S = 0.25
-_ROUND_S = 0.02
-_PATIENCE_S = 60.0
+_POLL_S = 0.02
+_TIMEOUT_S = 60.0
 """timeout in seconds for an earlier attempt to release the job's folder"""
 _HEAD = {"node:__internal_head__": 0.001}
-_TRIES = 5
-_MOST_FILES, _LARGEST = 100_000, 1 << 30
+_MAX_ATTEMPTS = 5
+_MAX_FILES, _MAX_BYTES = 100_000, 1 << 30
 """limits of a parcel: files, and unpacked bytes unless it is large itself"""
 _REMOVED = ".removed.json"
 _STEADY_DATE = (1980, 1, 1, 0, 0, 0)
@@ -159,7 +159,7 @@ class RayJobs:
     def _over(self) -> set[Any]:
         """Return the finished tasks. All tasks are polled together."""
         now = time.monotonic()
-        if now - self._looked > _ROUND_S:
+        if now - self._looked > _POLL_S:
             refs = [task.ref for task in self._tasks.values()]
             self._ready = set(self._ray.wait(refs, num_returns=len(refs), timeout=0)[0])
             self._looked = time.monotonic()
@@ -333,7 +333,7 @@ def _own_folder(name: str) -> Generator[tuple[Path, int]]:
     if facts.st_uid != os.getuid() or not stat.S_ISDIR(facts.st_mode):
         raise PermissionError(f"The folder {base} belongs to another user.")
     folder = base / name
-    with RunLock(base / f"{name}.lock", f"The folder of {name}", patience_s=_PATIENCE_S) as lock:
+    with RunLock(base / f"{name}.lock", f"The folder of {name}", patience_s=_TIMEOUT_S) as lock:
         try:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
@@ -385,7 +385,7 @@ def marks_of(cwd: Path, parts: Iterable[str]) -> dict[str, tuple[int, int]]:
 def pack(cwd: Path, parts: Iterable[str], known: Marks | None = None) -> OutputArchive | None:
     """Pack the files that differ from `known`, or return None if they keep changing."""
     parts, known = list(parts), known or {}
-    for _ in range(_TRIES):
+    for _ in range(_MAX_ATTEMPTS):
         marks = marks_of(cwd, parts)
         names = [name for name, mark in marks.items() if known.get(name) != mark]
         removed = [name for name in known if name not in marks]
@@ -422,7 +422,7 @@ def names_in(content: bytes, cwd: Path) -> ArchiveNames:
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            entries = bounded_entries(archive, _MOST_FILES, max(_LARGEST, 50 * len(content)))
+            entries = bounded_entries(archive, _MAX_FILES, max(_MAX_BYTES, 50 * len(content)))
             removed = tuple(str(name) for name in json.loads(archive.read(_REMOVED)))
     except (ValueError, KeyError, zipfile.BadZipFile) as error:
         raise BadFile(f"A job returned files that cannot be read: {error}.") from None

@@ -36,8 +36,8 @@ from telic.jobs.spec import AttemptEnd, JobAttempt, JobFolder, JobOutcome, JobRe
 from telic.storage.files import read_record, write_json
 from telic.storage.keys import permit
 
-_ROUND_S = 0.02
-_LOOK_S = 0.5
+_POLL_S = 0.02
+_LAUNCHER_POLL_S = 0.5
 _STOP_S = GRACE_S + 15.0
 """seconds until a job that was asked to stop is killed"""
 
@@ -194,9 +194,9 @@ class JobPool:
             if (work.record.state == "waiting", work.record.reason) != (waits is not None, waits):
                 work.change(state="waiting" if waits else "running", reason=waits)
                 heard = 0.0
-            time.sleep(_ROUND_S)
+            time.sleep(_POLL_S)
             now = time.monotonic()
-            if now - looked < _LOOK_S:
+            if now - looked < _LAUNCHER_POLL_S:
                 continue
             looked, written = now, beat.stat().st_mtime if beat.exists() else 0.0
             if written != beaten:

@@ -27,7 +27,7 @@ from telic import SAFE_PATH, protect_imports
 from telic.storage.files import open_append
 
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
-BEAT_S = 2.0
+HEARTBEAT_S = 2.0
 GRACE_S = 30.0
 """seconds between SIGTERM and SIGKILL"""
 _SOON_S = 0.01
@@ -164,7 +164,7 @@ class Process:
     ) -> bool:
         """Wait for the process to end, and return whether a stop was requested.
 
-        `should_stop` is called every `every_s` seconds, by default `BEAT_S`. With `whole_group`,
+        `should_stop` is called every `every_s` seconds, or `HEARTBEAT_S`. With `whole_group`,
         SIGTERM is sent to all descendants, for programs that do not forward signals.
         """
         deadline: float | None = None
@@ -173,7 +173,7 @@ class Process:
             while True:
                 now = time.monotonic()
                 if now >= next_beat:
-                    next_beat = now + (every_s or BEAT_S)
+                    next_beat = now + (every_s or HEARTBEAT_S)
                     if should_stop() and deadline is None:
                         deadline = now + grace_s
                         self.send_signal(signal.SIGTERM) if whole_group else self.terminate()

@@ -54,11 +54,11 @@ from telic.storage.trajectories import (
 )
 
 _JUDGE_S = 60.0
-_TOGETHER = 64_000
+_BATCH_STEPS = 64_000
 """steps per measurement batch, in which shorter episodes are padded to the longest"""
 _WORTH_A_WORKER = 32
 """minimum number of episodes per worker process"""
-_TRIES = 2
+_MAX_CRASHES = 2
 """number of worker crashes on the same episodes after which their scores are unknown"""
 OFFERED: dict[str, dict[str, Any]] = {
     "telic": {
@@ -192,11 +192,11 @@ def _measure_files(
 
     def share(paths: Sequence[Path], folder: Path) -> list[Verdict]:
         reason = ""
-        for _ in range(_TRIES):
+        for _ in range(_MAX_CRASHES):
             try:
                 return _measure_confined(source, paths, folder, environment)
             except WorkerDied as error:
-                reason = f"{error} ({_TRIES} workers tried.)"
+                reason = f"{error} ({_MAX_CRASHES} workers tried.)"
             except TelicError as error:  # the judge itself is at fault, so a retry would also fail
                 reason = str(error)
                 break
@@ -261,7 +261,7 @@ def judge_here(
     for path in paths:
         trajectory = read_trajectory(path, environment)
         longest = max(map(len, (*some, trajectory)))
-        if some and (len(some) + 1) * longest > _TOGETHER:
+        if some and (len(some) + 1) * longest > _BATCH_STEPS:
             verdicts += judge_some()
             some.clear()
             alive()

@@ -22,7 +22,7 @@ from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
 from telic.judges.criteria import Criterion, EpisodePhase
 from telic.judges.episode import RecordedEpisode, recorded_together
-from telic.judges.failure_modes import HABITS, untrained_policy
+from telic.judges.failure_modes import FAILURE_MODES, untrained_policy
 from telic.judges.measured import (
     TIME_LEFT,
     is_expression,
@@ -78,8 +78,8 @@ def criteria_problems(
             yield f"Phase {number} has no end. Define its end condition in `until`."
     if terrain != "flat" and "terrain" not in spec.arguments:
         yield f"{spec.id} supports flat terrain only, not {terrain}."
-    for name in set(fine).difference(HABITS):
-        yield f'"{name}" is not a failure mode. Available: {", ".join(HABITS)}.'
+    for name in set(fine).difference(FAILURE_MODES):
+        yield f'"{name}" is not a failure mode. Available: {", ".join(FAILURE_MODES)}.'
 
 
 def _problems(criterion: Criterion, phases: int, spec: EnvSpec) -> Iterator[str]:

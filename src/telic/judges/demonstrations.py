@@ -33,7 +33,7 @@ from telic.quantities import QUANTITIES
 from telic.rewards.recording import Transition, TransitionRecording, concatenated, keep
 from telic.storage.trajectories import COMMANDS, RECORDED, Trajectory
 
-MOST_STEPS = 3000
+MAX_STEPS = 3000
 _UNLIMITED = 1000
 """episode length without a time limit, which equals the recorder's"""
 _AT_ONCE = 64
@@ -50,7 +50,7 @@ _WAVER_RAD, _WAVER_HZ, _WAVER_S = 0.04, (0.3, 1.5), 0.4
 _PLANE, _SPHERE, _CAPSULE = (
     int(getattr(mujoco.mjtGeom, f"mjGEOM_{name}")) for name in ("PLANE", "SPHERE", "CAPSULE")
 )
-_LOOK_S = 0.3
+_LOOK_AHEAD_S = 0.3
 """look-ahead time on uneven ground, in which the torso starts to rise"""
 _POSES = 13
 """number of poses per stance and per swing, including both ends"""
@@ -136,7 +136,7 @@ def _open_mujoco(env_id: str, env_args: dict[str, Any], num_envs: int) -> Mujoco
 
 def length_of(env: VecEnv) -> int:
     """Return the number of steps in a demonstration."""
-    return min(env.max_episode_steps or _UNLIMITED, MOST_STEPS)
+    return min(env.max_episode_steps or _UNLIMITED, MAX_STEPS)
 
 
 def ground_below(env: MujocoEnv) -> _Below | None:
@@ -204,7 +204,7 @@ def demonstrate(
 
 def _standing(env_id: str, env_args: dict[str, Any]) -> np.ndarray | None:
     """Return the pose in which the robot comes to rest by itself, or None if it falls."""
-    env = _open_mujoco(env_id, {**env_args, "max_episode_steps": MOST_STEPS}, 1)
+    env = _open_mujoco(env_id, {**env_args, "max_episode_steps": MAX_STEPS}, 1)
     env.place(torch.tensor(env.robot.rest_qpos)[None], torch.zeros(1, env.model.nv))
     for _ in range(round(_SETTLE_S / (env.dt or 1.0))):
         step = env.step(env.action_rest[None])
@@ -346,7 +346,7 @@ def lead(
         ).numpy()
     if drawn is not None:
         _perturb(poses, robot, drawn - start, dt * np.arange(steps + 1)[:, None])
-    _put_on_ground(model, robot, poses, path.lift, below, max(1, round(_LOOK_S / dt)))
+    _put_on_ground(model, robot, poses, path.lift, below, max(1, round(_LOOK_AHEAD_S / dt)))
     qvel = np.zeros((steps, model.nv))
     for t in range(steps):
         mujoco.mj_differentiatePos(model, qvel[t], dt, poses[t], poses[t + 1])

@@ -24,7 +24,7 @@ from telic.envs.vector import VecEnv
 from telic.sim.simulation import altering
 
 _GRAVITY = 9.81
-_LOWEST = 0.1
+_MIN_HEIGHT_M = 0.1
 """minimum height for scaling pushes, in m, so that a robot lying on the ground is also pushed"""
 _PUSH_EVERY_S = 1.0
 
@@ -117,7 +117,7 @@ class Disturbed:
         axes = _pushed(env)
         drawn = torch.randn((env.num_envs, len(axes)), generator=self._chance, dtype=torch.float64)
         direction = drawn / norm(drawn)[:, None].clamp(min=1e-9)
-        height = max(env.robot.rest_height or 0.0, _LOWEST)
+        height = max(env.robot.rest_height or 0.0, _MIN_HEIGHT_M)
         speed = self._how.push * math.sqrt(_GRAVITY * height)
         # On a CPU the field is a view of the state, and evidence is recorded on a CPU.
         env.sim.field("qvel")[:, axes] += speed * direction

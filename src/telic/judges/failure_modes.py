@@ -20,7 +20,7 @@ from telic.envs.mujoco import MujocoEnv
 from telic.envs.vector import VecEnv
 from telic.judges.criteria import Motion
 from telic.judges.demonstrations import (
-    MOST_STEPS,
+    MAX_STEPS,
     Examples,
     ground_below,
     lead,
@@ -31,7 +31,7 @@ from telic.judges.demonstrations import (
 from telic.rewards.recording import Transition, keep
 from telic.robots.terrain import ground_in
 
-HABITS = (
+FAILURE_MODES = (
     "does nothing",
     "ends at once",
     "shakes",
@@ -51,7 +51,7 @@ _SPIN_RPS = 4.0
 _STOPS_AFTER = 0.1
 """fraction of the episode after which the robot stops"""
 _VIBRATION = 0.3
-_AT_MOST = 10.0
+_MAX_ACTION = 10.0
 """bound of the range used for unbounded actions"""
 _SAME_RAD = 0.02
 """mean difference of joint angles, in rad, below which two poses count as equal"""
@@ -98,7 +98,7 @@ def _acting(env: VecEnv) -> dict[str, _Act]:
     random = np.random.default_rng(derive("habits", env.spec.id))
     count = env.num_actions
     if count is None:
-        noise = torch.tensor(random.uniform(-1, 1, (MOST_STEPS, env.act_dim)), dtype=torch.float32)
+        noise = torch.tensor(random.uniform(-1, 1, (MAX_STEPS, env.act_dim)), dtype=torch.float32)
         full = torch.ones(env.act_dim)
         still = full * torch.nan
         return {
@@ -108,15 +108,15 @@ def _acting(env: VecEnv) -> dict[str, _Act]:
             "vibrates": lambda t: _VIBRATION * (full if t % 4 < 2 else -full),
             "pushes": lambda t: full,
             "pulls": lambda t: -full,
-            "flails": lambda t: noise[t % MOST_STEPS],
+            "flails": lambda t: noise[t % MAX_STEPS],
         }
-    drawn = torch.tensor(random.integers(count, size=MOST_STEPS))
+    drawn = torch.tensor(random.integers(count, size=MAX_STEPS))
     acting: dict[str, _Act] = {
         "holds its first choice": lambda t: torch.tensor(0),
         "holds its middle choice": lambda t: torch.tensor(count // 2),
         "holds its last choice": lambda t: torch.tensor(count - 1),
         "takes turns": lambda t: torch.tensor(t % count),
-        "chooses at random": lambda t: drawn[t % MOST_STEPS],
+        "chooses at random": lambda t: drawn[t % MAX_STEPS],
         "ends at once": lambda t: torch.tensor(0),
     }
     if count < 3:  # the middle one duplicates another
@@ -221,7 +221,7 @@ def _scaled(env: VecEnv, action: Tensor) -> Tensor:
     """Scale continuous actions from [-1, 1] to their range, with NaN for the resting action."""
     if env.num_actions is not None:
         return action
-    low, high = env.action_low.clamp(min=-_AT_MOST), env.action_high.clamp(max=_AT_MOST)
+    low, high = env.action_low.clamp(min=-_MAX_ACTION), env.action_high.clamp(max=_MAX_ACTION)
     at_rest = env.action_rest if isinstance(env, MujocoEnv) else low.clamp(min=0.0).minimum(high)
     return torch.where(action.isnan(), at_rest, 0.5 * (low + high) + 0.5 * (high - low) * action)
 

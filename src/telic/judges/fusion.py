@@ -36,7 +36,7 @@ from telic.judges.verdict import WHOLE, Disagreement, Source, Verdict, unknown
 CODE_WEIGHT = 0.7
 MARGIN = 0.25
 _ROUNDING = 1e-9
-_LONGEST = 300
+_MAX_LENGTH = 300
 _PERSISTENT = 0.5
 """fraction of watched episodes that must contradict the code judge before it is doubted"""
 
@@ -253,4 +253,4 @@ def judge_doubted(verdicts: Sequence[Verdict], *, only_less: bool = False) -> st
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 1] + "…"

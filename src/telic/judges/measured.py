@@ -43,7 +43,7 @@ TIME_LEFT = "time_left()"
 _ON_WAY, _TIME_LEFT = "on_way", "time_left"
 _CRITERIA, _PHASES, _JUDGE = "CRITERIA", "PHASES", "judge"
 _FOR_PEOPLE = {"source", "is_open", "best", "best_source"}
-_LONGEST, _MOST_NODES = 40_000, 8_000
+_MAX_LENGTH, _MAX_NODES = 40_000, 8_000
 _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -154,10 +154,10 @@ def measured_by_host(written: Composition) -> Composition:
 @lru_cache(maxsize=512)
 def _parsed(text: str) -> ast.expr:
     try:
-        if len(text) > _LONGEST:
+        if len(text) > _MAX_LENGTH:
             raise ValueError("too long")
         tree = parse_python(text.strip(), mode="eval").body
-        if sum(1 for _ in ast.walk(tree)) > _MOST_NODES:
+        if sum(1 for _ in ast.walk(tree)) > _MAX_NODES:
             raise ValueError("too long")
         return tree
     except (SyntaxError, ValueError, MemoryError, RecursionError):

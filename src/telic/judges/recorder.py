@@ -44,11 +44,11 @@ _PLAYING_S = 300.0
 _UNLIMITED = 1000
 """maximum number of steps in episodes without a time limit"""
 _WRITERS = 4
-_TRIES = 2
+_MAX_ATTEMPTS = 2
 """maximum number of attempts to record a policy"""
-_LARGEST = 1e6
+_MAX_MEMORY = 1e6
 """bound on memory values, which legitimate rewards do not exceed"""
-_MOST_VALUES = 20_000_000
+_MAX_VALUES = 20_000_000
 """maximum number of memory values of an order"""
 
 
@@ -99,7 +99,7 @@ def record_each(orders: Mapping[str, RolloutSpec], folder: Path) -> Recordings:
     why: dict[str, str] = {}
 
     def attempt(name: str) -> None:
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ATTEMPTS):
             try:
                 files[name] = record(orders[name], folder, folder / f"{name}.log")
             except Refused:
@@ -163,8 +163,8 @@ def _followed(order: RolloutSpec) -> list[np.ndarray[Any, Any]]:
 
     def keep(message: dict[str, Any]) -> None:
         memory = np.array(bounded(message.get("memory"), len(order.paths)), dtype=np.float32)
-        if len(steps) * memory.size > _MOST_VALUES:
-            raise WorkerDied(f"The reward's memory has more than {_MOST_VALUES} values.")
+        if len(steps) * memory.size > _MAX_VALUES:
+            raise WorkerDied(f"The reward's memory has more than {_MAX_VALUES} values.")
         steps.append(memory)
 
     with tempfile.TemporaryDirectory() as folder:
@@ -183,7 +183,7 @@ def bounded(memory: object, rows: int) -> list[list[float]]:
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if not is_number or not math.isfinite(value):
                 raise WorkerDied("The reward's memory contains a value that is not finite.")
-        table.append([float(min(max(cast("float", x), -_LARGEST), _LARGEST)) for x in row])
+        table.append([float(min(max(cast("float", x), -_MAX_MEMORY), _MAX_MEMORY)) for x in row])
     if len({len(row) for row in table}) != 1:
         raise WorkerDied("The reward's memory is not a row of numbers for each episode.")
     return table
@@ -225,7 +225,7 @@ class _LiveMemory:
         """Return the memory before the next action."""
         memory = self._reward.memory()
         self._channel.send({"memory": cast("Any", memory).tolist()})
-        return memory.clamp(-_LARGEST, _LARGEST)
+        return memory.clamp(-_MAX_MEMORY, _MAX_MEMORY)
 
     def follow(self, obs: Tensor, action: Tensor, step: Step) -> None:
         """Update the memory after a step."""

@@ -60,11 +60,11 @@ from telic.rewards.recording import TransitionRecording
 from telic.rewards.reward import Reward, load_reward
 from telic.storage.trajectories import Trajectory
 
-_RECOGNISED = 0.6
+_RECOGNIZED = 0.6
 """minimum score of a demonstration, which does not have to be perfect"""
 _CLEARLY = 0.25
 """margin by which the judge must prefer the demonstration before the reward is blamed"""
-_FEWEST = 2
+_MIN_FAILURE_MODES = 2
 """minimum number of failure modes, to tell a judge from one that passes everything"""
 _WAYS = re.compile(r"forward|backward|\b(?:back|front)|ahead|left|right|sideways|clockwise")
 _NEVER_FINE = "ends at once"
@@ -144,7 +144,7 @@ def text_hash(text: str) -> str:
 
 def _recognized(examples: Sequence[ExampleResult]) -> ExampleResult | None:
     """Return a demonstration that the judge recognizes, preferably an independent one."""
-    good = [each for each in examples if each.is_good and (each.score or 0.0) >= _RECOGNISED]
+    good = [each for each in examples if each.is_good and (each.score or 0.0) >= _RECOGNIZED]
     return max(good, key=lambda each: each.name == INDEPENDENT, default=None)
 
 
@@ -172,7 +172,7 @@ def judge_problems(
     for example in examples:
         if example.score is None:
             problems.append(f'The judge cannot judge "{example.name}": {example.reason}')
-        elif example.name == GOOD and example.score < _RECOGNISED:
+        elif example.name == GOOD and example.score < _RECOGNIZED:
             problems.append(
                 f"The judge gives the {example.name}, a scripted demonstration, a score of only "
                 f"{example.score:.2f}. {example.reason}"
@@ -185,7 +185,7 @@ def judge_problems(
     ]
     if passing:
         problems.append(f"The judge passes failure modes at {threshold:g}: {', '.join(passing)}.")
-    if examples and len(bad) < _FEWEST:
+    if examples and len(bad) < _MIN_FAILURE_MODES:
         problems.append(
             f"All failure modes except {len(bad)} are declared acceptable, so it is unclear if "
             "the judge rejects anything."

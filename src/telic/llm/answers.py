@@ -22,7 +22,7 @@ from telic.llm.keys import save_json
 from telic.llm.records import Answer, Finish, RawReply
 from telic.storage.files import read_record
 
-LONGEST_ANSWER = 1_000_000  # characters
+MAX_ANSWER = 1_000_000  # characters
 _FENCE = "```"
 _LISTED = 20
 
@@ -58,9 +58,9 @@ def read_answer(text: str, record: type[Answer], finish: Finish = "complete") ->
 
 def without_fence(text: str) -> str:
     """Strip whitespace and an enclosing Markdown code fence from a text."""
-    if len(text) > LONGEST_ANSWER:
+    if len(text) > MAX_ANSWER:
         raise InvalidAnswer(
-            f"The answer has {len(text):,} characters, but at most {LONGEST_ANSWER:,} are allowed."
+            f"The answer has {len(text):,} characters, but at most {MAX_ANSWER:,} are allowed."
         )
     lines = text.strip().splitlines()
     if len(lines) >= 2 and lines[0].startswith(_FENCE) and lines[-1].strip() == _FENCE:

@@ -32,7 +32,7 @@ KEY_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 REMOVED = "[key removed]"
 
-_SHORTEST = 8  # shorter values are placeholders; redacting them would corrupt ordinary text
+_MIN_LENGTH = 8  # shorter values are placeholders; redacting them would corrupt ordinary text
 # Keys returned so far. They are redacted even after the environment has changed.
 _handed_out: set[str] = set()
 
@@ -122,4 +122,4 @@ def _known() -> list[str]:
     """Return all known keys, longest first because a key may be a prefix of another."""
     named = (os.environ.get(name) for names in KEY_NAMES.values() for name in names)
     keys = {key.strip() for key in named if key} | _handed_out
-    return sorted((key for key in keys if len(key) >= _SHORTEST), key=len, reverse=True)
+    return sorted((key for key in keys if len(key) >= _MIN_LENGTH), key=len, reverse=True)

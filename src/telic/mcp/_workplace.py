@@ -33,10 +33,10 @@ from telic.studies.errors import GateRefused
 from telic.studies.study import Study
 
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
-_LONGEST_NAME = 64
+_MAX_NAME = 64
 _LETTERS = "abcdefghjkmnpqrstuvwxyz"
 _CODE_LENGTH = 4
-_MOST_SHOWN = 12_000
+_MAX_SHOWN = 12_000
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -84,7 +84,7 @@ def caller(call: Call) -> StudyActor:
     """Return the caller, always an agent, because tool arguments do not identify a person."""
     params = call.session.client_params
     given = params.client_info.name if params is not None else ""
-    name = _NOT_IN_A_NAME.sub("-", given).strip("-")[:_LONGEST_NAME]
+    name = _NOT_IN_A_NAME.sub("-", given).strip("-")[:_MAX_NAME]
     return StudyActor(kind="agent", name=name or "mcp")
 
 
@@ -146,7 +146,7 @@ def ask(call: Call, question: Question) -> Elicit[Typed] | NoConfirmation:
     declared = None if client is None else client.elicitation
     if declared is None or (declared.form is None and declared.url is not None):
         return NoConfirmation()
-    if len(question.text) > _MOST_SHOWN:  # a person must see all of it
+    if len(question.text) > _MAX_SHOWN:  # a person must see all of it
         return NoConfirmation()
     return Elicit(f"{question.text}\n\nType {_code(call, question)} to agree.", Typed)
 

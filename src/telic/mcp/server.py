@@ -32,8 +32,8 @@ from telic.studies.report import report_text
 
 _STUDY = "telic://{task}/{study}"
 _JSON, _MARKDOWN, _YAML = "application/json", "text/markdown", "application/yaml"
-_MOST_POINTS, _MOST_EVENTS = 1000, 500
-_SHORTEST = 8  # shorter values are placeholders; removing them would damage ordinary words
+_MAX_POINTS, _MAX_EVENTS = 1000, 500
+_MIN_LENGTH = 8  # shorter values are placeholders; removing them would damage ordinary words
 _INSTRUCTIONS = """\
 telic runs experiments with evidence. A study has a contract, candidates, runs, audits and a ledger.
 Call study_run: it executes all steps that require no person, and returns the next with a reason.
@@ -102,7 +102,7 @@ def _candidate(call: Call, task: str, study: str, candidate: str) -> str:
 
 
 def _metrics(
-    call: Call, task: str, study: str, run: str, keys: str = "", tail: str = f"{_MOST_POINTS}"
+    call: Call, task: str, study: str, run: str, keys: str = "", tail: str = f"{_MAX_POINTS}"
 ) -> str:
     """Return the metrics of a run. `keys=a,b` selects series, and `tail=100` limits the points."""
     opened = workplace(call).open_study(task, study)
@@ -111,7 +111,7 @@ def _metrics(
     names = [name for name in keys.split(",") if name] or list(log.series)
     if unknown := [name for name in names if name not in log.series]:
         raise UnknownName("series", unknown[0], list(log.series))
-    last = max(1, min(_whole(tail), _MOST_POINTS))
+    last = max(1, min(_whole(tail), _MAX_POINTS))
     series = {
         name: list(
             zip(log.series[name].steps[-last:], log.series[name].values[-last:], strict=True)
@@ -136,11 +136,11 @@ def _report(call: Call, task: str, study: str) -> str:
 
 
 def _ledger(
-    call: Call, task: str, study: str, since: str = "1", limit: str = f"{_MOST_EVENTS}"
+    call: Call, task: str, study: str, since: str = "1", limit: str = f"{_MAX_EVENTS}"
 ) -> str:
     """Return the events of the ledger, starting with number `since`."""
     events = workplace(call).open_study(task, study).events
-    first, most = _whole(since), max(1, min(_whole(limit), _MOST_EVENTS))
+    first, most = _whole(since), max(1, min(_whole(limit), _MAX_EVENTS))
     chosen = [event for event in events if event.seq >= first][:most]
     return _text(
         {"events": [event.model_dump(mode="json") for event in chosen], "last": len(events)}
@@ -196,7 +196,7 @@ async def _keep_secrets(ctx: ServerRequestContext[Any, Any], call_next: CallNext
 def hide_in(value: Any) -> Any:
     """Return plain data with environment secrets and provider API keys removed."""
     values = {value for name, value in os.environ.items() if is_secret_name(name)}
-    secrets = sorted((each for each in values if len(each) >= _SHORTEST), key=len, reverse=True)
+    secrets = sorted((each for each in values if len(each) >= _MIN_LENGTH), key=len, reverse=True)
     return _hide_in(value, secrets)
 
 

@@ -25,7 +25,7 @@ _NEAR_M, _SLOW_M_S = 0.03, 0.4
 """height and speed below which a sole counts as support"""
 _LYING_M = 0.05
 """height below which another body counts as support"""
-_LEAST_SUPPORT = 3
+_MIN_SUPPORT = 3
 _COLLISION_SAMPLES = 40
 """approximate number of frames sampled for mesh collisions"""
 
@@ -205,7 +205,7 @@ def _on_ground(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
     slides = [
         WorstValue(float(speeds[stands, i].mean()), feet[i], int(np.argmax(stands)) / clip.fps)
         for i, stands in enumerate(supports.T)
-        if stands.sum() >= _LEAST_SUPPORT
+        if stands.sum() >= _MIN_SUPPORT
     ]
     if slides:
         found["skate_m_s"] = max(slides, key=lambda each: each.value)

@@ -22,11 +22,11 @@ from telic.core.tensors import from_numpy
 from telic.errors import BadFile
 
 Split = Literal["train", "validation", "test"]
-_LEAST_FRAMES, _MOST_FRAMES = 2, 10_000_000
-_MOST_FPS = 10_000.0
+_MIN_FRAMES, _MAX_FRAMES = 2, 10_000_000
+_MAX_FPS = 10_000.0
 _UNIT_WITHIN = 0.05
 """largest deviation of a quaternion norm from 1 that is normalized rather than rejected"""
-_MOST_NAME = 200
+_MAX_NAME = 200
 
 
 class MotionOrigin(Record):
@@ -86,15 +86,15 @@ class MotionClip:
 
     def __post_init__(self) -> None:
         """Validate and convert all columns. Raises BadFile with the frame and the joint."""
-        if not self.name or len(self.name) > _MOST_NAME or not self.name.isprintable():
+        if not self.name or len(self.name) > _MAX_NAME or not self.name.isprintable():
             raise BadFile(f"{self.name[:60]!r} is not a valid clip name.", hint="Use a short name.")
-        if not 0.0 < self.fps <= _MOST_FPS:
+        if not 0.0 < self.fps <= _MAX_FPS:
             raise BadFile(f"{self.name}: invalid frame rate {self.fps}.")
         twice = [name for name in self.joint_names if self.joint_names.count(name) > 1]
         if twice:
             raise BadFile(f"{self.name} contains the joint {twice[0]} twice.")
         frames = len(self.root_pos) if np.ndim(self.root_pos) else 0
-        if not _LEAST_FRAMES <= frames <= _MOST_FRAMES:
+        if not _MIN_FRAMES <= frames <= _MAX_FRAMES:
             raise BadFile(f"{self.name} has {frames:,} frames, but at least two are required.")
 
         def column(name: str, values: Any, *shape: int, joints: Sequence[str] = ()) -> np.ndarray:

@@ -25,7 +25,7 @@ from telic.motions.robot import MotionRobot
 
 _ENDS_S = 1.0
 """duration in s that is removed at both ends of clips longer than four times this"""
-_SHORTEST_S = 0.4
+_MIN_S = 0.4
 _SAME = 0.2
 """largest difference between two periods, relative to the RMS of the motion"""
 _STILL_RAD, _STILL_M = 0.01, 0.01
@@ -82,7 +82,7 @@ def _period_s(core: MotionClip) -> float:
     """Return the period of a motion in s, or its duration if it does not repeat."""
     track: np.ndarray = core.joint_pos - core.joint_pos.mean(0)
     size = _rms(track)
-    least = round(_SHORTEST_S * core.fps)
+    least = round(_MIN_S * core.fps)
     lags = range(least, len(track) // 2 + 1)
     if size < _STILL_RAD or len(lags) < 3:
         return core.duration_s

@@ -19,7 +19,7 @@ from telic.jobs.process import spawn_pool
 from telic.motions._retarget import retarget
 from telic.motions.checks import FilterLimits, WorstValue, ground_offset, measure
 from telic.motions.clip import HumanTrack, MotionClip, MotionOrigin, Split
-from telic.motions.formats import LARGEST_MOTION_FILE, read_motions
+from telic.motions.formats import MAX_MOTION_FILE, read_motions
 from telic.motions.formats._people import body_skeleton
 from telic.motions.formats._robots import robot_clip
 from telic.motions.formats._track import MotionTrack, ReadOptions, RobotTrack, SkeletonTrack
@@ -28,7 +28,7 @@ from telic.motions.robot import MotionRobot, motion_robot
 from telic.storage.reading import check_file, file_hash, files_below
 
 IntakeOutcome = Literal["added", "rejected", "duplicate", "unreadable"]
-_LEAST_SHIFT_M, _MOST_SHIFT_M = 0.01, 0.15  # ground offsets that are corrected
+_MIN_SHIFT_M, _MAX_SHIFT_M = 0.01, 0.15  # ground offsets that are corrected
 
 
 class ImportResult(NamedTuple):
@@ -104,7 +104,7 @@ def _file_candidates(
     found: list[ClipCandidate] = []
     target, split = motion_robot(robot), _split_of(file.stem, held)
     try:
-        check_file(file, LARGEST_MOTION_FILE)
+        check_file(file, MAX_MOTION_FILE)
         parameters = {**origin.parameters, "sha256": file_hash(file)[:16]}
         update = {"source": origin.source or file.name, "parameters": parameters}
         own = origin.model_copy(update=update)
@@ -159,7 +159,7 @@ def _candidate(
 def _on_ground(clip: MotionClip, robot: MotionRobot) -> MotionClip:
     """Shift a clip vertically to put its soles on the ground, because ground heights vary."""
     offset = ground_offset(robot, clip)
-    if not _LEAST_SHIFT_M < abs(offset) < _MOST_SHIFT_M:
+    if not _MIN_SHIFT_M < abs(offset) < _MAX_SHIFT_M:
         return clip
     moved = clip.root_pos - [0.0, 0.0, offset]
     step = f"shifted by {-offset:+.3f} m to the ground"

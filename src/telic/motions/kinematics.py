@@ -229,13 +229,13 @@ def _halvings(links: list[_Link]) -> list[list[int]]:
     return rounds
 
 
-_LEAST_DAMPING, _MOST_DAMPING = 1e-5, 1e3
+_MIN_DAMPING, _MAX_DAMPING = 1e-5, 1e3
 _SMOOTH = 0.06
 """weight of joint second differences, relative to meters of a goal with weight 1"""
 _ROOT_SMOOTH = 3.0
 """weight of root second differences, relative to those of joints"""
 _WINDOW, _OVERLAP = 1200, 60
-_MOST_RAD_S = 18.0
+_MAX_RAD_S = 18.0
 """joint speed above which a trajectory is solved again with a larger smoothness weight"""
 
 
@@ -367,13 +367,13 @@ class _Window:
                 gain = cost - _cost(new_off, _second_differences(trial), weight)
                 if gain > 0:
                     poses, off, jacobian = trial, new_off, new_jacobian
-                    damping = max(damping / 4, _LEAST_DAMPING)
+                    damping = max(damping / 4, _MIN_DAMPING)
                 else:
-                    damping = min(damping * 8, _MOST_DAMPING)
+                    damping = min(damping * 8, _MAX_DAMPING)
                 if number > 8 and 0 <= gain < 1e-4 * cost:
                     break
             speed = (poses.joint_pos[1:] - poses.joint_pos[:-1]).abs().amax(1).numpy() * fps
-            fast = np.flatnonzero(speed > _MOST_RAD_S)
+            fast = np.flatnonzero(speed > _MAX_RAD_S)
             if not len(fast):
                 break
             for frame in fast:

@@ -34,10 +34,10 @@ RECORDS = (
 )
 _PERSONS = {"approve": "", "run": "--resume", "report": "--close"}
 """commands for people only, and the option that makes them so"""
-_LARGEST_SCRIPT = 65_536
-_LARGEST_ADAPTER = 16_384
+_MAX_SCRIPT = 65_536
+_MAX_ADAPTER = 16_384
 """maximum characters that are parsed, since a host allows a command if its hook takes too long"""
-_DEEPEST = 3
+_MAX_DEPTH = 3
 
 
 def answer(name: str, text: str) -> str:
@@ -85,7 +85,7 @@ def shell_refusal(line: str, here: Path) -> str | None:
     if root is None:
         return None
     try:
-        commands = list(_all_commands(line, here, [_LARGEST_SCRIPT]))
+        commands = list(_all_commands(line, here, [_MAX_SCRIPT]))
     except (OverflowError, RecursionError):
         return LONG
     if record := written_record(line):
@@ -153,7 +153,7 @@ def _read_adapter(adapter: Path) -> Iterator[_Start]:
 
     text = read_text(adapter, errors="replace")
     section = _SECTION.search(text)
-    if len(text := section[0] if section else text) > _LARGEST_ADAPTER:
+    if len(text := section[0] if section else text) > _MAX_ADAPTER:
         raise TelicError(f"{adapter} cannot be read: its commands have {len(text)} characters.")
     try:
         yaml: Any = YAML(typ="safe", pure=True)
@@ -253,12 +253,12 @@ def _all_commands(line: str, here: Path, left: list[int], depth: int = 0) -> Ite
         yield from _all_commands(text, here, left, depth)
     for words in commands:
         yield words
-        for word in words if depth < _DEEPEST and not _only_reads(words) else ():
+        for word in words if depth < _MAX_DEPTH and not _only_reads(words) else ():
             if re.search(r"\s", word):
                 yield from _all_commands(word, here, left, depth + 1)
             elif word.endswith(".sh") or _program(words) in _SHELLS:
                 try:
-                    script = read_text(here / word, _LARGEST_SCRIPT, errors="replace")
+                    script = read_text(here / word, _MAX_SCRIPT, errors="replace")
                 except TelicError:
                     continue
                 yield from _all_commands(script, here, left, depth + 1)

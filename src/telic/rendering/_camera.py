@@ -25,10 +25,10 @@ _AIR, _LITTLE_AIR = 1.3, 1.12  # margins for stationary and for moving robots
 _NEAR_PER_RADIUS = 2.7
 _SMOOTH_ACROSS_S = 0.35
 _SMOOTH_HEIGHT_S = 1.0
-_MOST_RISE = 8.0  # in robot radii; beyond this, vertical motion is followed
+_MAX_RISE = 8.0  # in robot radii; beyond this, vertical motion is followed
 _BELOW = 0.15  # fraction of the image kept free at the bottom for the caption
 _MARKS_M = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-_MOST_MARKS = 6
+_MAX_MARKS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _followed(
     floor = floor_height(model)
     low, high = boxes[:, 0, 2].min(), boxes[:, 1, 2].max()
     low = low if floor is None else min(low, floor)
-    if near or high - low > _MOST_RISE * radius:
+    if near or high - low > _MAX_RISE * radius:
         usual = _NEAR_PER_RADIUS if near else _DISTANCE_PER_RADIUS
         height = _smooth(centres[:, 2:], 0.0 if near else _SMOOTH_HEIGHT_S / frame_s)
     else:
@@ -121,8 +121,8 @@ def height_marks(camera: Camera, model: mujoco.MjModel, pixels: int) -> list[tup
         return pixels / 2 - scale * float(offset @ up) / float(offset @ forward)
 
     seen_m = 2 * camera.distance_m * np.tan(np.radians(FOV_DEG / 2))
-    step = next((mark for mark in _MARKS_M if seen_m / mark <= _MOST_MARKS), _MARKS_M[-1])
-    marks = [(n * step, round(line(n * step))) for n in range(2 * _MOST_MARKS)]
+    step = next((mark for mark in _MARKS_M if seen_m / mark <= _MAX_MARKS), _MARKS_M[-1])
+    marks = [(n * step, round(line(n * step))) for n in range(2 * _MAX_MARKS)]
     return [(height, row) for height, row in marks if 0 <= row < pixels]
 
 

@@ -18,7 +18,7 @@ from telic.rendering._camera import FOV_DEG, Camera, floor_height, radius_m
 
 _FLAT = 1e-3  # remaining height of a geom in its shadow: keeps its faces turned outwards
 _SHADOW_RGBA = np.array((*look.FLOOR_SHADOW, 1), dtype=np.float32)
-_MOST_GEOMS = 10_000  # including shadows; further geoms are not drawn
+_MAX_GEOMS = 10_000  # including shadows; further geoms are not drawn
 _NOWHERE, _STRAIGHT = np.zeros(3), np.eye(3).ravel()
 _SHADOW_LIFT = 2e-3  # height above the floor, in robot radii
 _LIGHT = look.LIGHT_DIRECTION / np.linalg.norm(look.LIGHT_DIRECTION)
@@ -47,7 +47,7 @@ class GlPainter:
             _context_of_process()
             self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50.value)
             mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._context)
-        self._scene = mujoco.MjvScene(model, _MOST_GEOMS)
+        self._scene = mujoco.MjvScene(model, _MAX_GEOMS)
         for effect in ("SHADOW", "REFLECTION", "FOG", "HAZE"):
             self._scene.flags[getattr(mujoco.mjtRndFlag, f"mjRND_{effect}")] = False
         self._option = mujoco.MjvOption()

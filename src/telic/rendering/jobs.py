@@ -37,7 +37,7 @@ from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajec
 Backend = Literal["egl", "osmesa", "cgl", "rays"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 FORCE = "TELIC_RENDER_BACKEND"
-_MOST_VALUES = 1000
+_MAX_VALUES = 1000
 _GRAPHICS = (
     *("EGL_", "GALLIUM_", "LIBGL_", "LP_", "MESA_", "NVIDIA_", "PYOPENGL_", "VK_", "__EGL_"),
     *("__GL_", "__GLX_", "IMAGEIO_FFMPEG_EXE", "FONTCONFIG_"),
@@ -155,7 +155,7 @@ class RenderReport(Record):
 def _read_report(message: Any) -> RenderReport | None:
     """Validate an untrusted message as a report, or return None if it is invalid."""
     try:
-        return RenderReport.model_validate(cleaned(message, _MOST_VALUES))
+        return RenderReport.model_validate(cleaned(message, _MAX_VALUES))
     except (ValueError, RecursionError):
         return None
 

@@ -20,11 +20,11 @@ from telic.report import document as doc
 from telic.report.charts import COLOURS, Chart, RowChart, draw
 from telic.storage.reading import read_bytes, read_text
 
-LARGEST_INLINE = 1_500_000
+MAX_INLINE = 1_500_000
 """maximum size in bytes of embedded pictures and videos. Larger files are linked."""
 _HERE = Path(__file__).parent
 _KINDS = {".png": "image/png", ".mp4": "video/mp4"}
-_LEAST_CONTENTS = 3
+_MIN_CONTENTS = 3
 """minimum number of titled sections for a table of contents"""
 # Defense in depth: if untrusted text escaped as markup, the browser would neither run it nor send
 # requests.
@@ -47,7 +47,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     return environment.get_template(
-        "page.html.j2", globals={"colours": COLOURS, "least_contents": _LEAST_CONTENTS}
+        "page.html.j2", globals={"colours": COLOURS, "least_contents": _MIN_CONTENTS}
     )
 
 
@@ -85,7 +85,7 @@ class _Page:
 
     def uri(self, path: Path) -> str | None:
         """Return a file as a data URI, or None if it is missing or too large."""
-        if not path.exists() or path.stat().st_size > LARGEST_INLINE:
+        if not path.exists() or path.stat().st_size > MAX_INLINE:
             return None
         content = base64.b64encode(read_bytes(path)).decode()
         return f"data:{_KINDS[path.suffix]};base64,{content}"

@@ -31,7 +31,7 @@ from telic.rewards.examples import EXAMPLES, example_names
 from telic.sandbox.source import compile_source, namespace, source_lines
 from telic.storage.reading import read_text
 
-_LONGEST = 200_000
+_MAX_LENGTH = 200_000
 Call = Callable[[Any, Any, Any, Any], Any]
 """(obs, action, next_obs, info) -> (total, terms)"""
 _NO_FLOAT = "Values have shape (N,), one number per environment: remove float(...) and .item()."
@@ -357,7 +357,7 @@ def without_own_imports(text: str) -> str:
 
     Other systems use other import paths for the class. Reward files for them run unchanged.
     """
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_LENGTH:
         return text  # the allow-list rejects oversized texts before they are parsed
     lines = [line.encode() for line in source_lines(text)]  # Python counts columns in bytes
     for node in ast.walk(ast.parse(text)):

@@ -38,7 +38,7 @@ _HANDS = ("grasp", "grip", "pinch", "tcp", "tool", "end_effector", "eef", "attac
 """Substrings of the names of hand sites, in order of preference."""
 _FINGERS = 3
 """Minimum number of hinge chain ends of a hand, which is not treated as an arm."""
-_LEAST_JOINTS = 3
+_MIN_JOINTS = 3
 _AROUND = 0.25
 """Half the side of the inferred goal box, relative to the length of the arm."""
 _ABOVE_M = 0.05
@@ -79,7 +79,7 @@ def guessed_reach(model: mujoco.MjModel, qpos: np.ndarray, hand: str | None) -> 
     chain = {body, *ancestors(model, body)}
     joints = [joint for joint in range(model.njnt) if int(model.jnt_bodyid[joint]) in chain]
     driven = moved_joints(model)
-    is_arm = len(joints) >= _LEAST_JOINTS and all(
+    is_arm = len(joints) >= _MIN_JOINTS and all(
         model.jnt_type[joint] == HINGE and joint in driven for joint in joints
     )
     if hand is None and not is_arm:

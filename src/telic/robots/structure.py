@@ -36,7 +36,7 @@ _ALONG_JOINT, _ALONG_SITE, _ROUND_SPHERE, _ROUND_CYLINDER = (
 )
 _GROUND = (int(mujoco.mjtGeom.mjGEOM_PLANE), int(mujoco.mjtGeom.mjGEOM_HFIELD))
 _NEAR_ZERO_M = 0.1
-_LEAST_DOWN = 0.7
+_MIN_DOWN = 0.7
 """Minimum fraction of gravity along -z."""
 _FOOT = 0.2
 """Height below which the end of a limb is a foot, relative to the base height."""
@@ -267,7 +267,7 @@ def require_z_up(model: mujoco.MjModel, name: str) -> None:
     """
     gravity = np.asarray(model.opt.gravity, dtype=float)
     strength = float(np.linalg.norm(gravity))
-    if strength == 0.0 or -gravity[2] > _LEAST_DOWN * strength:
+    if strength == 0.0 or -gravity[2] > _MIN_DOWN * strength:
         return
     down = " ".join(f"{value:g}" for value in gravity)
     raise BadEnvironment(

@@ -43,7 +43,7 @@ _CHANCE = 0.08
 """Relative random variation of difficulty and tread depth."""
 _SUNK_M = 0.02
 """Depth of the floor below the height field, so that nothing touches both."""
-_MOST_SEED = 2**31
+_MAX_SEED = 2**31
 NAME = "telic_terrain"
 
 
@@ -81,7 +81,7 @@ def ground_in(arguments: Mapping[str, Any]) -> Ground:
         return Ground(block=arguments.get("task") in HANDLING)
     if isinstance(hardest, int | float) and 0.0 < hardest <= 1.0:
         ground = ground._replace(hardest=float(hardest))
-    if isinstance(seed, int) and 0 <= seed < _MOST_SEED:
+    if isinstance(seed, int) and 0 <= seed < _MAX_SEED:
         ground = ground._replace(seed=seed)
     return ground
 
@@ -91,7 +91,7 @@ def on_fresh_ground(arguments: dict[str, Any]) -> dict[str, Any]:
     ground = ground_in(arguments)
     if ground.kind == "flat":
         return arguments
-    return {**arguments, "terrain_seed": (ground.seed + 1) % _MOST_SEED}
+    return {**arguments, "terrain_seed": (ground.seed + 1) % _MAX_SEED}
 
 
 @functools.lru_cache(maxsize=4)

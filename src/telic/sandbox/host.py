@@ -43,7 +43,7 @@ from telic.sandbox.wire import (
 LOG_NAME = "worker.log"
 POLL_S = 0.05
 LAST_WORDS_S = 5.0
-_LONGEST_BEAT_S = 3600.0
+_MAX_HEARTBEAT_S = 3600.0
 
 MessageListener = Callable[[Message], Message | None]
 """function that receives a worker's messages and returns the answers to questions"""
@@ -242,7 +242,7 @@ class Worker:
                 if reply is not None:
                     conversation.say({"kind": "reply", "body": reply})
             case {"kind": "beat", "seconds": int() | float() as seconds, "doing": str(doing)} if (
-                0 <= seconds <= _LONGEST_BEAT_S
+                0 <= seconds <= _MAX_HEARTBEAT_S
             ):
                 self._patience_s = float(seconds)
                 self._doing = doing or self._doing

@@ -16,7 +16,7 @@ from telic.errors import ResourceError
 
 GIBIBYTE = 1 << 30
 MEBIBYTE = 1 << 20
-_DEEPEST = 32
+_MAX_DEPTH = 32
 """maximum nesting of folders below a worker's writable folders"""
 
 
@@ -150,9 +150,9 @@ def disk_usage(folders: Sequence[Path], most_files: int) -> int:
                     continue
             except FileNotFoundError:  # renamed or removed during the scan
                 continue
-            if depth >= _DEEPEST:
+            if depth >= _MAX_DEPTH:
                 raise ResourceError(
-                    f"The worker was killed: it nested folders more than {_DEEPEST} levels deep.",
+                    f"The worker was killed: it nested folders more than {_MAX_DEPTH} levels deep.",
                     hint="A reward or a judge must not create folders.",
                 )
             waiting.append((entry.path, depth + 1))

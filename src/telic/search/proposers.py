@@ -16,7 +16,7 @@ from telic.search.task import BatchRecording, Floats, SearchTask, generator
 _RANDOM_AT_ONCE = 10
 _STEPS_AT_ONCE = 4
 _DRAWN_FIRST, _PARENTS = 12, 3
-_MOST_DOUBLINGS = 3
+_MAX_DOUBLINGS = 3
 _STILL, _RISE = 15, 0.005  # populations without progress, and minimum relative rise of the median
 _NARROW = 0.05  # fraction of the half range
 _SWEEPS = 500
@@ -261,7 +261,7 @@ class Cma(Proposer):
         size = 4 + int(3 * np.log(self._space.rank))
         options: dict[str, Any] = {
             "bounds": [self._space.low, self._space.high],
-            "popsize": size * 2 ** min(self._doublings, _MOST_DOUBLINGS),
+            "popsize": size * 2 ** min(self._doublings, _MAX_DOUBLINGS),
             "randn": lambda *shape: self._random.standard_normal(shape),
             "seed": np.nan,  # random numbers come from `randn` only
             "verbose": -9,

@@ -21,7 +21,7 @@ from telic.search.worlds import DOORS, MAZE
 from telic.storage.files import plain, write_text
 
 _MAP = {"markup": "map.html", "style": "map.css", "program": "map.js"}
-_ANIMATED_AT_LEAST, _STEPS = 40, 60_000  # policies, and their total number of steps
+_MIN_ANIMATED, _STEPS = 40, 60_000  # policies, and their total number of steps
 _FRAMES = 250
 _POINTS = 100
 _MAKERS = {
@@ -143,7 +143,7 @@ def _movies(
     """Replay an episode of the best policies, and of policies over the whole range of returns."""
     tried = {(run, c.params): c for run, c in candidates}
     ranked = sorted(tried, key=lambda key: -tried[key].mean)
-    half = max(_ANIMATED_AT_LEAST, _STEPS // result.plan.protocol.limit) // 2
+    half = max(_MIN_ANIMATED, _STEPS // result.plan.protocol.limit) // 2
     spread: list[int] = np.unique(np.linspace(0, len(ranked) - 1, half).astype(int)).tolist()
     chosen = [(run.run, run.best) for run in result.summary.runs]
     keys = list(dict.fromkeys((*chosen, *ranked[:half], *(ranked[i] for i in spread))))

@@ -49,8 +49,8 @@ from telic.storage.locks import RunLock
 from telic.storage.resources import usable_cores
 from telic.storage.workspace import Workspace
 
-_POLL_S, _PATIENCE_S = 0.1, 10.0
-_TOGETHER = 16  # runs per batch in one process
+_POLL_S, _TIMEOUT_S = 0.1, 10.0
+_RUNS_PER_BATCH = 16  # runs per batch in one process
 
 
 class Search(NamedTuple):
@@ -171,8 +171,8 @@ def _in_processes(
     """Distribute the runs over processes. Each process batches the episodes of its runs."""
     jobs = min(jobs, len(numbers))
     if jobs <= 1:
-        for start in range(0, len(numbers), _TOGETHER):
-            part = numbers[start : start + _TOGETHER]
+        for start in range(0, len(numbers), _RUNS_PER_BATCH):
+            part = numbers[start : start + _RUNS_PER_BATCH]
             do_runs(config, folder.path, part, emit=emit, should_stop=should_stop)
         return
     with spawn_pool(jobs) as pool:
@@ -224,7 +224,7 @@ def do_runs(
             # The search's lock is held, so holders of these locks are orphans about to exit.
             for number in group:
                 name, lock = f"Run {number} of {folder.name}", folder.run(number).lock
-                stack.enter_context(RunLock(lock, name, patience_s=_PATIENCE_S))
+                stack.enter_context(RunLock(lock, name, patience_s=_TIMEOUT_S))
             summaries += _play_together(plan.of_run(group[0]), folder, group, models, emit, stop)
     return summaries
 

@@ -116,7 +116,7 @@ class MountainCarContinuous(MountainCar):
 
 
 MAZE = "Maze-v0"
-_LONGEST_WALK = 100  # steps, with one random number each
+_MAX_WALK = 100  # steps, with one random number each
 _HOLES, _LAKE_GOAL = (5, 7, 11, 12), 15
 DOORS = ("SE", "EW", "SW", "NS", "E", "NW", "NE", "EW", "W")
 _COMPASS = {"N": -3, "S": 3, "E": 1, "W": -1}
@@ -141,7 +141,7 @@ class Grid(_Rows):
         """Start on field 0."""
         self._field = np.zeros(len(seeds), np.int64)
         outcomes = self.following.shape[2]
-        self._outcome = (uniforms(seeds, _LONGEST_WALK) * outcomes).astype(np.int64)
+        self._outcome = (uniforms(seeds, _MAX_WALK) * outcomes).astype(np.int64)
         self._turn = 0
         return self._field
 
@@ -179,7 +179,7 @@ def _maze() -> Grid:
     return Grid(following, np.where(at_goal, 1.0, -0.1 / 9), at_goal)
 
 
-_STICKS, _MOST = 10, 3
+_STICKS, _MAX_TAKEN = 10, 3
 
 
 class Nim(_Rows):
@@ -197,12 +197,12 @@ class Nim(_Rows):
     def step(self, action: NDArray[Any]) -> StepResult:
         """Take sticks, then apply the opponent's move."""
         sticks = self._sticks
-        illegal = (action < 1) | (action > _MOST) | (action > sticks)
+        illegal = (action < 1) | (action > _MAX_TAKEN) | (action > sticks)
         left = np.where(illegal, 0, sticks - action)
         lost = illegal | (left == 0)
         # Perfect play leaves 1, 5, 9, ... sticks. If impossible, the opponent moves at random.
         perfect = (left - 1) % 4
-        legal = np.minimum(left, _MOST)
+        legal = np.minimum(left, _MAX_TAKEN)
         anything = 1 + (self._draws[:, self._turn] * legal).astype(np.int64)
         left = np.where(lost, 0, left - np.where(perfect > 0, perfect, anything))
         won = ~lost & (left == 0)

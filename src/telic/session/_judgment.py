@@ -42,9 +42,9 @@ Purpose = Literal["trial", "choose", "confirm"]
 _FOLDERS: dict[Purpose, str] = {"trial": "trial_judged", "choose": "chosen", "confirm": "judged"}
 CHOOSING = 16
 """number of fresh episodes used to compare checkpoints and policies"""
-LOOKS = 7
+INTERIM_EVALUATIONS = 7
 """maximum number of interim evaluations during training"""
-LONGEST = 4
+MAX_TIMES = 4
 """maximum number of episodes for an undecided policy, as a multiple of the usual number"""
 
 
@@ -152,7 +152,7 @@ def _judge_at_end(
         is_saved = policy.member.checkpoint(step).exists()
         chosen.append(policy._replace(step=step) if is_saved else policy)
         worths.append(worth)
-    alpha = spending(number, len(chosen), LOOKS, is_last=True)
+    alpha = spending(number, len(chosen), INTERIM_EVALUATIONS, is_last=True)
     scores = confirm(work, number, chosen, alpha)
     scores = [watched(work, files, score) for score in scores]
     watch_failure(work, files, scores)
@@ -284,7 +284,7 @@ def confirm(
             and sum(_values(verdicts[place])) / len(verdicts[place]) >= config.threshold
         ]
         can_pass = proven < config.needed <= proven + len(undecided)
-        if not can_pass or played + 2 * usual > LONGEST * usual:
+        if not can_pass or played + 2 * usual > MAX_TIMES * usual:
             return scores
 
 

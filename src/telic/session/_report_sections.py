@@ -27,7 +27,7 @@ from telic.judges.verdict import Judgment
 from telic.rendering import RenderJob, render
 from telic.report import document as doc
 from telic.report.charts import Bar, ChartLine, ColumnChart, Gauge, LineChart, Point
-from telic.report.html import LARGEST_INLINE
+from telic.report.html import MAX_INLINE
 from telic.rewards.contract import RewardSpec
 from telic.session.certificate import Certificate
 from telic.session.control import DeliveredNotes
@@ -181,7 +181,7 @@ def draw_pictures(
                 note(f"{rendering.output.name}: {rendering.error}")
 
     draw(*jobs.values())
-    if video.exists() and video.stat().st_size > LARGEST_INLINE:
+    if video.exists() and video.stat().st_size > MAX_INLINE:
         draw(small)
     else:
         small.output.unlink(missing_ok=True)

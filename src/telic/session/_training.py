@@ -41,7 +41,7 @@ from telic.llm.client import StopCheck
 from telic.rendering.jobs import choose_backend
 from telic.session._judgment import (
     CHOOSING,
-    LOOKS,
+    INTERIM_EVALUATIONS,
     Proof,
     TrainedCandidate,
     TrainedPolicy,
@@ -94,7 +94,7 @@ def train(work: SessionWork, number: int, candidate: RewardCandidate) -> Trained
             for score in screened
             if (saved := MemberFolder(files.path / _TRIAL / score.member).checkpoints())
         }
-    job = _job(work, candidate, [kept], share, starts, LOOKS + 1)
+    job = _job(work, candidate, [kept], share, starts, INTERIM_EVALUATIONS + 1)
     with CheckpointJudge(work, number, candidate) as watching:
         # A GPU continues training meanwhile. On a CPU, training and evaluation take turns.
         should_wait = watching.is_playing if job.device == "cpu" else None
@@ -347,14 +347,14 @@ class CheckpointJudge:
         with JsonLines(self._files.checkpoints) as log:
             log.append(checkpoint.model_dump(mode="json"))
         work.emit(checkpoint)
-        alpha = spending(number, len(policies), LOOKS, is_last=False)
+        alpha = spending(number, len(policies), INTERIM_EVALUATIONS, is_last=False)
         if self._is_refused or not may_pass(config, scores, alpha):
             return
 
         def do_pass(scores: Sequence[MemberScore]) -> bool:
             return sum(score.low >= config.threshold for score in scores) >= config.needed
 
-        place = max(1, round((LOOKS + 1) * step / self._end))
+        place = max(1, round((INTERIM_EVALUATIONS + 1) * step / self._end))
         self._playing.set()
         confirmed = confirm(work, number, policies, alpha, place)
         self._playing.clear()

@@ -54,7 +54,7 @@ _WORTH_STARTING = 0.25
 """fraction of the planned steps below which a training run is not informative"""
 _READ, _USED = 200, 5
 """number of earlier runs to read, and number of the most similar ones to use"""
-_SHORTEST_S = 2.0
+_STARTUP_S = 2.0
 """duration of runs that are dominated by startup and give no reliable rate"""
 _MEASURED_S = 10.0
 """training time after which the rate measured in the current run is used"""
@@ -368,7 +368,7 @@ def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[
             is_like = job["env"] == env and job.get("device") == device and job["members"]
             machine = (manifest.get("processors"), manifest.get("platform"))  # language: quoted
             rate = summary["steps_per_second"]
-            is_long = (summary["training_time_s"] or 0.0) >= _SHORTEST_S
+            is_long = (summary["training_time_s"] or 0.0) >= _STARTUP_S
             if is_like and machine == (os.cpu_count(), platform.platform()) and rate and is_long:
                 distance = abs(math.log(len(job["members"]) / members))
                 rates.append((distance, -changed_at(run.summary), rate))

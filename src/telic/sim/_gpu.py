@@ -347,8 +347,8 @@ _TRIAL_STEPS = 60
 _TRIAL_SUBSTEPS = 5
 _MARGIN = 1.5
 _ROWS_MULTIPLE = 16  # constraint rows are padded to tiles of this size
-_FEWEST_CONTACTS = 4
-_FEWEST_ROWS = 48  # for models with contacts; costs 1 % of HalfCheetah's speed
+_MIN_CONTACTS = 4
+_MIN_ROWS = 48  # for models with contacts; costs 1 % of HalfCheetah's speed
 
 
 class BufferSizes(NamedTuple):
@@ -377,8 +377,8 @@ def buffer_sizes(model: mujoco.MjModel) -> BufferSizes:
         most_rows = max(most_rows, int(rows.max()))
     rows_needed = -(-int(_MARGIN * most_rows + 1) // _ROWS_MULTIPLE) * _ROWS_MULTIPLE
     if most_contacts:
-        rows_needed = max(_FEWEST_ROWS, rows_needed)
-    return BufferSizes(max(_FEWEST_CONTACTS, int(_MARGIN * most_contacts)), rows_needed)
+        rows_needed = max(_MIN_ROWS, rows_needed)
+    return BufferSizes(max(_MIN_CONTACTS, int(_MARGIN * most_contacts)), rows_needed)
 
 
 def _tumbled(model: mujoco.MjModel, generator: torch.Generator) -> tuple[Tensor, Tensor]:

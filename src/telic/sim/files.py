@@ -30,14 +30,14 @@ from telic.sandbox.wire import bounded_text
 from telic.sandbox.worker import HostChannel
 from telic.storage.files import write_text
 from telic.storage.keys import checks_code
-from telic.storage.reading import LARGEST_TEXT, check_file, file_hash
+from telic.storage.reading import MAX_TEXT_BYTES, check_file, file_hash
 
 TOKENS = "telic_tokens"
 """Text element that names the file of a model's token decoder."""
 MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
 _READABLE_MODELS = (".xml", ".mjcf", ".urdf")
 _FOLDERS = ("meshdir", "texturedir", "assetdir")
-_MAX_DOCUMENTS, _MOST_BYTES = 1000, 4 * LARGEST_TEXT
+_MAX_DOCUMENTS, _MAX_BYTES = 1000, 4 * MAX_TEXT_BYTES
 """Maximum number and total size of a model's XML files, in case of recursive includes."""
 _LIMITS = Limits(memory_bytes=4 * GIBIBYTE, cpu_s=100, wall_s=120.0)
 """Resource limits of a trial compilation."""
@@ -53,7 +53,7 @@ class ModelDocument:
         """Element tag and file name of each reference."""
         self.folders: list[Path] = []
         """Asset folders set by the compiler element."""
-        check_file(path, LARGEST_TEXT)
+        check_file(path, MAX_TEXT_BYTES)
         parser = ElementTree.XMLParser(target=self)
         with path.open("rb") as file:
             while block := file.read(1 << 16):
@@ -108,8 +108,8 @@ def model_documents(model: Path) -> list[ModelDocument]:
             found = documents[path, home] = ModelDocument(path, home)
         except (OSError, ElementTree.ParseError):
             continue  # building the model reports the error
-        if sum(each.path.stat().st_size for each in documents.values()) > _MOST_BYTES:
-            raise BadFile(f"{model} includes more than {_MOST_BYTES / 1e6:,.0f} MB of XML.")
+        if sum(each.path.stat().st_size for each in documents.values()) > _MAX_BYTES:
+            raise BadFile(f"{model} includes more than {_MAX_BYTES / 1e6:,.0f} MB of XML.")
         for tag, name in found.names:
             # MuJoCo reads what a model includes relative to the model itself, older versions also
             # relative to the including file; what it attaches is a model of its own.

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from telic.core.text import is_dict, is_mapping, is_row
 from telic.errors import BadFile, ResourceError, UsageError
-from telic.storage.reading import LARGEST, files_below, open_file, parse_json, read_bytes
+from telic.storage.reading import MAX_BYTES, files_below, open_file, parse_json, read_bytes
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter  # slower to import
@@ -254,7 +254,7 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a JSON-lines file, if it exists, without a truncated last line."""
     if not path.exists():
         return
-    with open_file(path, LARGEST, flags=0) as file:
+    with open_file(path, MAX_BYTES, flags=0) as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
                 return

@@ -37,7 +37,7 @@ from telic.storage.files import as_record, disk_errors, open_append, plain, read
 from telic.storage.keys import SigningKey, config_folder, signer_of
 from telic.storage.reading import check_file
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 """timeout in seconds when waiting for another writer"""
 _RETRIES, _RETRY_S = 4, 0.02
 _HEAD = b'{"entry":'
@@ -220,10 +220,10 @@ class Journal:
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """Hold the reentrant lock for writing. Raises JournalBusy after `PATIENCE_S`."""
+        """Hold the reentrant lock for writing. Raises JournalBusy after `TIMEOUT_S`."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with self._lock.acquire(timeout=PATIENCE_S), self._mutex:
+            with self._lock.acquire(timeout=TIMEOUT_S), self._mutex:
                 yield
         except Timeout:
             raise JournalBusy(

@@ -15,7 +15,7 @@ from telic.errors import UsageError
 LATEST = "latest"
 DAMAGED = "damaged"
 """state in lists of work whose files cannot be read"""
-_LONGEST_NAME = 120
+_MAX_NAME = 120
 _MEMBER = re.compile(r"(?P<config>.+)_seed_(?P<seed>-?[0-9]{1,20})")
 _NUMBER = re.compile("[0-9]{1,9}")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
@@ -214,10 +214,10 @@ def file_name(text: str) -> str:
 
 def check_name(name: str, option: str) -> str:
     """Validate a user-chosen folder name. Raises UsageError if it is invalid."""
-    if name != file_name(name) or len(name) > _LONGEST_NAME:
+    if name != file_name(name) or len(name) > _MAX_NAME:
         raise UsageError(
-            f'{option} "{name[:_LONGEST_NAME]}" is not a valid folder name.',
-            hint=f"Use at most {_LONGEST_NAME} letters, digits, dots, dashes and underscores.",
+            f'{option} "{name[:_MAX_NAME]}" is not a valid folder name.',
+            hint=f"Use at most {_MAX_NAME} letters, digits, dots, dashes and underscores.",
         )
     return name
 

@@ -14,7 +14,7 @@ from typing import Self
 from telic.errors import Refused
 from telic.storage.files import disk_errors, make_folder
 
-_PATIENCE_S = 0.2
+_TIMEOUT_S = 0.2
 
 
 class RunLock:
@@ -38,7 +38,7 @@ class RunLock:
         while not _try_lock(handle, fcntl.LOCK_EX):
             holder = _written_number(handle)
             # Without a process id, another process only checks (`lock_holder`) or will write it.
-            patience_s = max(self.patience_s, _PATIENCE_S if holder is None else 0.0)
+            patience_s = max(self.patience_s, _TIMEOUT_S if holder is None else 0.0)
             if time.monotonic() - began > patience_s:
                 os.close(handle)
                 raise Refused(

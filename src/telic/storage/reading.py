@@ -27,14 +27,14 @@ from telic.core.text import is_dict, is_row, is_text
 from telic.errors import BadFile, MissingFile, Refused, UsageError
 
 MEBIBYTE = 1 << 20
-LARGEST = 256 * MEBIBYTE
+MAX_BYTES = 256 * MEBIBYTE
 """maximum size of files written by telic"""
-LARGEST_TEXT = 16 * MEBIBYTE
+MAX_TEXT_BYTES = 16 * MEBIBYTE
 """maximum size of files written by people: rewards, models, settings"""
-_MOST_FILES = 100_000
+_MAX_FILES = 100_000
 """maximum number of files scanned in a folder"""
-_DEEPEST = 64
-_WIDEST_BITS, _MOST_DIGITS = 64, 20
+_MAX_DEPTH = 64
+_MAX_BITS, _MAX_DIGITS = 64, 20
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -46,7 +46,7 @@ _HALVES = re.compile(rb"\\u(?:[dD][89a-fA-F]|0000)")
 """escapes that may be surrogates, which are rare in practice"""
 
 
-def check_file(path: Path, limit: int = LARGEST) -> int:
+def check_file(path: Path, limit: int = MAX_BYTES) -> int:
     """Return the size of a regular file. Raises BadFile if the file is too large or not regular."""
     try:
         found = os.stat(path)
@@ -65,7 +65,7 @@ def check_file(path: Path, limit: int = LARGEST) -> int:
     return found.st_size
 
 
-def read_bytes(path: Path, limit: int = LARGEST) -> bytes:
+def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
     """Return the content of a regular file. Raises BadFile with the reason if it cannot be read."""
     with open_file(path, limit, flags=0) as file:
         content = file.read(limit + 1)
@@ -105,7 +105,7 @@ def log_end(path: Path, most_bytes: int = 1 << 14) -> str:
         return log.read(most_bytes).decode(errors="replace")
 
 
-def read_text(path: Path, limit: int = LARGEST_TEXT, errors: str = "strict") -> str:
+def read_text(path: Path, limit: int = MAX_TEXT_BYTES, errors: str = "strict") -> str:
     """Return the text of a regular file. Raises BadFile with the reason if it cannot be read."""
     try:
         text = read_bytes(path, limit).decode(errors=errors)
@@ -114,7 +114,7 @@ def read_text(path: Path, limit: int = LARGEST_TEXT, errors: str = "strict") -> 
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def given_text(path: Path | str, what: str, limit: int = LARGEST_TEXT) -> str:
+def given_text(path: Path | str, what: str, limit: int = MAX_TEXT_BYTES) -> str:
     """Return the text of a user-provided file. Raises UsageError if it cannot be read."""
     try:
         return read_text(Path(path), limit)
@@ -131,13 +131,13 @@ def parse_json(content: bytes | str, where: str) -> Any:
         raise BadFile(f"{where} is not valid JSON: it is nested too deeply.") from None
     except ValueError as error:
         raise BadFile(f"{where} is not valid JSON: {error}.") from None
-    if _HALVES.search(content) or content.count(b"[") + content.count(b"{") >= _DEEPEST:
+    if _HALVES.search(content) or content.count(b"[") + content.count(b"{") >= _MAX_DEPTH:
         _check_plain(value, where)
     return value
 
 
 def _whole(text: str) -> int:
-    if len(text) > _MOST_DIGITS or int(text).bit_length() > _WIDEST_BITS:
+    if len(text) > _MAX_DIGITS or int(text).bit_length() > _MAX_BITS:
         raise ValueError("the document contains an integer of more than 64 bits")
     return int(text)
 
@@ -177,15 +177,15 @@ def _complaint(value: Any) -> str:
     level, depth = [value], 0
     while level:
         depth += 1
-        if depth > _DEEPEST:
-            return f"values nested more than {_DEEPEST} deep"
+        if depth > _MAX_DEPTH:
+            return f"values nested more than {_MAX_DEPTH} deep"
         below: list[Any] = []
         for each in level:
             if is_dict(each):
                 below += [*each, *each.values()]
             elif is_row(each):
                 below += each
-            elif isinstance(each, int) and each.bit_length() > _WIDEST_BITS:
+            elif isinstance(each, int) and each.bit_length() > _MAX_BITS:
                 return "a number of more than 64 bits"
             elif isinstance(each, float) and math.isinf(each):
                 return "a number that is too large"
@@ -214,14 +214,14 @@ def files_below(folder: Path, pattern: str = "*", most: int | None = None) -> li
     in "/".
     """
     seen, found = 0, list[Path]()
-    most = _MOST_FILES if most is None else most
+    most = _MAX_FILES if most is None else most
     waiting = [(str(folder), 0)]  # no recursion: folders may be nested thousands deep
     while waiting:
         place, depth = waiting.pop()
         with contextlib.suppress(OSError), os.scandir(place) as entries:  # removed, or not readable
             for entry in entries:
                 seen += 1
-                if entry.is_dir(follow_symlinks=False) and depth < _DEEPEST:
+                if entry.is_dir(follow_symlinks=False) and depth < _MAX_DEPTH:
                     waiting.append((entry.path, depth + 1))
                 elif fnmatch.fnmatch(entry.name, pattern) and entry.is_file():
                     found.append(Path(entry.path))

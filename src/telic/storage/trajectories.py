@@ -48,7 +48,7 @@ _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, ValidationError, SyntaxError, tokenize.TokenError),
 )
 """limit on the total size of all columns. A humanoid episode of 1,000 steps has a few million."""
-_MOST_FACTS = 1 << 24
+_MAX_FACTS = 1 << 24
 _REGISTERED = re.compile(r"(?:[\w.-]+/)?[\w.-]+-v\d+")
 """ids that refer to registered environments, not to modules or files"""
 
@@ -249,7 +249,7 @@ def _read_columns(path: Path) -> dict[str, np.ndarray]:
 
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
-    if entry.filename == f"{_FACTS}.npy" and entry.file_size > _MOST_FACTS:
+    if entry.filename == f"{_FACTS}.npy" and entry.file_size > _MAX_FACTS:
         raise ValueError(f"the metadata has {entry.file_size:,} bytes, which is too large")
     with archive.open(entry) as file:
         read_head = _HEADS[np.lib.format.read_magic(file)]  # a KeyError also means damage

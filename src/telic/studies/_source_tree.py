@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import cast
 
-LONGEST_LINE = 1_000
-_MOST_FILES, _MOST_DEPTH, _MOST_REACHED = 20_000, 8, 60
-_MOST_BYTES, _MOST_TOTAL = 150_000, 6_000_000
+MAX_LINE = 1_000
+_MAX_FILES, _MAX_DEPTH, _MAX_REACHED = 20_000, 8, 60
+_MAX_BYTES, _MAX_TOTAL = 150_000, 6_000_000
 _SKIPPED = frozenset(
     {
         *("node_modules", "site-packages", "__pycache__", "third_party", "vendor", "vendored"),
@@ -33,7 +33,7 @@ class SourceTree:
         self.root = root
         self.paths = tuple(_listed(root))
         self.scripts = [x for x in self.paths if x.endswith(".py") and not _NOT_SCRIPTS.search(x)]
-        self._left = _MOST_TOTAL
+        self._left = _MAX_TOTAL
         self._texts = dict.fromkeys(self.paths, cast("str | None", None))
         self._imports: dict[str, dict[str, str]] = {}
 
@@ -45,7 +45,7 @@ class SourceTree:
         self._texts[path] = ""
         try:
             found = (self.root / path).lstat()
-            if not stat.S_ISREG(found.st_mode) or found.st_size > min(_MOST_BYTES, self._left):
+            if not stat.S_ISREG(found.st_mode) or found.st_size > min(_MAX_BYTES, self._left):
                 return ""
             content = (self.root / path).read_bytes()
         except OSError:
@@ -53,7 +53,7 @@ class SourceTree:
         self._left -= len(content)
         if b"\0" not in content:
             lines = content.decode("utf-8", errors="replace").split("\n")
-            text = "\n".join(line if len(line) <= LONGEST_LINE else "" for line in lines)
+            text = "\n".join(line if len(line) <= MAX_LINE else "" for line in lines)
             self._texts[path] = text
         return self._texts[path] or ""
 
@@ -83,7 +83,7 @@ class SourceTree:
         names = (item for path in reach for item in self.imports(path).items())
         return next((place for name, place in names if re.fullmatch(pattern, name)), None)
 
-    def reachable(self, *paths: str, most: int = _MOST_REACHED) -> list[str]:
+    def reachable(self, *paths: str, most: int = _MAX_REACHED) -> list[str]:
         """Return the given files and all repository files that they import, breadth-first."""
         found = dict.fromkeys(path for path in paths if path in self._texts)
         waiting = list(found)
@@ -112,11 +112,11 @@ def _listed(root: Path) -> Iterator[str]:
     count = 0
     for folder, folders, files in os.walk(root, followlinks=False, onerror=lambda _: None):
         inside = Path(folder).relative_to(root)
-        is_deep = len(inside.parts) >= _MOST_DEPTH
+        is_deep = len(inside.parts) >= _MAX_DEPTH
         kept = (name for name in folders if not name.startswith(".") and name not in _SKIPPED)
         folders[:] = [] if is_deep else sorted(kept)
         for name in sorted(files):
             count += 1
-            if count > _MOST_FILES:
+            if count > _MAX_FILES:
                 return
             yield (inside / name).as_posix()

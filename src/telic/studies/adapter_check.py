@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 from telic.core.config import Record
 from telic.errors import TelicError
-from telic.storage.reading import LARGEST_TEXT, check_file
+from telic.storage.reading import MAX_TEXT_BYTES, check_file
 from telic.studies.candidates import new_candidate
 from telic.studies.decide import decide_candidate
 from telic.studies.documents.adapter import FIELDS, Adapter, CommandSpec
@@ -84,7 +84,7 @@ def _uncited(root: Path, adapter: Adapter) -> Iterator[str]:
             if not file.resolve().is_relative_to(root.resolve()):
                 yield f"{name}: {place} is outside of the repository."
                 continue
-            check_file(file, LARGEST_TEXT)
+            check_file(file, MAX_TEXT_BYTES)
             count = file.read_bytes().count(b"\n") + 1
         except (OSError, TelicError):
             yield f"{name}: {place} is not a file in the repository."

@@ -18,7 +18,7 @@ from telic.studies import _git_read as git_read
 from telic.studies.canonical import candidate_id, content_hash, next_number, utc_now
 from telic.studies.documents.base import SYSTEM, StudyActor
 from telic.studies.documents.candidate import Candidate, CandidateStatus
-from telic.studies.documents.contract import BASELINE_PHASES, LEAST_SEEDS, ROLES, Contract
+from telic.studies.documents.contract import BASELINE_PHASES, MIN_SEEDS, ROLES, Contract
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
 from telic.studies.folder import StudyFolder
 
@@ -229,7 +229,7 @@ def _plan(plan: dict[str, Any], contract: Contract, is_baseline: bool) -> dict[s
     pools = {phase: contract.seeds.pool(role) for phase, role in ROLES.items()}
     for phase in plan["phases"]:
         # All candidates use the first seeds of a pool, so that arms can be paired.
-        least = 2 if is_baseline and phase == "smoke" else LEAST_SEEDS.get(phase, 1)
+        least = 2 if is_baseline and phase == "smoke" else MIN_SEEDS.get(phase, 1)
         seeds.setdefault(phase, sorted(pools.get(phase, ()))[:least])
     est = {**contract.baseline.est.model_dump(exclude_none=True), **(plan.get("est") or {})}
     if plan.get("steps") is None and contract.baseline.steps is not None:

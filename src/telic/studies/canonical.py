@@ -20,7 +20,7 @@ from telic.studies.errors import BrokenIntegrity, StudyError
 SLUG = r"^[a-z0-9][a-z0-9-]{1,62}$"
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
 _NUMBERED = re.compile(r"^[cd]-(\d{4,})")
-_LARGEST_EXACT = 2**53 - 1
+_MAX_EXACT = 2**53 - 1
 
 # ---------------------------------------------------------------------------- ids and timestamps
 
@@ -85,7 +85,7 @@ def _exact(value: Any) -> Any:
         return {key: _exact(part) for key, part in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
         return [_exact(part) for part in cast("list[Any]", value)]
-    if type(value) is int and abs(value) > _LARGEST_EXACT:
+    if type(value) is int and abs(value) > _MAX_EXACT:
         return str(value)
     return value
 

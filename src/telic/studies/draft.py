@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 from telic.core.config import Record
 from telic.storage.files import write_text
-from telic.studies._source_tree import LONGEST_LINE, SourceTree
+from telic.studies._source_tree import MAX_LINE, SourceTree
 from telic.studies.documents.adapter import FIELDS, Adapter
 from telic.studies.documents.base import yaml_text
 from telic.studies.folder import StudyFolder
 
-_MOST_SCRIPTS, _MOST_PAGES, _MOST_SHOWN = 400, 20, 5
+_MAX_SCRIPTS, _MAX_PAGES, _MAX_SHOWN = 400, 20, 5
 _PAGE = re.compile(r"(?:.*/)?(?:readme[^/]*|makefile)|docs?/[^/]+\.(?:md|rst)", re.IGNORECASE)
 _PROMPT = re.compile(r"^(?:[$>]\s+)?(?:[A-Z_][A-Z0-9_]*=\S*\s+)*(?:(?:uv|poetry|pdm) run\s+)?")
 _PYTHONS = re.compile(r"python[\d.]*|torchrun|accelerate")
@@ -159,13 +159,13 @@ class _Draft(SourceTree):
         for target, words, place in self._documented():
             self.commands.setdefault(target, (words, place))
         drivers: dict[str, str] = {}
-        for path in self.scripts[:_MOST_SCRIPTS]:
+        for path in self.scripts[:_MAX_SCRIPTS]:
             for name, place in self.imports(path).items():
                 if _HARDWARE.fullmatch(name.partition(".")[0]) and self.module(name) is None:
                     drivers.setdefault(path, place)
         near = {
             path: next((x for x in self.reachable(path) if x in drivers), None)
-            for path in (self.scripts[:_MOST_SCRIPTS] if drivers else ())
+            for path in (self.scripts[:_MAX_SCRIPTS] if drivers else ())
         }
         self.drives_hardware = {path: drivers[x] for path, x in near.items() if x is not None}
 
@@ -175,7 +175,7 @@ class _Draft(SourceTree):
         reach = [] if train is None else self.reachable(train.path)
         flags = self._options(reach)[0] if reach else {}
         evaluators = [x for x in self.scripts if _EVALUATOR.search(PurePosixPath(x).stem)]
-        self._cite("files.evaluator", *(f"{path}:1" for path in evaluators[:_MOST_SHOWN]))
+        self._cite("files.evaluator", *(f"{path}:1" for path in evaluators[:_MAX_SHOWN]))
         seeds: dict[str, Any] = {}
         if seed := _option_of(flags, "seed"):
             seeds = {"flag": seed[0], "controllable": True}
@@ -200,7 +200,7 @@ class _Draft(SourceTree):
         data["provenance"] = {
             field: {
                 "status": "inferred" if self.evidence.get(field) else "unknown",
-                "evidence": self.evidence.get(field, [])[:_MOST_SHOWN],
+                "evidence": self.evidence.get(field, [])[:_MAX_SHOWN],
             }
             for field in FIELDS
         }
@@ -212,7 +212,7 @@ class _Draft(SourceTree):
         self.evidence.setdefault(field, []).extend(places)
 
     def _ask(self, field: str, why: str, candidates: Iterable[str] = ()) -> None:
-        shown = tuple(dict.fromkeys(candidates))[:_MOST_SHOWN]
+        shown = tuple(dict.fromkeys(candidates))[:_MAX_SHOWN]
         self.questions.append(OpenQuestion(field=field, why=why, candidates=shown))
 
     # ------------------------------------------------------------------ scripts
@@ -220,11 +220,11 @@ class _Draft(SourceTree):
     def _documented(self) -> Iterator[tuple[str, tuple[str, ...], str]]:
         """Yield (script, words, location) of usable commands in the README, docs and Makefiles."""
         pages = sorted(filter(_PAGE.fullmatch, self.paths), key=lambda x: (x.count("/"), x))
-        for page in pages[:_MOST_PAGES]:
+        for page in pages[:_MAX_PAGES]:
             held = ""
             for number, line in enumerate(self.text(page).split("\n"), start=1):
                 text, held = held + line.strip(), ""
-                if text.endswith("\\") and len(text) < LONGEST_LINE:
+                if text.endswith("\\") and len(text) < MAX_LINE:
                     held = text[:-1]
                     continue
                 for part in re.findall(r"`([^`]+)`", text) or [text]:
@@ -274,7 +274,7 @@ class _Draft(SourceTree):
             return any(map(role.search, names))
 
         paths = sorted(self.scripts, key=lambda x: (not has_role(x, name), x.count("/"), x))
-        for path in paths[:_MOST_SCRIPTS]:
+        for path in paths[:_MAX_SCRIPTS]:
             main = next((place for _, place in self.find(path, _MAIN)), None)
             if main is None and path not in self.commands and path not in installed:
                 continue
@@ -348,7 +348,7 @@ class _Draft(SourceTree):
                 self._cite("config", place)
                 files = [x for x in self.paths if re.search(r"(?:conf|cfg).*\.ya?ml$", x)]
                 folders = sorted({str(PurePosixPath(path).parent) for path in files})
-                roots = folders[:_MOST_SHOWN] if system == "hydra" else []
+                roots = folders[:_MAX_SHOWN] if system == "hydra" else []
                 known = {"system": system, "override_style": style}
                 return {**known, "detail": package, "roots": roots}
         return {"system": None, "override_style": None}

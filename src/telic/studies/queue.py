@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 TOKEN = "RUN_CANDIDATE"
 """confirmation word of a launch"""
-_MOST_ATTEMPTS = 3
+_MAX_ATTEMPTS = 3
 _SEED_BLOCK = 5
-_MOST_SEEDS = 10
+_MAX_SEEDS = 10
 """number of runs per arm at which no more seeds are added"""
 JOB_OVER = ("done", "failed", "cancelled")
 _OPEN = (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED)
@@ -107,7 +107,7 @@ def _job(state: StudyState, pools: SeedPools, candidate: str, phase: StudyPhase,
         job = job.model_copy(update={"run_id": name})
         if last.is_live:
             return job.model_copy(update={"status": "running"})
-        if not last.may_be_retried or len(tries) >= _MOST_ATTEMPTS:
+        if not last.may_be_retried or len(tries) >= _MAX_ATTEMPTS:
             reason = f"{name} was {last.status} {last.why}".strip()
             return job.model_copy(update={"status": "failed", "reason": reason})
     if spent := why_seed_is_spent(state, pools, candidate, phase, seed):
@@ -197,7 +197,7 @@ def fresh_seeds(
 
 def seeds_fit(study: Study, arms: list[str], phase: StudyPhase, n: int) -> bool:
     """Return whether seed pool and budget allow another block of seeds for arms of n runs."""
-    if n >= _MOST_SEEDS:
+    if n >= _MAX_SEEDS:
         return False
     try:
         seeds = fresh_seeds(study, phase, arms)

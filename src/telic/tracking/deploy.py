@@ -39,7 +39,7 @@ from telic.tracking.tracker import Tracker, TrackerDeployment, TrackerExport, ex
 _RUNNER = Path(__file__).with_name("_run_tracker.py")
 _ALIKE_STEPS, _ALIKE = 10, 1e-3
 """number of steps to compare, before contacts differ, and tolerance of positions in rad or m"""
-_LONGEST_S = 300
+_MAX_S = 300
 _README = """# {} tracks "{}"
 
 `python run.py` plays it in plain MuJoCo (needs mujoco, numpy, onnxruntime). Options: `--view` and
@@ -116,7 +116,7 @@ def _run(folder: Path) -> np.ndarray:
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "happened.npz"
         command = own_python(None, folder / "run.py", "--out", out)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_S)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_MAX_S)
         if done.returncode:
             raise TelicError(f"run.py in {folder} failed: {done.stderr.strip()[-600:]}")
         with np.load(out) as happened:
@@ -185,7 +185,7 @@ def _motion(task: TrackingTask) -> dict[str, np.ndarray]:
 _FILE, _MODEL = "tokens.npz", "robot.xml"
 _SPREADS = 2.0
 """range of an action around the mean token, in standard deviations"""
-_LEAST_LEVELS = 2.0
+_MIN_LEVELS = 2.0
 _CLIPS = 16
 _TOKEN_STEPS, _TOKENS_ALIKE = 5, 1e-4
 
@@ -239,7 +239,7 @@ def _token_decoder(
     networks, actor = tracker.networks, tracker.actor
     layers = networks.layers(actor.views, "control")
     senses = tracker.shape.columns("senses")
-    step = _LEAST_LEVELS / (networks.quantiser.levels // 2)
+    step = _MIN_LEVELS / (networks.quantiser.levels // 2)
     half = np.maximum(_SPREADS * used.std(0), step)
     facts = DecoderFacts(
         source=f"{tracker.facts.member}, step {tracker.facts.step}",

@@ -55,7 +55,7 @@ from telic.training.setup import Setup
 
 _AT_ONCE = 1024
 """maximum number of environments per batch"""
-_LOOK_EVERY = 5
+_TOKENS_EVERY = 5
 """number of control steps between token samples"""
 _MM = 1000.0
 _linalg: Any = torch.linalg
@@ -129,7 +129,7 @@ class ClipPlayer:
                 action = torch.zeros(env.num_envs, env.act_dim, device=device)
             else:
                 action = tracker.act(rows)
-            if tracker is not None and step % _LOOK_EVERY == 0:
+            if tracker is not None and step % _TOKENS_EVERY == 0:
                 for name, own in tracker.codes(rows[live]).items():
                     codes[name].append(own.cpu())
                 there.append(rows[live][:, tracker.shape.columns("available")].cpu() > 0.5)

@@ -28,7 +28,7 @@ from telic.training.networks import (
 from telic.training.population import Learner, LearningResult, Population, Saved
 from telic.training.rollout import Batch
 
-_MOST = 5.0
+_BOUND = 5.0
 """largest scaled return that critics can represent, to which rewards are scaled"""
 _BETAS = 0.9, 0.999
 
@@ -87,8 +87,8 @@ class Bins:
     """Categorical distribution of returns over fixed bins."""
 
     def __init__(self, count: int, device: torch.device) -> None:
-        self.centres = torch.linspace(-_MOST, _MOST, count, device=device)
-        self.width = 2.0 * _MOST / (count - 1)
+        self.centres = torch.linspace(-_BOUND, _BOUND, count, device=device)
+        self.width = 2.0 * _BOUND / (count - 1)
 
     def mean(self, logits: Tensor) -> Tensor:
         """Return the expected value (...) of logits (..., bins)."""
@@ -98,13 +98,13 @@ class Bins:
         """Return HL-Gauss targets (..., bins): binned normal distributions around values (...)."""
         spread = 0.75 * self.width
         edges = torch.cat((self.centres - self.width / 2.0, self.centres[-1:] + self.width / 2.0))
-        below = torch.special.ndtr((edges - values.clamp(-_MOST, _MOST).unsqueeze(-1)) / spread)
+        below = torch.special.ndtr((edges - values.clamp(-_BOUND, _BOUND).unsqueeze(-1)) / spread)
         return below.diff(dim=-1) / (below[..., -1:] - below[..., :1])
 
     def moved(self, chances: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
         """Project the distribution of reward + discount * G, with G ~ `chances`, onto the bins."""
         to = reward.unsqueeze(-1) + discount.unsqueeze(-1) * self.centres
-        place = (to.clamp(-_MOST, _MOST) + _MOST) / self.width
+        place = (to.clamp(-_BOUND, _BOUND) + _BOUND) / self.width
         low = place.floor().clamp(max=len(self.centres) - 2)
         upper = (place - low) * chances
         out = torch.zeros_like(chances).scatter_add_(-1, low.long(), chances - upper)
@@ -254,4 +254,4 @@ def return_factor(population: Population, batch: Batch) -> Tensor:
     scale = population.return_scale
     scale.update(batch.rewards, batch.done, population.gamma, population.alive)
     deviation = scale.moments.var.sqrt().float()
-    return 1.0 / torch.maximum(deviation, scale.largest / _MOST).clamp_min(1e-3)
+    return 1.0 / torch.maximum(deviation, scale.largest / _BOUND).clamp_min(1e-3)

@@ -291,7 +291,7 @@ _GPU_SHARED_OWN: dict[str, dict[str, Any]] = {"Hopper-v5": {"log_std": 0.0}}
 GPU_ENVS = 32_768
 """maximum number of environments of a population"""
 _GPU_STEPS = 20
-_FEWEST_ENVS, _MOST_ENVS = 256, 4_096
+_MIN_ENVS, _MAX_ENVS = 256, 4_096
 _SHARED_MINIBATCHES = 8
 _GPU: dict[str, tuple[int, dict[str, Any]]] = {
     **dict.fromkeys(_DEFAULT, (50_000_000, _GPU_COMMON)),
@@ -387,8 +387,8 @@ def share_environments(settings: PpoSettings, members: int, env: str) -> PpoSett
     """Divide the environments of a GPU among the members of a population."""
     if members == 1:
         return settings
-    num_envs = _FEWEST_ENVS
-    while num_envs < _MOST_ENVS and num_envs * 2 * members <= GPU_ENVS:
+    num_envs = _MIN_ENVS
+    while num_envs < _MAX_ENVS and num_envs * 2 * members <= GPU_ENVS:
         num_envs *= 2
     minibatch = num_envs * settings.horizon // _SHARED_MINIBATCHES
     changes = {**_GPU_SHARED, **_GPU_SHARED_OWN.get(env, {})}
@@ -407,7 +407,7 @@ _LEVELS = (-1.0, -1.3, -1.6, -2.0, -2.5)
 _ROBOTS = 32
 _FALLS = 6.0
 """duration of the test in units of sqrt(height / g)"""
-_MOST_STEPS, _LOOK_EVERY = 200, 10
+_MAX_STEPS, _SAMPLE_EVERY = 200, 10
 _UPRIGHT = math.cos(math.radians(45.0))
 _IRRELEVANT = ("variation", "max_episode_steps")
 """arguments that calibration ignores because they do not affect standing"""
@@ -453,14 +453,14 @@ def _stand(robots: MujocoEnv, robot: Robot, deviation: float) -> bool:
 
     low, high = robots.action_low, robots.action_high
     height_s = math.sqrt((robot.rest_height or 0.0) / 9.81)
-    steps = min(_MOST_STEPS, math.ceil(_FALLS * height_s / (robots.dt or 1.0)))
+    steps = min(_MAX_STEPS, math.ceil(_FALLS * height_s / (robots.dt or 1.0)))
     first = (robot.root.quaternion or 0) + 1
     draws = torch.Generator().manual_seed(0)
     robots.reset(0)
     for left in reversed(range(steps)):
         noise = torch.randn(_ROBOTS, robots.act_dim, generator=draws) * deviation
         robots.step(torch.lerp(low, high, 0.5 + 0.5 * noise.clamp(-1.0, 1.0)))
-        if left % _LOOK_EVERY == 0:
+        if left % _SAMPLE_EVERY == 0:
             sideways = robots.sim.field("qpos")[:, first : first + 2].square().sum(1)
             if bool((1.0 - 2.0 * sideways < _UPRIGHT).any()):
                 return False

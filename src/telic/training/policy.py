@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from telic.training.pathwise import SquashedActor  # imports the trainer
 
 FORMAT = 1
-_MOST_LAYERS = 64
-_MOST_WIDTH = 1 << 20
-_MOST_NUMBERS = 1 << 28
+_MAX_LAYERS = 64
+_MAX_WIDTH = 1 << 20
+_MAX_NUMBERS = 1 << 28
 _SHAPE = TypeAdapter(Shape)
 
 
@@ -202,7 +202,7 @@ def _require_sound(saved: Mapping[str, Any]) -> None:
     PolicyFacts.model_validate(saved["facts"])
     shape = _SHAPE.validate_python({**saved["shape"], "hidden": tuple(saved["shape"]["hidden"])})
     widths = (shape.actor_inputs, shape.critic_inputs, shape.outputs, *shape.hidden)
-    if len(widths) > _MOST_LAYERS or not all(0 < width <= _MOST_WIDTH for width in widths):
+    if len(widths) > _MAX_LAYERS or not all(0 < width <= _MAX_WIDTH for width in widths):
         raise ValueError(f"networks of widths {widths}"[:200])
     inputs = max(shape.actor_inputs, shape.critic_inputs)
     sizes = {"flat": _actor(shape).size, "shift": inputs, "scale": inputs, "mask": inputs}
@@ -214,7 +214,7 @@ def _require_sound(saved: Mapping[str, Any]) -> None:
         is_row = isinstance(part, Tensor) and part.dim() == 1 and part.is_contiguous()
         if not is_row or part.layout != torch.strided:
             raise ValueError(f"{name} is not a row of numbers")
-        if part.numel() != sizes.get(name, part.numel()) or part.numel() > _MOST_NUMBERS:
+        if part.numel() != sizes.get(name, part.numel()) or part.numel() > _MAX_NUMBERS:
             raise ValueError(f"{name} has {part.numel()} values")
 
 

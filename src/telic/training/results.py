@@ -160,9 +160,9 @@ class Health:
         self._lowest_value_loss = state["lowest"]
 
 
-_MOST_VALUES = 2_000_000
+_MAX_VALUES = 2_000_000
 """maximum number of values per message (evaluating 1,000 members requires about 40,000)"""
-_MOST_EVENTS = 200_000
+_MAX_EVENTS = 200_000
 """maximum number of logged events per training (long ones log some hundreds)"""
 
 
@@ -331,7 +331,7 @@ class RunWriter:
             WorkerDied: if the message is invalid or does not match the job.
         """
         try:
-            message = cleaned(message, _MOST_VALUES)
+            message = cleaned(message, _MAX_VALUES)
             if "record" in message:
                 self._write(TrainingReport.model_validate(message))
             elif (event := self._translate(decode_event(message, TRAINING_EVENTS))) is not None:
@@ -351,8 +351,8 @@ class RunWriter:
             self._log = JsonLines(self._run.events)
         if self._log is not None and not isinstance(event, TrainProgress):
             self._logged += 1
-            if self._logged > _MOST_EVENTS:
-                raise ValueError(f"more than {_MOST_EVENTS:,} events")
+            if self._logged > _MAX_EVENTS:
+                raise ValueError(f"more than {_MAX_EVENTS:,} events")
             self._log.append(log_line(event))
         self._listener(event)
 

@@ -43,7 +43,7 @@ from telic.storage.reading import file_hash, log_end
 from telic.verbs import catalogue
 
 STARTED = "started"
-_MOST_LISTED = 200
+_MAX_LISTED = 200
 _STARTING_S = 120.0
 
 
@@ -137,7 +137,7 @@ def read_job(runs_dir: Path, job: str) -> StartedJob:
 
 def list_jobs(runs_dir: Path) -> list[StartedJob]:
     """Return the jobs that were started in this folder, newest first."""
-    files = sorted(_requests(runs_dir), key=changed_at, reverse=True)[:_MOST_LISTED]
+    files = sorted(_requests(runs_dir), key=changed_at, reverse=True)[:_MAX_LISTED]
     return _read_jobs(runs_dir, files)
 
 

@@ -19,7 +19,7 @@ from telic.session.control import add_note, check_note
 from telic.session.control import approve_criteria as agree
 from telic.session.records import exit_code, is_running, require_unfinished, session_state
 from telic.storage.layout import SessionFolder, WorkFolder
-from telic.storage.reading import LARGEST, open_file, parse_json
+from telic.storage.reading import MAX_BYTES, open_file, parse_json
 from telic.storage.workspace import WORK, Artifact, Workspace
 from telic.verbs.artifacts import ArtifactRequest
 from telic.verbs.lines import state_of
@@ -158,7 +158,7 @@ def tell_from(path: Path, position: int, listener: Listener) -> int:
     """Emit the events after a position in a log, and return the end position of the log."""
     if not path.exists():
         return position
-    with open_file(path, LARGEST) as log:
+    with open_file(path, MAX_BYTES) as log:
         log.seek(position)
         for line in log:
             if not line.endswith(b"\n"):

@@ -33,7 +33,7 @@ telic motions filter -l g1 -o good --limit joint_speed=20     clips within the l
 telic motions filter -l g1 -o both --mirror                   left and right exchanged, too
 """
 _LIBRARY = Path("motions")
-_MOST_LISTED = 200
+_MAX_LISTED = 200
 
 
 class _MotionRequest(VerbRequest):
@@ -65,7 +65,7 @@ def show_motions(request: _MotionRequest) -> dict[str, Any]:
                 "source": line.origin.source,
                 "has_human": line.human_first >= 0,
             }
-            for line in found[:_MOST_LISTED]
+            for line in found[:_MAX_LISTED]
         ]
         hours = sum(line.duration_s for line in found) / 3600
         return {**robot, "total": len(found), "hours": hours, "clips": lines}

@@ -38,7 +38,7 @@ from telic.studies.rules.results import ingest
 from telic.studies.study import Study
 from telic.verbs.study import CANDIDATE, PersonRequest, StudyRequest
 
-_LOOK_EVERY_S = 0.5
+_POLL_S = 0.5
 
 # ---------------------------------------------------------------------------- running
 
@@ -191,7 +191,7 @@ def _once(request: RunRequest, study: Study) -> StudyProgress:
         return StudyProgress(study=study.name, gates=look(study, wanted))
     launched = launch(study, wanted, request.who)
     while request.wait and study.state.runs[launched.run].is_live:
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_S)
         reconcile(study, processes=True)
     state = study.state.runs[launched.run]
     if request.wait and state.status == RunStatus.FINISHED:

@@ -61,7 +61,7 @@ _WORST_CLIPS = 12
 _LAST = 1 << 62
 _SEARCHED = ("iter_*/reward_fn.py", "judge_fn.py", "*_seed_*/reward_fn.py", "orders/*/*.md")
 """files that the text search covers"""
-_MOST_FOUND, _LARGEST = 100, 1 << 20
+_MAX_FOUND, _MAX_BYTES = 100, 1 << 20
 
 
 class ArtifactPage(Record):
@@ -408,7 +408,7 @@ def _found(entry: ListedArtifact, wanted: str) -> Iterator[TextMatch]:
     line, home = entry.line, entry.artifact.path
     texts = {"intent": " ".join(filter(None, (line.title, line.name, line.note)))}
     for file in (path for each in _SEARCHED for path in sorted(home.glob(each))):
-        if file.is_file() and not file.is_symlink() and file.stat().st_size < _LARGEST:
+        if file.is_file() and not file.is_symlink() and file.stat().st_size < _MAX_BYTES:
             texts[str(file.relative_to(home))] = file.read_text(errors="replace")
     for where, text in texts.items():
         hit = next((each for each in text.splitlines() if wanted in each.lower()), None)
@@ -431,7 +431,7 @@ def _library_routes(router: APIRouter, place: WebPlace) -> None:
         """Search intents, names, notes, rewards, judges and work orders for text."""
         entries = place.listed().values()
         found = (each for entry in entries for each in _found(entry, words.lower()))
-        return [each for each, _ in zip(found, range(_MOST_FOUND), strict=False)]
+        return [each for each, _ in zip(found, range(_MAX_FOUND), strict=False)]
 
 
 def _order_routes(router: APIRouter, place: WebPlace) -> None:

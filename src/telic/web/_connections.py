@@ -26,9 +26,9 @@ from telic.errors import UsageError
 TOKEN_VARIABLE = "TELIC_WEB_TOKEN"
 _HEADER_BYTES = 16 << 10
 _LEAVING_S = 3
-_LEAST_LENGTH = 16
+_MIN_LENGTH = 16
 """minimum length of a token"""
-_PATIENCE_S: dict[object, float] = {h11.IDLE: 10.0, h11.SEND_BODY: 30.0}
+_TIMEOUT_S: dict[object, float] = {h11.IDLE: 10.0, h11.SEND_BODY: 30.0}
 """timeouts for a request's header lines and for its body"""
 
 
@@ -72,9 +72,9 @@ class BoundedConnection(H11Protocol):
         if part is self._waits_for:
             return
         self._end_timer()
-        if part in _PATIENCE_S:
+        if part in _TIMEOUT_S:
             self._waits_for, self.waits_since = part, self.loop.time()
-            self._timer = self.loop.call_later(_PATIENCE_S[part], self.transport.abort)
+            self._timer = self.loop.call_later(_TIMEOUT_S[part], self.transport.abort)
 
     def _end_timer(self) -> None:
         self._waits_for = self.waits_since = None
@@ -91,10 +91,10 @@ def find_token(rotate: bool = False) -> str:
     Raises UsageError if the token is too short.
     """
     given = os.environ.get(TOKEN_VARIABLE, "").strip()
-    if given and len(given) < _LEAST_LENGTH:
+    if given and len(given) < _MIN_LENGTH:
         raise UsageError(
             f"{TOKEN_VARIABLE} is too short.",
-            hint=f"Use at least {_LEAST_LENGTH} characters, or unset it to use the stored token.",
+            hint=f"Use at least {_MIN_LENGTH} characters, or unset it to use the stored token.",
         )
     if given:
         return given
@@ -104,7 +104,7 @@ def find_token(rotate: bool = False) -> str:
     if not rotate and file.is_file() and not file.is_symlink():
         facts, kept = file.stat(), file.read_text().strip()
         is_private = facts.st_uid == os.getuid() and not facts.st_mode & 0o077
-        if is_private and len(kept) >= _LEAST_LENGTH:
+        if is_private and len(kept) >= _MIN_LENGTH:
             return kept
     token, part = secrets.token_urlsafe(32), file.with_name(f".{file.name}-{os.getpid()}")
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as made:

@@ -27,11 +27,11 @@ from telic.storage.workspace import Artifact
 from telic.training.folder import status_of
 from telic.web._place import NotTrained, WebPlace, current_run
 
-_MOST_POINTS = 20_000
-_MOST_SERIES = 400
+_MAX_POINTS = 20_000
+_MAX_SERIES = 400
 _TAIL = 1 << 14
-_PIECE, _LONGEST_LINE = 1 << 18, 1 << 23
-_LARGEST = 1e300
+_PIECE, _MAX_LINE = 1 << 18, 1 << 23
+_MAX_VALUE = 1e300
 _Name = Annotated[str, Field(max_length=200)]
 
 
@@ -69,7 +69,7 @@ class SeriesQuery(Record):
     over: Literal["global_step", "elapsed_time"] = Field(
         default="global_step", description="horizontal axis: training steps or seconds"
     )
-    points: int = Field(default=1000, ge=3, le=_MOST_POINTS, description="maximum per curve")
+    points: int = Field(default=1000, ge=3, le=_MAX_POINTS, description="maximum per curve")
 
 
 class TrainingStatus(Record):
@@ -105,7 +105,7 @@ def read_lines(path: Path, start: int, most_bytes: int = _PIECE) -> list[LogLine
         handle = file.fileno()
         start = start if 0 <= start <= os.fstat(handle).st_size else 0
         content = os.pread(handle, most_bytes, start)
-        while b"\n" not in content and most_bytes <= len(content) < _LONGEST_LINE:
+        while b"\n" not in content and most_bytes <= len(content) < _MAX_LINE:
             most_bytes *= 2  # a line longer than the buffer, e.g. a long prompt
             content = os.pread(handle, most_bytes, start)
         if start and content and os.pread(handle, 1, start - 1) != b"\n":
@@ -132,7 +132,7 @@ def _training_row(text: bytes) -> dict[str, Any] | None:
         name: value
         for name, value in row.items()
         if isinstance(value, int | float)
-        if not isinstance(value, bool) and abs(value) < _LARGEST
+        if not isinstance(value, bool) and abs(value) < _MAX_VALUE
     }
     return numbers if "global_step" in numbers else None
 
@@ -194,8 +194,8 @@ def routes(place: WebPlace) -> APIRouter:
             return SeriesSet(series=(), names=(), members=())
         every = run.members()
         wanted = [place.member(run, name) for name in query.member] or every
-        if len(wanted) * len(query.name) > _MOST_SERIES:
-            raise UsageError(f"At most {_MOST_SERIES} curves can be requested at once.")
+        if len(wanted) * len(query.name) > _MAX_SERIES:
+            raise UsageError(f"At most {_MAX_SERIES} curves can be requested at once.")
         series, names = list[MetricCurve](), dict[str, None]()
         low = -math.inf if query.start is None else query.start
         high = math.inf if query.end is None else query.end

@@ -41,7 +41,7 @@ _KINDS: dict[str, tuple[FileKind, str]] = {
 """kind and media type by suffix"""
 _CLIP = re.compile(r"(?:clip|eval)_([0-9]{1,18})_(.+)\.npz")
 """episode of a tracker: step and clip"""
-_MOST = 5000
+_MAX_FILES = 5000
 
 
 class ArtifactFile(Record):
@@ -74,7 +74,7 @@ def files_of(artifact: Artifact) -> dict[str, FoundFile]:
     """Return the files of an artifact that can be served, by key."""
     found: dict[str, FoundFile] = {}
     for path, facts in _listed(artifact):
-        if len(found) >= _MOST:
+        if len(found) >= _MAX_FILES:
             break
         if path.suffix not in _KINDS or path.is_symlink() or not path.is_file():
             continue

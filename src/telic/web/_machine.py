@@ -21,8 +21,8 @@ from telic.verbs.jobs import PrintedLog
 from telic.web._place import WebPlace
 
 _GPU_FIELDS = "name,utilization.gpu,memory.used,memory.total"
-_PATIENCE_S = 3.0
-_FIRST_LOOK_S = 0.1
+_TIMEOUT_S = 3.0
+_FIRST_POLL_S = 0.1
 _MEBIBYTE = 1 << 20
 
 
@@ -68,7 +68,7 @@ class MachineState(Record):
 @cache
 def _start_measuring() -> None:
     psutil.cpu_percent(percpu=True)  # the first call returns no measurement
-    time.sleep(_FIRST_LOOK_S)
+    time.sleep(_FIRST_POLL_S)
 
 
 def _gpus() -> tuple[GpuUsage, ...]:
@@ -77,7 +77,7 @@ def _gpus() -> tuple[GpuUsage, ...]:
     command = ["nvidia-smi", f"--query-gpu={_GPU_FIELDS}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
         )
     except (OSError, subprocess.SubprocessError):  # the driver does not respond
         return ()

@@ -29,7 +29,7 @@ from telic.rewards.reward import load_reward
 from telic.storage.trajectories import Environment, Trajectory, read_trajectory
 
 _MOMENTS = 24
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _DECIDED_ON = 32
 """number of transitions used to select the reward's evaluation method"""
 
@@ -97,7 +97,7 @@ def _marks(course: CriterionTimeline, times: tuple[float, ...]) -> list[Timeline
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Compute criteria and reward terms over time. The confined worker runs this function."""
     use_one_thread()
-    channel.heartbeat(_PATIENCE_S, "replaying an episode")
+    channel.heartbeat(_TIMEOUT_S, "replaying an episode")
     where: Environment = (payload["where"][0], payload["where"][1])
     trajectory = read_trajectory(Path(payload["path"]), where)
     dt = trajectory.facts.dt_s or 0.05
@@ -111,7 +111,7 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
             answer[name] = measure(source, trajectory, where, lengths) if source else []
         except (TelicError, KeyError, ValueError, RuntimeError) as error:
             answer["missing"].append(f"{name.replace('_', ' ')}: {error}"[:300])
-        channel.heartbeat(_PATIENCE_S, "replaying an episode")
+        channel.heartbeat(_TIMEOUT_S, "replaying an episode")
     return answer if answer.get("reward_terms") else {**answer, "reward_terms": {}}
 
 

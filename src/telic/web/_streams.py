@@ -22,10 +22,10 @@ from telic.verbs.lines import ArtifactSummary, artifact_id
 from telic.web._curves import TrainingStatus, read_lines, training_status
 from telic.web._place import WebPlace
 
-_BEAT_S = 1.0
+_HEARTBEAT_S = 1.0
 _POLL_S = 0.4
-_MOST_FOLLOWED = 64
-_MOST_BYTES = 8 << 20
+_MAX_FOLLOWED = 64
+_MAX_BYTES = 8 << 20
 """maximum size of the events in one response"""
 
 
@@ -61,7 +61,7 @@ def events_log(artifact: Artifact) -> Path:
     return artifact.path / ("ledger.jsonl" if artifact.kind == "study" else "events.jsonl")
 
 
-def read_page(artifact: Artifact, position: int, most_bytes: int = _MOST_BYTES) -> EventPage:
+def read_page(artifact: Artifact, position: int, most_bytes: int = _MAX_BYTES) -> EventPage:
     """Return the events after a position, skipping damaged lines."""
     events, start = list[dict[str, Any]](), position
     while position - start < most_bytes and (lines := read_lines(events_log(artifact), position)):
@@ -86,8 +86,8 @@ class _Statuses:
         """Return the state of an artifact, or of the workspace if `name` is None."""
         now = asyncio.get_running_loop().time()
         known = self._known.get(name)
-        if known is None or now - known[0] >= _BEAT_S:
-            if len(self._known) > 4 * _MOST_FOLLOWED:
+        if known is None or now - known[0] >= _HEARTBEAT_S:
+            if len(self._known) > 4 * _MAX_FOLLOWED:
                 self._known.clear()
             task = asyncio.create_task(asyncio.to_thread(self._read, name))
             known = self._known[name] = (now, task)
@@ -113,7 +113,7 @@ class _Statuses:
 
 async def _stream(statuses: _Statuses, followed: dict[Artifact, int]) -> AsyncIterator[str]:
     """Yield updates of artifacts and of the workspace until the client disconnects."""
-    sent, waited = dict[str | None, StreamMessage](), _BEAT_S
+    sent, waited = dict[str | None, StreamMessage](), _HEARTBEAT_S
     while True:
         found: list[StreamMessage] = []
         for artifact, position in followed.items():
@@ -122,7 +122,7 @@ async def _stream(statuses: _Statuses, followed: dict[Artifact, int]) -> AsyncIt
                 followed[artifact] = page.end
                 name = artifact_id(artifact)
                 found.append(StreamMessage.model_construct(artifact=name, page=page))
-        if not found and waited < _BEAT_S:
+        if not found and waited < _HEARTBEAT_S:
             await asyncio.sleep(_POLL_S)
             waited += _POLL_S
             continue
@@ -154,8 +154,8 @@ def routes(place: WebPlace) -> APIRouter:
         responses={200: {"model": StreamMessage, "content": {"text/event-stream": {}}}},
     )
     def stream_events(
-        artifact: Annotated[list[str] | None, Query(max_length=_MOST_FOLLOWED)] = None,
-        after: Annotated[list[int] | None, Query(max_length=_MOST_FOLLOWED)] = None,
+        artifact: Annotated[list[str] | None, Query(max_length=_MAX_FOLLOWED)] = None,
+        after: Annotated[list[int] | None, Query(max_length=_MAX_FOLLOWED)] = None,
     ) -> StreamingResponse:
         """Stream new events until the client disconnects. `after` has a position per artifact.
 

@@ -30,7 +30,7 @@ from telic.verbs.background import StartedJob, start_verb
 from telic.web._connections import TOKEN_VARIABLE
 from telic.web._place import WebPlace
 
-_PATIENCE_S = 20.0
+_TIMEOUT_S = 20.0
 """timeout in seconds for a request to take effect"""
 _ARTIFACT = "/artifacts/{artifact}"
 _SESSION: tuple[ArtifactKind, ...] = ("session",)
@@ -152,7 +152,7 @@ def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[Any, Any]) -> Callab
             place.forget()
             return start_verb(route.words, route.verb, written, place.runs_dir, without=without)
         if "wait" in type(asked).model_fields:
-            values["wait"] = min(values.get("wait", _PATIENCE_S), _PATIENCE_S)
+            values["wait"] = min(values.get("wait", _TIMEOUT_S), _TIMEOUT_S)
         where = {"runs_dir": place.runs_dir, "root": place.root}
         values |= {key: where[key] for key in where.keys() & verb.request.model_fields.keys()}
         with telling_places():

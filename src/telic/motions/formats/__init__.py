@@ -20,11 +20,11 @@ from telic.errors import BadFile, TelicError
 from telic.motions.formats import _people as people
 from telic.motions.formats import _robots as robots
 from telic.motions.formats._pickles import read_pickle
-from telic.motions.formats._track import MOST_VALUES, Arrays, MotionTrack, ReadOptions
+from telic.motions.formats._track import MAX_VALUES, Arrays, MotionTrack, ReadOptions
 from telic.storage.reading import bounded_entries, read_bytes
 
-LARGEST_MOTION_FILE = 2_000_000_000
-_MOST_ARRAYS = 10_000
+MAX_MOTION_FILE = 2_000_000_000
+_MAX_ARRAYS = 10_000
 
 
 class ArrayLayout(NamedTuple):
@@ -54,7 +54,7 @@ LAYOUTS: tuple[ArrayLayout, ...] = (
 
 def read_motions(path: Path, options: ReadOptions = ReadOptions()) -> Iterator[MotionTrack]:  # noqa: B008
     """Yield the motions of a file, or raise BadFile with the location of the first error."""
-    content = read_bytes(path, LARGEST_MOTION_FILE)
+    content = read_bytes(path, MAX_MOTION_FILE)
     where, name = path.name, path.stem[:150] or "clip"
     start = content[:512].lstrip(b"\xef\xbb\xbf \t\r\n")
     try:
@@ -80,7 +80,7 @@ def read_motions(path: Path, options: ReadOptions = ReadOptions()) -> Iterator[M
 
 def _unpacked(content: bytes) -> dict[str, np.ndarray]:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        bounded_entries(archive, _MOST_ARRAYS, 8 * MOST_VALUES)
+        bounded_entries(archive, _MAX_ARRAYS, 8 * MAX_VALUES)
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         found: dict[str, np.ndarray] = {}
         for key in arrays.files:

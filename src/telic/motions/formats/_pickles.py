@@ -17,9 +17,9 @@ import numpy as np
 
 from telic.core.text import is_dict, is_row
 from telic.errors import BadFile
-from telic.motions.formats._track import MOST_VALUES
+from telic.motions.formats._track import MAX_VALUES
 
-_MOST_BYTES = 8 * MOST_VALUES
+_MAX_BYTES = 8 * MAX_VALUES
 
 
 class _Refused(Exception):
@@ -74,9 +74,9 @@ def _dtype(kind: Any) -> np.dtype[Any]:
 
 def _bytes_of(shape: Any, dtype: np.dtype[Any]) -> int:
     lengths = _row(shape)
-    whole = all(isinstance(n, int) and 0 <= n <= _MOST_BYTES for n in lengths)
-    size = math.prod(lengths) * dtype.itemsize if whole and len(lengths) <= 8 else _MOST_BYTES + 1
-    if not isinstance(shape, tuple) or size > _MOST_BYTES:
+    whole = all(isinstance(n, int) and 0 <= n <= _MAX_BYTES for n in lengths)
+    size = math.prod(lengths) * dtype.itemsize if whole and len(lengths) <= 8 else _MAX_BYTES + 1
+    if not isinstance(shape, tuple) or size > _MAX_BYTES:
         raise _Refused("an array without a valid shape")
     return size
 
@@ -174,7 +174,7 @@ def read_pickle(content: bytes, where: str) -> Any:
     try:
         if content[:1] == b"x":  # compressed by joblib
             inflater = zlib.decompressobj()
-            content = inflater.decompress(content, _MOST_BYTES)
+            content = inflater.decompress(content, _MAX_BYTES)
             if inflater.unconsumed_tail:
                 raise _Refused("too much data")
         return _plain(_Plain(io.BytesIO(content)).load(), 0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from telic.errors import BadFile
 
-MOST_VALUES = 200_000_000
+MAX_VALUES = 200_000_000
 """maximum number of values per file"""
 
 
@@ -88,8 +88,8 @@ def finite(values: Any, where: str, shape: tuple[int | None, ...]) -> np.ndarray
     if not fits:
         shown = ", ".join("any" if each is None else str(each) for each in shape)
         raise BadFile(f"{where} has shape {array.shape} instead of ({shown}).")
-    if array.size > MOST_VALUES:
-        raise BadFile(f"{where} has {array.size:,} values, more than {MOST_VALUES:,}.")
+    if array.size > MAX_VALUES:
+        raise BadFile(f"{where} has {array.size:,} values, more than {MAX_VALUES:,}.")
     array = array.astype(np.float64)
     bad = ~np.isfinite(array) | (np.abs(array) > 1e9)
     if bad.any():

@@ -73,7 +73,7 @@ ROLES: dict[StudyPhase, SeedRole] = {
 }
 """seed role by phase, which determines the seed pool"""
 BudgetUnit = Literal["steps", "wall_clock"]
-LEAST_SEEDS: dict[StudyPhase, int] = {"promotion": 5, "incumbent_validation": 5}
+MIN_SEEDS: dict[StudyPhase, int] = {"promotion": 5, "incumbent_validation": 5}
 ApprovalKey = Literal[
     "task_definition",
     "metric_and_guardrails",

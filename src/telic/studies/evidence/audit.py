@@ -67,7 +67,7 @@ AUDIT_CHECKS = {
 _BUDGET_TOLERANCE = 0.02
 _LATER_ALPHA = 0.025
 """stricter significance level for claims that were audited before"""
-_LEAST_POI = 0.75
+_MIN_POI = 0.75
 GAIN = "gain"
 """name in a falsifier of the primary metric's gain over the incumbent"""
 _FORM = re.compile(r"\s*(\S+)\s*(<=|>=|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
@@ -461,7 +461,7 @@ def _shortcomings(stats: AuditStats) -> list[str]:
             needed = statistics.pairs_needed(stats.alpha)
             weak += f": too few pairs; a sign test requires {needed} unanimous pairs"
         why.append(weak)
-    if poi < _LEAST_POI:
+    if poi < _MIN_POI:
         why.append(f"the probability that a run beats the incumbent's is only {poi:.2f}")
     return why
 

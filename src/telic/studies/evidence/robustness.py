@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 HOLDS = 0.80
 """minimum fraction of the nominal score in a feasible range"""
 _WIDER_PER_STEP = 0.10
-_FEWEST_RUNS = 3
+_MIN_RUNS = 3
 _LEARNABLE_SHARE = 0.60
 _RARE, _CERTAIN = 0.1, 0.9
 """minimum and maximum success rate of a learnable case"""
@@ -106,11 +106,11 @@ def probe_candidate(study: Study, candidate: str, actor: StudyActor) -> Evidence
         if each.parameter is not None and each.value is not None and each.nominal is not None:
             settings.setdefault(each.parameter, {})[each.value] = each.name
             nominals[each.parameter] = each.nominal
-    if len(runs) < _FEWEST_RUNS or not settings:
+    if len(runs) < _MIN_RUNS or not settings:
         raise StudyError(
             "E_PROBE_RUNS",
             f"{len(runs)} finished runs of {candidate} were evaluated under perturbations of a "
-            f"parameter; {_FEWEST_RUNS} are required.",
+            f"parameter; {_MIN_RUNS} are required.",
             hint="Add perturbations with parameter, value, nominal and args to eval_protocol.yaml.",
         )
     base = [oriented((run.primary or 0.0) - zero, direction) for run in runs]

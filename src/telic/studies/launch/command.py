@@ -42,7 +42,7 @@ _SHAPES = re.compile(
     r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"  # name and password in an address
 )
 _PIECE = re.compile(r"[A-Za-z0-9+]{20,}")
-_LEAST_BITS = 4.0
+_MIN_BITS = 4.0
 """minimum entropy per character of a key (hexadecimal digests: at most 4.0, English: about 3.5)"""
 
 
@@ -68,7 +68,7 @@ def _is_random(piece: str) -> bool:
     if not all(re.search(kind, piece) for kind in ("[a-z]", "[A-Z]", "[0-9]")):
         return False
     shares = [count / len(piece) for count in Counter(piece).values()]
-    return -sum(share * math.log2(share) for share in shares) >= _LEAST_BITS
+    return -sum(share * math.log2(share) for share in shares) >= _MIN_BITS
 
 
 def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -57,7 +57,7 @@ _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
 """signals that stop the run; clusters send SIGUSR2 shortly before a job's time limit"""
 _COULD_NOT_START = 127
 _HEARTBEAT_S = 5.0
-_LOOK_S = 0.1
+_POLL_S = 0.1
 _SWEEP_S = 0.05
 
 
@@ -262,7 +262,7 @@ class _Supervisor:
         child = {"pid": process.pid, "started": start_of(process.pid)}
         grace_s: float = self.order["grace_s"]
         process.supervise(
-            lambda: self._must_stop(child), every_s=_LOOK_S, grace_s=grace_s, whole_group=True
+            lambda: self._must_stop(child), every_s=_POLL_S, grace_s=grace_s, whole_group=True
         )
         _sweep(process.pid, grace_s)  # no training process may observe its evaluation
         return {**result, "code": process.code}

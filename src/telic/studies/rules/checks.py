@@ -28,7 +28,7 @@ from telic.studies.documents.candidate import (
 )
 from telic.studies.documents.contract import (
     BASELINE_PHASES,
-    LEAST_SEEDS,
+    MIN_SEEDS,
     PHASES,
     ROLES,
     ParamRange,
@@ -485,8 +485,8 @@ def _seeds_fresh(case: _Case) -> Problems:
             yield f"{phase} seeds {', '.join(outside)} are not in the {role} pool"
         if len(set(seeds)) != len(seeds):
             yield f"{phase} lists a seed twice"
-        if len(seeds) < LEAST_SEEDS.get(phase, 1):
-            yield f"{phase} requires at least {LEAST_SEEDS[phase]} seeds"
+        if len(seeds) < MIN_SEEDS.get(phase, 1):
+            yield f"{phase} requires at least {MIN_SEEDS[phase]} seeds"
         if used := [str(seed) for seed in seeds if seed in seen]:
             yield f"{phase} seeds {', '.join(used)} were already used for this candidate"
 

@@ -51,7 +51,7 @@ _MISSING = "not measured"
 _LIST = "bundle.json"
 _CARD = "README.md"
 _WORKSHOP = f"{TEMPORARY_MARK}export"
-_LARGEST = 4 << 30
+_MAX_BYTES = 4 << 30
 """maximum size of a file in a bundle"""
 _CURVE = "learning_curve.svg"
 _CURVE_POINTS = 300
@@ -349,7 +349,7 @@ class _Bundle:
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
-    size = check_file(path, _LARGEST)
+    size = check_file(path, _MAX_BYTES)
     return {"sha256": file_hash(path), "bytes": size}
 
 

@@ -192,7 +192,7 @@ class OnnxGraph:
         if centred:
             x = self.op("Sub", x, self.op("ReduceMean", x, axes))
         square = self.op("ReduceMean", self.op("Mul", x, x), axes)
-        least = np.float32(run_policy.LEAST[centred])
+        least = np.float32(run_policy.EPSILON[centred])
         return self.op("Div", x, self.op("Sqrt", self.op("Add", square, self.constant(least))))
 
     def model(

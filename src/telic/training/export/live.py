@@ -57,7 +57,7 @@ from telic.training.policy import Policy
 Array = np.ndarray[Any, np.dtype[Any]]
 SCENE = "scene.xml"
 _MESH = int(mujoco.mjtGeom.mjGEOM_MESH)
-_MOST_NUMBERS = 200_000
+_MAX_NUMBERS = 200_000
 _UNFELT = "unfelt.stl"
 _LOOKS = (
     *("mesh_", "tex_", "mat_", "skin_", "cam_", "light_", "bvh_", "oct_", "name", "text_"),
@@ -368,6 +368,6 @@ def simulated_numbers(model: mujoco.MjModel) -> dict[str, Reals]:
         if name.startswith(("_", *_LOOKS)):
             continue
         value: Any = getattr(model, name)
-        if getattr(value, "dtype", None) == np.float64 and 0 < value.size <= _MOST_NUMBERS:
+        if getattr(value, "dtype", None) == np.float64 and 0 < value.size <= _MAX_NUMBERS:
             found[name] = tuple(map(float, value.ravel()))
     return found

@@ -26,14 +26,14 @@ import numpy as np
 HERE = Path(__file__).parent
 Array = np.ndarray[Any, np.dtype[Any]]
 
-LEAST = {True: 1e-5, False: 1e-6}
+EPSILON = {True: 1e-5, False: 1e-6}
 """value added to the variance (of centered rows) or the mean square to avoid division by zero"""
 
 
 def _standardised(x: Array, centred: bool) -> Array:
     """Apply RMS normalization to each row, or layer normalization if `centred`."""
     x = x - x.mean(-1, keepdims=True) if centred else x
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + LEAST[centred])
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPSILON[centred])
 
 
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {
