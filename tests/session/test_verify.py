@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.cli.main import app
+from telic.session.report import rewrite_report
 from telic.storage.keys import key_file, sign_text, signed_text, user_key
 from telic.verbs import artifacts
 from tests.session.test_end import make_pass
@@ -74,6 +75,31 @@ def test_a_report_of_a_pass_that_was_vetoed_since_is_outdated(session, tmp_path,
         assert "vetoed" in found["reasons"][0], "as the session itself says"
     monkeypatch.chdir("/")
     assert verify(outside)["state"] == "passed", "what was signed is all that is known here"
+
+
+def test_a_picture_or_video_of_a_report_that_was_changed_is_named(session, tmp_path):
+    for name in ("median.mp4", "strip_p10.png"):
+        (session.report_dir / name).parent.mkdir(exist_ok=True)
+        (session.report_dir / name).write_bytes(b"a robot that runs")
+    rewrite_report(session, redraws=False)
+    assert (
+        verify(session.path)["ok"] and verify(session.page)["ok"] and verify(session.report)["ok"]
+    )
+    signed = session.page.read_text()
+    video = session.report_dir / "median.mp4"
+    video.write_bytes(b"another robot")
+    for path in (session.path, session.page, session.report):
+        found = verify(path)
+        assert not found["ok"] and "report/median.mp4 is not a file" in found["reasons"][-1]
+    assert verify(session.path)["state"] == "passed", "the verdict does not depend on pictures"
+    video.write_bytes(b"a robot that runs")
+    assert verify(session.path)["ok"]
+    (session.report_dir / "strip_p90.png").write_bytes(b"one more")
+    assert not verify(session.path)["ok"]
+    (session.report_dir / "strip_p90.png").unlink()
+    for page in (signed.replace("telic", "Telic", 1), sign_text("", session="other", files={})):
+        session.page.write_text(page)
+        assert not verify(session.path)["ok"], "the list itself must be signed for this session"
 
 
 def test_a_key_that_others_can_read_signs_nothing(session, tmp_path):

@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from telic.authors.answers import Analysis
-from telic.authors.candidate import (
-    MemberScore,
-    RewardCandidate,
-    SessionIteration,
-    latest_lessons,
-)
+from telic.authors.candidate import MemberScore, RewardCandidate, SessionIteration, latest_lessons
 from telic.authors.request import SessionConfig
 from telic.core.confidence import proven_mean
 from telic.core.config import Record
@@ -31,13 +26,7 @@ from telic.report.html import MAX_INLINE
 from telic.rewards.contract import RewardSpec
 from telic.session.certificate import Certificate
 from telic.session.control import DeliveredNotes
-from telic.session.labels import (
-    EpisodeLabel,
-    Veto,
-    calibration_of,
-    choose_episodes,
-    worst_first,
-)
+from telic.session.labels import EpisodeLabel, Veto, calibration_of, choose_episodes, worst_first
 from telic.session.records import SessionSummary
 from telic.session.robustness import read_card
 from telic.storage.files import read_fields, read_record

@@ -35,13 +35,7 @@ from telic.judges.code import judge_files
 from telic.judges.criteria import Composition
 from telic.judges.failure_modes import untrained_modes
 from telic.judges.mutants import CUT, FROZEN, MutantCount, counts, mutants_of
-from telic.judges.recorder import (
-    UNTRAINED,
-    RecordedFile,
-    RolloutSpec,
-    is_unchanged,
-    record,
-)
+from telic.judges.recorder import UNTRAINED, RecordedFile, RolloutSpec, is_unchanged, record
 from telic.judges.validation import (
     ASKED,
     GOOD,

@@ -29,9 +29,16 @@ from telic.storage.files import (
     write_text,
 )
 from telic.storage.journal import Journal, JournalBroken
-from telic.storage.keys import SigningKey, is_own_folder, key_file, usable_key, user_key
+from telic.storage.keys import (
+    SigningKey,
+    is_own_folder,
+    key_file,
+    signed_text,
+    usable_key,
+    user_key,
+)
 from telic.storage.layout import MemberFolder, SessionFolder
-from telic.storage.reading import check_file, file_hash
+from telic.storage.reading import check_file, file_hash, read_text
 from telic.storage.workspace import is_unbegun
 
 NOT_SIGNED_OFF = "its journal has no end because it was truncated or written by an earlier version"
@@ -289,6 +296,22 @@ def end_signer(folder: SessionFolder) -> str | None:
     return _open(folder, None).verify().signer
 
 
+def changed_drawings(folder: SessionFolder, report: Path) -> list[str]:
+    """Return a message for each picture and video that a signed report of a session omits."""
+    claims, signer = signed_text(read_text(report)) if report.exists() else ({}, None)
+    is_own = any(f":{signer}:" in (entry.sig or "") for entry in _open(folder, None).entries())
+    is_own = is_own and claims.get("session") == folder.path.resolve().name
+    listed = claims.get("files", {}) if is_own else {}
+    drawn = file_hashes(folder.report_dir).items()
+    changed = [name for name, digest in drawn if listed.get(name) != digest]
+    return [f"report/{name} is not a file of the signed {report.name}" for name in changed]
+
+
+def file_hashes(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file in a folder by name, or "" if it cannot be read."""
+    return {path.name: _hash_now(path) for path in sorted(folder.glob("*")) if path.is_file()}
+
+
 def _faults(folder: SessionFolder, end: SessionEnd, needs: Iterable[Path]) -> Iterator[str]:
     if end.session not in (None, folder.path.resolve().name):
         yield f"its journal belongs to another session, {end.session}"
@@ -302,9 +325,13 @@ def _faults(folder: SessionFolder, end: SessionEnd, needs: Iterable[Path]) -> It
         if not path.is_file():
             yield f"{name} was removed after the session ended"
             continue
-        now = path.stat()
-        if _hash_of(path, (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)) != digest:
+        if _hash_now(path) != digest:
             yield f"{name} was modified after the session ended"
+
+
+def _hash_now(path: Path) -> str:
+    now = path.stat()
+    return _hash_of(path, (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns))
 
 
 @lru_cache(maxsize=1 << 14)

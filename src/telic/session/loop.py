@@ -50,22 +50,11 @@ from telic.llm.work_orders import ORDERS, close_orders
 from telic.loop import Loop
 from telic.sandbox.fork_server import prewarmed
 from telic.session import WORKERS, motion
-from telic.session._judgment import (
-    TrainedCandidate,
-    doubts_of_pass,
-    judge,
-    start_seed,
-    untrained,
-)
+from telic.session._judgment import TrainedCandidate, doubts_of_pass, judge, start_seed, untrained
 from telic.session._report_sections import draw_pictures
 from telic.session._training import alarms, train
 from telic.session.branch import inherited
-from telic.session.budget import (
-    BudgetUsedUp,
-    MeasuredForecast,
-    SessionAccount,
-    session_forecast,
-)
+from telic.session.budget import BudgetUsedUp, MeasuredForecast, SessionAccount, session_forecast
 from telic.session.certificate import Certifier, with_hashes
 from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.evidence import SessionJournal, record_end

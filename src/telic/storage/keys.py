@@ -15,6 +15,7 @@ import re
 import secrets
 import stat
 from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -68,7 +69,7 @@ def user_name() -> str:
         return f"user {os.getuid()}"
 
 
-def sign_text(text: str, **claims: str) -> str:
+def sign_text(text: str, **claims: Any) -> str:
     """Append claims and the user's signature to a text, as a comment.
 
     HTML and Markdown do not display comments. Without a key, the text is unchanged.
@@ -81,7 +82,7 @@ def sign_text(text: str, **claims: str) -> str:
     return f"{body}<!-- {key.sign(body.encode())} -->\n"
 
 
-def signed_text(text: str) -> tuple[dict[str, str], str | None]:
+def signed_text(text: str) -> tuple[dict[str, Any], str | None]:
     """Return the claims in a signed text, and the public key if the signature is valid."""
     body, mark, signature = text.rpartition("<!-- ed25519:")
     claims = body.rpartition("<!-- telic ")[2].removesuffix(" -->\n")
