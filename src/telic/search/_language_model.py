@@ -235,13 +235,7 @@ def _read_numbers(value: Any, space: Space) -> Numbers:
 
 
 def answer_record(space: Space, objection: Objection, count: int = 1) -> type[Record]:
-    """Return the record type of an answer with `count` policies.
-
-    Args:
-        space: space of the parameters.
-        objection: function that returns the reason to reject a policy, or None.
-        count: number of requested policies, which form a list if more than one.
-    """
+    """Return the record type of an answer with `count` policies."""
     told = f"{space.rank} numbers, in order, each "
     if space.choices:
         told += f"one of {list(space.choices)}"

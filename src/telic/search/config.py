@@ -136,6 +136,7 @@ class SearchConfig(Config):
         default=None, description="provider:model, or host (requests as files). Default: none."
     )
     runs: int = Field(default=1, ge=1, description="Number of independent runs.")
+    first_run: int = Field(default=1, ge=1, description="Number of the first run.")
     seed: int = Field(default=0, ge=0, description="Random seed.")
     episodes: int = Field(default=4000, ge=1, description="Number of episodes per run.")
     fresh_episodes: int = Field(

@@ -76,15 +76,7 @@ class SearchRun:
         should_stop: Callable[[], bool] = lambda: False,
         on_iteration: Callable[[SearchIteration], None] = lambda iteration: None,
     ) -> None:
-        """Create a run in its initial state. The journal restores its progress.
-
-        Args:
-            plan: plan that all runs of the search share.
-            number: number of the run, from 1.
-            models: language model interface, or None.
-            should_stop: function called before each iteration.
-            on_iteration: function called with each newly finished iteration.
-        """
+        """Create a run in its initial state. The journal restores its progress."""
         self.plan, self.number = plan, number
         self.seed = derive(plan.config.seed, plan.task.id, "run", number)
         self.history = History(confirm=plan.confirm, keeps_losers=plan.switches.keeps_losers)

@@ -335,12 +335,7 @@ class History:
     """Evaluated policies, sorted by the time of their first evaluation."""
 
     def __init__(self, *, confirm: int, keeps_losers: bool) -> None:
-        """Create an empty history.
-
-        Args:
-            confirm: minimum number of episodes to become the incumbent.
-            keeps_losers: whether candidates that were not selected are also shown.
-        """
+        """Create an empty history."""
         self._confirm, self._keeps_losers = confirm, keeps_losers
         self._entries: dict[Params, Entry] = {}
         self._shown: set[Params] = set()

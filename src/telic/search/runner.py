@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -77,19 +78,11 @@ def run_search(
     fresh: bool = False,
     on_event: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
+    parts: Sequence[Search] = (),
 ) -> Search:
     """Search for a policy, or resume an interrupted search of the same request.
 
-    Args:
-        config: request to run.
-        runs_dir: directory for the search folder.
-        jobs: number of processes for runs without a model, by default one per CPU.
-        fresh: whether to start from scratch even if an interrupted search exists.
-        on_event: function called with every event.
-        should_stop: function that saves and stops the search by returning True.
-
-    Raises:
-        TelicError: with the problem, its cause and a hint.
+    Finished runs of the searches in `parts` become runs of this search.
     """
     plan, started = make_plan(config), time.monotonic()
     if config.model is None or plan.switches.proposer == "hybrid":
@@ -125,11 +118,15 @@ def run_search(
         def stop() -> bool:
             return should_stop() or folder.stop.exists()
 
-        every = range(1, config.runs + 1)
+        for part in parts:
+            for taken in (*part.path.glob("run_*"), part.path / "replies", part.path / "orders"):
+                if taken.exists():
+                    shutil.copytree(taken, folder.path / taken.name, dirs_exist_ok=True)
+        every = range(config.first_run, config.first_run + config.runs)
         numbers = [number for number in every if not folder.run(number).summary.exists()]
         about = {"search": folder.name, "env": config.env, "label": plan.label}
         emit(SearchStart(**about, runs=config.runs, left=len(numbers)))
-        if config.model is not None:
+        if config.model is not None and numbers:
             budget = Budget(usd=config.max_usd, calls=config.max_calls)
             models = connect(
                 config.model, folder.path, budget=budget, on_event=emit, should_stop=stop
@@ -157,6 +154,8 @@ def run_search(
             seconds=round(time.monotonic() - started, 3),
         )
         write_json(folder.summary, summary)
+    for part in parts:
+        shutil.rmtree(part.path)
     return Search(folder.path, summary)
 
 

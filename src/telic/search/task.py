@@ -211,15 +211,7 @@ class Player:
     def __init__(
         self, task: SearchTask, world: World, policy: PolicyFamily, *, cap: int | None, clips: bool
     ) -> None:
-        """Create a player.
-
-        Args:
-            task: task to evaluate.
-            world: batched simulation of the task.
-            policy: policy family to which the parameters belong.
-            cap: maximum episode length in steps, if below the task's time limit.
-            clips: whether continuous actions are clipped to their range before use.
-        """
+        """Create a player."""
         self._task, self._world, self._policy = task, world, policy
         self._limit = task.time_limit if cap is None else min(cap, task.time_limit)
         self._late = TIME_LIMIT if self._limit == task.time_limit else CAP

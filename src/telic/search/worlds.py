@@ -128,13 +128,7 @@ class Grid(_Rows):
     state = ("_field", "_outcome")
 
     def __init__(self, following: NDArray[np.int64], reward: Floats, ending: Flags) -> None:
-        """Create a grid from transition tables.
-
-        Args:
-            following: possible next fields, (states, actions, outcomes).
-            reward: reward for entering a field, (states,).
-            ending: whether the episode ends on a field, (states,).
-        """
+        """Create a grid from its next fields (states, actions, outcomes), rewards and ends."""
         self.following, self.reward, self.ending = following, reward, ending
 
     def start(self, seeds: RolloutSeeds) -> NDArray[Any]:

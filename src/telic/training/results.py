@@ -252,16 +252,7 @@ class RunSummary(Event):
         best: Mapping[str, float],
         members: list[str],
     ) -> Self:
-        """Create the summary of a run.
-
-        Args:
-            where: names of the run and the environment.
-            status: final status.
-            steps: total environment steps of all members.
-            seconds: training time.
-            best: mean return of the best evaluation of each evaluated member.
-            members: names of the members.
-        """
+        """Create the summary of a run."""
         winner = max(best, key=best.__getitem__, default=None)
         return cls(
             run=where[0],

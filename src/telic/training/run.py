@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,13 @@ from telic.errors import (
 from telic.sandbox import fork_server, host
 from telic.sandbox.limits import Limits
 from telic.sandbox.worker import HostChannel
-from telic.storage.files import read_record, remove_unfinished, write_json
+from telic.storage.files import (
+    JsonLines,
+    read_json_lines,
+    read_record,
+    remove_unfinished,
+    write_json,
+)
 from telic.storage.keys import require_permitted
 from telic.storage.layout import RunFolder
 from telic.training.folder import create_run, find_unfinished, new_run, set_status, working_on
@@ -95,20 +102,7 @@ def execute(
     command: str | None = None,
     videos: str | None = None,
 ) -> Run:
-    """Run a job, or resume it if an identical job was interrupted.
-
-    Args:
-        job: training job to run.
-        runs_dir: parent directory of run folders.
-        name: name of the run folder. Defaults to a timestamp and a random suffix.
-        fresh: whether to start from scratch instead of resuming.
-        confined: whether to train in confined workers instead of this process.
-        on_event: function called with every event.
-        should_stop: function called between updates, which stops training by returning True.
-        should_wait: function that suspends a confined worker while it returns True.
-        command: command line to record in the manifest.
-        videos: videos to render afterward, recorded in the status until they are done.
-    """
+    """Run a job, or resume it if an identical job was interrupted."""
     trusted = [reward.code for reward in job.rewards if reward.trusted]
     require_permitted(*named_code(job.env, job.env_args), *trusted)
     found = find_unfinished(job, runs_dir, name) if not fresh else None
@@ -201,6 +195,31 @@ def _train_groups(
     if failures:
         raise failures[0]
     return whole
+
+
+def join(
+    job: TrainJob,
+    runs: Sequence[Run],
+    runs_dir: Path,
+    name: str | None,
+    command: str | None,
+    on_event: Listener,
+) -> Run:
+    """Move completed runs of the single members of a job into one run."""
+    folder = new_run(runs_dir, name)
+    with working_on(folder, is_new=True):
+        for number, run in enumerate(runs):
+            member, part = member_folders(job, folder)[number], RunFolder(run.path)
+            shutil.copytree(run.path / member.path.name, member.path, dirs_exist_ok=True)
+            write_json(folder.cell_result(number + 1), {**run.summary, "run": folder.name})
+            rows = [row for row in read_json_lines(part.events) if row["event"] != RunSummary.NAME]
+            with JsonLines(folder.events) as log:
+                for row in rows:
+                    log.append({**row, "run": folder.name} if "run" in row else row)
+        create_run(job, folder, command, together=[[member.name] for member in job.members])
+    for run in runs:
+        shutil.rmtree(run.path)
+    return execute(job, runs_dir, name=folder.name, on_event=on_event)
 
 
 class JointProgress:

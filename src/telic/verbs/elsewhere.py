@@ -10,19 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import MISSING
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from telic.core.events import Listener
+from telic.core.events import Event, Listener
 from telic.core.request import PlacedRequest, command_words
 from telic.core.text import is_mapping, is_row
 from telic.errors import Refused, TelicError, UsageError
-from telic.jobs.board import JobBoard
 from telic.jobs.launcher import read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JOBS, PYTHON, JobRecord, JobSpec
@@ -58,6 +58,43 @@ def do_elsewhere(request: PlacedRequest, words: Sequence[str], path: str) -> Any
         return remote.do(words, path, given, request.on_event)
 
 
+def do_parts(
+    request: PlacedRequest,
+    words: Sequence[str],
+    path: str,
+    parts: Sequence[Mapping[str, Any]],
+    translate: Callable[[int, Event], Event | None] = lambda part, event: event,
+) -> list[Any]:
+    """Run an operation as several jobs that differ in some fields, and return their results.
+
+    A repeated request runs only the parts that did not finish. `translate` maps the events of a
+    part to the event to emit.
+    """
+    given = {each.name: getattr(request, each.name) for each in catalogue.load_verb(path).fields}
+    _require_no_answers(str(request.on), given)
+    one_at_a_time = threading.Lock()
+
+    def do(part: int) -> Any:
+        def emit(event: Event) -> None:
+            with one_at_a_time:
+                if (translated := translate(part, event)) is not None:
+                    request.on_event(translated)
+
+        return remote.do(words, path, {**given, **parts[part]}, emit, is_part=True)
+
+    with remote_verbs(request) as remote, ThreadPoolExecutor(len(parts)) as threads:
+        return list(threads.map(do, range(len(parts))))
+
+
+def require_completed(outcomes: Sequence[str]) -> None:
+    """Raise Refused if parts of an operation were stopped."""
+    if left := sum(outcome != "completed" for outcome in outcomes):
+        raise Refused(
+            f"{left} of {len(outcomes)} jobs were stopped.",
+            hint="Run the same command again to resume them.",
+        )
+
+
 def _require_no_answers(on: str, given: Mapping[str, Any]) -> None:
     """Raise UsageError for work on Ray that would have to wait for answers of the user."""
     waits = given.get("model") == "host" or given.get("approve")
@@ -86,9 +123,18 @@ class RemoteVerbs(NamedTuple):
     runs_dir: Path
 
     def do(
-        self, words: Sequence[str], path: str, given: Mapping[str, Any], on_event: Listener
+        self,
+        words: Sequence[str],
+        path: str,
+        given: Mapping[str, Any],
+        on_event: Listener,
+        *,
+        is_part: bool = False,
     ) -> Any:
-        """Run an operation and return the resulting session, run or search."""
+        """Run an operation and return the resulting session, run or search.
+
+        A finished part of an interrupted request is not run again.
+        """
         from telic.verbs import _resume  # imports torch
 
         values = {
@@ -98,6 +144,10 @@ class RemoteVerbs(NamedTuple):
             if field.default is MISSING or given[field.name] != field.default
         }
         job = verb_job(words, path, values, self.runs_dir)
+        if is_part and (done := _finished(job)) is not None:
+            return _resume.result_in(done)
+        if not self.pool.board.may_run(job.spec):
+            job.state.unlink(missing_ok=True)  # of an earlier job, or another user's
         folder = artifact_of(job, self.pool.submit(job.spec), on_event)
         if path == "session:run" and _is_answer(SessionFolder(folder), given):
             countersign(SessionFolder(folder))
@@ -149,9 +199,16 @@ def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: 
         key=key,
         command=command,
     )
-    if not JobBoard(runs_dir).may_run(spec):
-        state.unlink(missing_ok=True)  # of an earlier job, or another user's
     return _VerbJob(spec, runs_dir, state)
+
+
+def _finished(job: _VerbJob) -> Path | None:
+    """Return this user's result of a finished job, or None."""
+    progress = read_record(job.state, JobProgress) if job.state.exists() else JobProgress()
+    if progress.state != "done" or progress.exit_code != 0 or progress.artifact is None:
+        return None
+    folder = job.runs_dir / check_name(progress.artifact, "Result")
+    return folder if is_own_folder(folder) else None
 
 
 def _named_files(values: Any, cwd: Path) -> Iterator[str]:

@@ -12,7 +12,7 @@ from telic.llm.names import servers
 from telic.report.sinks import logs
 from telic.search.config import SearchConfig
 from telic.storage.keys import permit
-from telic.verbs.elsewhere import do_elsewhere
+from telic.verbs.elsewhere import do_elsewhere, do_parts, require_completed
 
 if TYPE_CHECKING:
     from telic.search.runner import Search
@@ -52,10 +52,17 @@ def search(request: _SearchRequest) -> Search:
         "it needs thousands of seeded episodes in one process, which external simulators do not "
         "support. See telic envs --search",
     )
-    if request.on is not None:
+    is_limited = request.max_calls or request.max_usd  # over all runs
+    if request.on is not None and (request.runs == 1 or is_limited or request.model == "host"):
         return do_elsewhere(request, ("search",), "search:search")
     from telic.search.runner import run_search
 
+    parts: list[Search] = []
+    if request.on is not None:
+        numbers = range(request.first_run, request.first_run + request.runs)
+        each = [{"runs": 1, "first_run": number} for number in numbers]
+        parts = do_parts(request, ("search",), "search:search", each)
+        require_completed([part.summary.outcome for part in parts])
     given = {name: getattr(request, name) for name in SearchConfig.model_fields}
     return run_search(
         SearchConfig.parse({**given, "method": request.method.lower()}),
@@ -64,6 +71,7 @@ def search(request: _SearchRequest) -> Search:
         fresh=request.fresh,
         on_event=request.on_event,
         should_stop=request.should_stop,
+        parts=parts,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,10 @@ from telic.core.verb import verb
 from telic.envs.access import MODEL_FILES
 from telic.envs.simulators.names import permit_env
 from telic.report.sinks import logs
+from telic.storage.layout import file_name
 from telic.training import plan
 from telic.training.job import TrainRequest
-from telic.verbs.elsewhere import do_elsewhere
+from telic.verbs.elsewhere import do_elsewhere, do_parts, require_completed
 
 if TYPE_CHECKING:
     from telic.core.events import Listener
@@ -44,7 +46,7 @@ def train(request: TrainRequest) -> Run | TrainJob:
     """Train one policy per reward, variant and seed. A reward's policies are trained together."""
     permit_env(request.env, {"python": request.python, **(request.env_args or {})})
     if request.on is not None:
-        return do_elsewhere(request, ("train",), "train:train")
+        return _train_on(request)
     job = plan.plan.do(request)
     if request.dry_run:
         return job
@@ -69,6 +71,26 @@ def train(request: TrainRequest) -> Run | TrainJob:
         command=request.command,
         videos=wanted,
     )
+    return training.videos.draw_run(run, request.videos, request.on_event, request.should_stop)
+
+
+def _train_on(request: TrainRequest) -> Run:
+    """Train on other machines: one job per policy on CPUs, and one population on GPUs."""
+    chosen = list(itertools.product(request.rewards, request.variants, request.seeds))
+    names = [file_name(Path(str(reward)).stem) for reward in request.rewards]
+    is_whole = len(chosen) == 1 or len(set(names)) < len(names) or request.dry_run
+    if is_whole or {request.device, *request.devices} != {"cpu"}:
+        return do_elsewhere(request, ("train",), "train:train")
+    job, runs_dir = plan.plan.do(request), Path(request.runs_dir)
+    same = {"learner": job.settings.learner, "videos": "none", "name": None}
+    parts = [
+        {**same, "reward": [reward] if reward else None, "variants": (variant,), "seeds": (seed,)}
+        for reward, variant, seed in chosen
+    ]
+    joint = training.run.JointProgress([1] * len(parts), len(parts))
+    runs = do_parts(request, ("train",), "train:train", parts, joint.translate)
+    require_completed([run.status for run in runs])
+    run = training.run.join(job, runs, runs_dir, request.name, request.command, request.on_event)
     return training.videos.draw_run(run, request.videos, request.on_event, request.should_stop)
 
 
