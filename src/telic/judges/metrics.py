@@ -131,7 +131,7 @@ def shaking(episode: Episode) -> float:
 # ---- feet and gaits
 
 
-@metric("1/s", "foot_contact", is_total=True)
+@metric("per second", "foot_contact", is_total=True)
 def touchdowns(episode: Episode) -> float:
     """Touchdowns per second of the full time."""
     down = episode["foot_contact"] > 0

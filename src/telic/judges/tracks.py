@@ -275,7 +275,7 @@ def widest(episode: Episode, tracks: Sequence[str]) -> float:
     return float(max(np.ptp(values_of(episode, track)) for track in tracks))
 
 
-@metric("1/s", is_total=True)
+@metric("per second", is_total=True)
 def per_second(episode: Episode, track: Track) -> float:
     """{track} per second of the full time."""
     return last(episode, track) / episode.full_seconds
