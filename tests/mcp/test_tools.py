@@ -71,18 +71,6 @@ def test_nothing_outside_the_repository_is_read(repository, path):
         ServerContext(repository, repository / "runs").inside(path)
 
 
-async def test_the_same_request_makes_one_candidate(host):
-    async with host() as call:
-        await call("study_init", task="toy", study="gain")
-        draft = {"draft": {"kind": "baseline"}, "key": "one"}
-        first = await call("study_propose", **draft)
-        assert (await call("study_propose", **draft))["id"] == first["id"]
-        assert len(await call("study_status", about="candidates")) == 1
-        revise = {"revise": first["id"], "draft": {"plan": {"steps": 5}}, "key": "two"}
-        assert (await call("study_propose", **revise))["revision"] == 2
-        assert (await call("study_propose", **revise))["revision"] == 2
-
-
 WATCHED = """
 import asyncio, json, sys
 from pathlib import Path
@@ -111,7 +99,6 @@ frameworks = [each for each in ("torch", "gymnasium", "mujoco", "jax") if each i
 print("SEEN " + json.dumps({"seen": seen, "frameworks": frameworks}))
 """
 ARGUMENTS = {
-    "study_adapter": {"draft": True},
     "study_propose": {"draft": {"kind": "baseline"}},
     "study_status": {"about": "queue"},
     "study_audit": {"about": "c-0001-baseline"},

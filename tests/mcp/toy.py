@@ -34,7 +34,6 @@ EVALUATOR = "print('evaluate')\n"
 METRIC_SPEC = {
     "schema": "telic.metric_spec/1",
     "primary": {"key": "success", "direction": "max", "min_effect_abs": 0.01},
-    "replication_unit": "training_seed",
     "guardrails": [{"key": "falls", "direction": "min", "rule": "absolute", "threshold": 0.2}],
     "extractor": {"kind": "jsonl", "path": "metrics.jsonl"},
 }

@@ -62,7 +62,6 @@ automation:
   max_debug_attempts: 3
 stop_rules:
   - {{rule: no_progress, k: 5}}
-approvals: {{}}                   # for reading only: the ledger holds what counts
 """
 _KINDS = {
     "csv": ("csv", "progress.csv"),
@@ -78,7 +77,6 @@ primary:
   direction: max
   aggregate: last             # mean | median | iqm | last | auc
   min_effect_abs: 0.0         # smallest relevant gain
-replication_unit: training_seed
 components: []                # terms of the reward: {{key: reward/track}}
 guardrails: []                # {{key: falls, direction: min, rule: non_inferior, margin: 0.1}}
 no_guardrails_because: none named yet

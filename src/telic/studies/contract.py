@@ -73,16 +73,14 @@ class ContractCheck(Record):
 
 
 def contract_hash(contract: Contract) -> Sha:
-    """Return the hash of the contract as written, excluding the approvals."""
-    written = contract.written_data()
-    written.pop("approvals", None)
-    return content_hash(written)
+    """Return the hash of the contract as written."""
+    return content_hash(contract.written_data())
 
 
 def protocol_hash(protocol: Protocol, metric_spec_hash: Sha | None) -> Sha:
     """Return the protocol hash. Only results with equal hashes are comparable."""
     kept = protocol.as_data()
-    for name in ("schema", "command", "metric_spec_hash"):
+    for name in ("schema", "command"):
         kept.pop(name)
     if protocol.dataset is None:  # same hash as before this field was added
         kept.pop("dataset")

@@ -175,7 +175,7 @@ class Study:
 
     @cached_property
     def contract_hash(self) -> Sha:
-        """Hash of the contract on disk, excluding its approvals."""
+        """Hash of the contract on disk."""
         return contract_hash(self.contract)
 
     @cached_property

@@ -12,7 +12,7 @@ from telic.core.config import Record
 from telic.core.request import argument, option
 from telic.core.text import texts
 from telic.core.verb import Question, verb
-from telic.storage.files import as_record, read_fields
+from telic.storage.files import as_record
 from telic.storage.reading import read_text
 from telic.studies.approvals import change_diff
 from telic.studies.candidates import FILES, PATCH_NAME, new_candidate, revise_candidate, withdraw
@@ -26,8 +26,6 @@ from telic.studies.queue import more_seeds
 from telic.studies.rules.checks import ValidationOutcome, outcome_of, validate_candidate
 from telic.studies.study import Study
 from telic.verbs.study import CANDIDATE, PersonRequest, StudyRequest
-
-_KEY = "x-request-key"
 
 # ---------------------------------------------------------------------------- proposals
 
@@ -57,12 +55,9 @@ class CandidateDraft(Record):
     )
     curriculum: dict[str, Any] | None = None
 
-    def authored(self, key: str | None) -> dict[str, Any]:
-        """Return the candidate's fields that the request sets, with the request's key."""
-        given = self.model_dump(
-            mode="json", exclude_unset=True, exclude={"title", "patch", "files"}
-        )
-        return given if key is None else {**given, _KEY: key}
+    def authored(self) -> dict[str, Any]:
+        """Return the candidate's fields that the request sets."""
+        return self.model_dump(mode="json", exclude_unset=True, exclude={"title", "patch", "files"})
 
     def contents(self) -> dict[str, bytes]:
         """Return the attached files by their name in the candidate's folder."""
@@ -91,9 +86,6 @@ class ProposeRequest(StudyRequest):
     patch: Path | None = option("Unified diff against the base commit.", default=None)
     files: Sequence[str] = option(
         "New file, as path/in/repository=FILE. Repeatable.", "--file", default=(), many=True
-    )
-    key: str | None = option(
-        "Idempotency key. A repeated request with the same key has no effect.", default=None
     )
 
     def complete(self) -> CandidateDraft:
@@ -129,27 +121,15 @@ def propose(request: ProposeRequest) -> ValidationOutcome:
 
 
 def _write(study: Study, request: ProposeRequest) -> Candidate:
-    """Write the requested candidate or revision, or return an existing one."""
-    draft, key, revised = request.complete(), request.key, request.revise
-    values, contents = draft.authored(key), draft.contents()
-    with study.locked():
-        for name in [revised] if revised else study.state.candidates:
-            revision = study.candidate_state(name).revision if revised else 1
-            if key is not None and _key_of(study, name, revision) == key:
-                return study.candidate(name)
-        if revised is None:
-            title = draft.title or draft.kind or "candidate"
-            return new_candidate(study, title, values, request.who, contents)
-        base = request.base_revision
-        return revise_candidate(
-            study, revised, values, request.who, base_revision=base, attached=contents
-        )
-
-
-def _key_of(study: Study, candidate: str, revision: int) -> str | None:
-    """Return the key of the request that wrote a revision."""
-    path = study.folder.candidate_file(candidate, revision)
-    return read_fields(path).get(_KEY) if path.is_file() else None
+    """Write the requested candidate or revision."""
+    draft, revised, base = request.complete(), request.revise, request.base_revision
+    values, contents = draft.authored(), draft.contents()
+    if revised is None:
+        title = draft.title or draft.kind or "candidate"
+        return new_candidate(study, title, values, request.who, contents)
+    return revise_candidate(
+        study, revised, values, request.who, base_revision=base, attached=contents
+    )
 
 
 # ---------------------------------------------------------------------------- decisions

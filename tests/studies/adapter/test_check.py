@@ -6,8 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.cli.main import app
-from telic.studies.documents.adapter import Adapter
-from telic.studies.documents.base import read_document, read_yaml, write_yaml
+from telic.studies.documents.base import read_yaml, write_yaml
 from telic.studies.folder import StudyFolder
 
 TRAIN = (
@@ -70,9 +69,3 @@ def test_what_is_wrong_is_named(folder):
         assert code == 4 and not found["ok"]
         assert any(problem in each for each in found["problems"]), found["problems"]
         folder.adapter.write_bytes(held)
-
-
-def test_citations_of_earlier_versions_are_read(folder):
-    old = {"status": "inferred", "confidence": 0.7}
-    change(folder, provenance__seeds={**old, "evidence": [{"path": "train.py", "line": 4}]})
-    assert read_document(folder.adapter, Adapter).provenance["seeds"].evidence == ("train.py:4",)

@@ -26,7 +26,6 @@ def complete(study):
     """Write the files a contract stands for and agree on it."""
     spec = MetricSpec(
         primary=Primary(key="success", direction="max"),
-        replication_unit="training_seed",
         guardrails=(),
         no_guardrails_because="toy",
         extractor=Extractor(kind="jsonl", path="metrics.jsonl"),

@@ -27,7 +27,6 @@ FALL = line([1 - i / 100 for i in range(101)])
 SPEC = MetricSpec.model_validate(
     {
         "primary": {"key": "success", "direction": "max"},
-        "replication_unit": "training_seed",
         "guardrails": (),
         "extractor": {"kind": "jsonl", "path": "metrics.jsonl"},
     }

@@ -16,7 +16,7 @@ from telic.studies import _git_read as git_read
 from telic.studies.approvals import approval_diff
 from telic.studies.contract import amend, check_contract, contract_diff, draft_contract
 from telic.studies.documents.base import update_yaml
-from telic.studies.errors import EnvironmentBlocked
+from telic.studies.errors import EnvironmentBlocked, InvalidDocument
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.launch import supervisor
 from telic.studies.launch._isolation import check_out, prepare_tree
@@ -135,8 +135,9 @@ def test_a_candidate_cannot_choose_the_commit_that_measures_it(study):
     evil = git_read.head_commit(study.root)
     accepted = study.folder.candidate_file(study.incumbent.candidate)
     write_json(accepted, {**read_json(accepted), "base_commit": evil})
+    refused = (AssertionError, InvalidDocument)
     for base in (evil, "HEAD", first[:12], None):
-        with pytest.raises(AssertionError, match=f"must be {first}"):
+        with pytest.raises(refused, match=f"must be {first}|base_commit: String should match"):
             make_candidate(study, patch=CHEAT, **draft, base_commit=base)
 
 

@@ -274,7 +274,6 @@ def test_g22_wants_generated_code_allowed_confined_and_reviewed(study):
         ({"content_hash": "0" * 64, "passed": True}, False),
         ({"content_hash": content, "passed": True}, True),
         ({"content_hash": content, "passed": False}, False),
-        ({"content_hash": content, "passed": True, "self_review": True}, False),
         ({"content_hash": content, "passed": True, "finding": "mended"}, True),
     ):
         sheet = add_evidence(study, "review", facts, HUMAN, candidate=name)

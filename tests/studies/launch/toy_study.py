@@ -83,15 +83,11 @@ ADAPTER = {
     "launcher": {"kind": "local", "options": {"grace_s": 0.5}},
     "seeds": {"flag": "--seed", "controllable": True},
     "outputs": {"completion": {"marker_file": "done"}},
-    "provenance": {
-        name: {"status": "confirmed", "confidence": 1.0}
-        for name in ("commands", "metrics", "seeds")
-    },
+    "provenance": {name: {"status": "confirmed"} for name in ("commands", "metrics", "seeds")},
 }
 METRIC_SPEC = {
     "schema": "telic.metric_spec/1",
     "primary": {"key": "success", "direction": "max"},
-    "replication_unit": "training_seed",
     "guardrails": [{"key": "falls", "direction": "min", "rule": "absolute", "threshold": 0.2}],
     "extractor": {"kind": "jsonl", "path": "metrics.jsonl"},
 }

@@ -21,7 +21,6 @@ METRIC_SPEC = {
         "min_effect_abs": 0.02,
         "bounds": [0, 1],
     },
-    "replication_unit": "training_seed",
     "components": [{"key": f"reward/{term}"} for term in TERMS],
     "guardrails": [{"key": "end_pace", "direction": "min", "rule": "non_inferior", "margin": 0.2}],
     "extractor": {"kind": "jsonl", "path": "metrics.jsonl"},

@@ -1,9 +1,9 @@
 """Schema of adapter.yaml, which describes how a repository trains, evaluates and logs."""
 
 import re
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from telic.core.plugins import plugin_names
 from telic.jobs.launcher import KINDS
@@ -112,7 +112,6 @@ class FileSet(DocumentPart):
     """Files with a common role."""
 
     globs: tuple[str, ...] = Field(default=(), description="Patterns relative to the repository.")
-    external: bool = Field(default=False, description="Whether the files belong to a dependency.")
 
 
 class Files(DocumentPart):
@@ -144,7 +143,6 @@ class Completion(DocumentPart):
 
     exit_code: int = Field(default=0, description="Exit code of a finished run.")
     marker_file: str | None = Field(default=None, description="File written at the end of a run.")
-    min_step_fraction: Any = Field(default=None, description="Only used by earlier versions.")
 
 
 class RepositoryOutputs(DocumentPart):
@@ -167,26 +165,13 @@ class Hazard(DocumentPart):
     evidence: str = Field(default="", description="Sources as path:line, separated by commas.")
 
 
-def _as_citation(value: Any) -> Any:
-    if isinstance(value, dict):  # format of earlier versions
-        cited = cast("dict[str, Any]", value)
-        line = cited.get("line")
-        return f"{cited.get('path')}:{line}" if line else cited.get("path")
-    return value
-
-
-Citation = Annotated[str, BeforeValidator(_as_citation)]
-"""path:line in the repository, or a path alone"""
-
-
 class Provenance(DocumentPart):
     """Source of a field's value."""
 
     status: Literal["inferred", "confirmed", "unknown"] = Field(
         description="`unknown` (no value), `inferred` (from sources), or `confirmed` (by a person)."
     )
-    confidence: float | None = Field(default=None, ge=0, le=1)
-    evidence: tuple[Citation, ...] = Field(default=(), description="Sources as path:line.")
+    evidence: tuple[str, ...] = Field(default=(), description="Sources as path:line.")
 
 
 class Adapter(Document):

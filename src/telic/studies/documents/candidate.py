@@ -76,8 +76,6 @@ class Change(DocumentPart):
     patch_sha256: Sha | None = None
     """hash of the patch file, so that the content hash includes the patch"""
     files: tuple[ChangedFile, ...] = ()
-    params: tuple[float, ...] | None = None
-    """only in candidates of earlier versions"""
 
 
 class Plan(DocumentPart):
@@ -87,14 +85,12 @@ class Plan(DocumentPart):
     seeds: dict[StudyPhase, tuple[int, ...]] = Field(default={})
     steps: int | None = Field(default=None, ge=1)
     est: Resources = Resources()
-    promotion_rule: str = ""
 
 
 class Isolation(DocumentPart):
     """Working tree in which the change is applied."""
 
     mode: Literal["in_place", "worktree"] = "in_place"
-    worktree: str | None = None
     gpu: int | None = None
 
 
@@ -102,10 +98,7 @@ class Origin(DocumentPart):
     """Origin of the idea."""
 
     engine: str
-    work_order: str | None = None
     model: str | None = None
-    prompt_hash: Sha | None = None
-    cost: Any = None
 
 
 class CheckResult(DocumentPart):
@@ -138,8 +131,6 @@ class Candidate(Envelope):
     reflection_ref: str | None = None
     dr_probe_ref: str | None = None
     replicate_of: str | None = None
-    invariants: tuple[Any, ...] = ()
-    """only in candidates of earlier versions"""
     plan: Plan = Plan()
     isolation: Isolation = Isolation()
     origin: Origin
@@ -194,7 +185,4 @@ class Evidence(Envelope):
     """a run, a candidate, or the two sides of a comparison"""
     protocol_hash: Sha | None = None
     payload: dict[str, Any]
-    payload_hash: Sha | None = None
-    """only in evidence of earlier versions, as is `producer`"""
-    producer: Any = None
     summary: str = ""

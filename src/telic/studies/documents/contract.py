@@ -180,8 +180,6 @@ class StudyBudget(Resources):
     """Cost limits of the whole study."""
 
     per_candidate: Resources = Resources()
-    unknown_call_usd: Any = None
-    """only in earlier versions"""
 
 
 class Hardware(DocumentPart):
@@ -292,8 +290,6 @@ class Contract(Document):
     stop_rules: tuple[StopRule, ...] = ()
     network: Network | None = None
     generated_code: GeneratedCode | None = None
-    approvals: dict[str, Any] = Field(default={})
-    """informational only, since the valid approvals are in the ledger"""
 
     def phase_share(self, phase: StudyPhase, steps: int | None) -> float:
         """Return the length of a phase's runs as a fraction of a full training run of `steps`."""
@@ -368,12 +364,9 @@ class MetricSpec(Document):
 
     schema_id: str = Field(default="telic.metric_spec/1", alias="schema")
     primary: Primary
-    replication_unit: Literal["training_seed", "search_run"] = "training_seed"
     components: tuple[Component, ...] = ()
     guardrails: tuple[Guardrail, ...]
     no_guardrails_because: str | None = None
-    diagnostics: tuple[Any, ...] = ()
-    """only in earlier versions"""
     extractor: Extractor
 
 
@@ -386,7 +379,6 @@ class Protocol(Document):
     evaluator_files: dict[str, Sha] = Field(default={})
     """file hash by path in the repository"""
     env_ids: tuple[str, ...] = ()
-    env_config_hash: Sha | None = None
     eval_seeds: tuple[int, ...] = ()
     episodes: int = Field(ge=1)
     horizon: int | None = Field(default=None, ge=1)
@@ -396,4 +388,3 @@ class Protocol(Document):
     dataset: str | None = None
     """repository file used in training or evaluation, which must be unchanged at launch"""
     dataset_hash: Sha | None = None
-    metric_spec_hash: Sha | None = None

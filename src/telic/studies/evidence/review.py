@@ -74,9 +74,7 @@ def reviews(study: Study, candidate: str) -> Iterator[Evidence]:
     """
     for name in reversed(study.evidence_names("review", candidate=candidate)):
         review = study.sheet(name)
-        # Earlier versions recorded reviews by the author that do not count.
-        if review.payload.get("exploit") or not review.payload.get("self_review"):
-            yield review
+        yield review
 
 
 def last_review(study: Study, candidate: str) -> Evidence | None:
@@ -190,8 +188,6 @@ class TermReflection(DocumentPart):
     mean_w1: float | None
     trend: float | None
     """change over the last window, relative to the largest value"""
-    saturation: float | None = None
-    """only in reflections of earlier versions"""
     alignment: float | None
     """rank correlation with the metric at evaluations, or None for fewer than 8"""
     flags: tuple[str, ...] = ()
@@ -206,8 +202,6 @@ class Reflection(Document):
     primary: dict[str, Any]
     guardrails: tuple[GuardrailChange, ...]
     hacking: HackingRisk
-    advice: tuple[Any, ...] = ()
-    """only in reflections of earlier versions"""
     insufficient_data: bool
 
 

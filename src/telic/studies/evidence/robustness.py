@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from telic.core.config import Record
 from telic.studies.documents.base import Document, DocumentPart, StudyActor
@@ -37,8 +37,6 @@ _RARE, _CERTAIN = 0.1, 0.9
 class ProbedPoint(Record):
     """Result for one parameter value."""
 
-    model_config = ConfigDict(extra="ignore")
-
     value: float
     retention: float
     """fraction of the nominal score retained"""
@@ -49,8 +47,6 @@ class ProbedPoint(Record):
 class ParameterSummary(Record):
     """Range of one parameter in which the policy is feasible."""
 
-    model_config = ConfigDict(extra="ignore")
-
     path: str
     nominal: float
     points: tuple[ProbedPoint, ...]
@@ -58,15 +54,12 @@ class ParameterSummary(Record):
 
 
 class ProbeSummary(Document):
-    """Results of a robustness probe. Extra fields come from earlier versions."""
-
-    model_config = ConfigDict(extra="ignore")
+    """Results of a robustness probe."""
 
     schema_id: str = Field(default="telic.dr_probe_summary/1", alias="schema")
     candidate: str
     protocol_hash: str
     runs: tuple[str, ...] = ()
-    """evaluated runs, or empty in manually entered probes of earlier versions"""
     parameters: tuple[ParameterSummary, ...]
 
 
@@ -78,8 +71,6 @@ class Curriculum(DocumentPart):
     """protocol perturbations under which the incumbent was measured"""
     bridges: dict[str, str] = Field(default={})
     """failure of the incumbent that each generated case addresses"""
-    rollback: Any = None
-    """only in curricula of earlier versions, replaced by the falsifier"""
 
 
 def _measured(study: Study, candidate: str) -> list[Measurement]:
