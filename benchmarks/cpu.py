@@ -364,7 +364,7 @@ def show(title: str, rows: list[dict[str, Any]], columns: list[str]) -> None:
     first = "env" if "env" in rows[0] else None
     table = Table(title=title, title_justify="left")
     for name in [first, *columns] if first else columns:
-        table.add_column(name, justify="right")
+        table.add_column(name.replace("_", " "), justify="right", no_wrap=name == "env")
     for row in rows:
         cells = [row[first]] if first else []
         table.add_row(*cells, *(text(row.get(name)) for name in columns))

@@ -277,7 +277,7 @@ def show(title: str, rows: list[dict[str, Any]]) -> None:
     names = [name for name in rows[0] if name != "points"]
     table = Table(title=title, title_justify="left")
     for name in names:
-        table.add_column(name, justify="right")
+        table.add_column(name.replace("_", " "), justify="right", no_wrap=name == "env")
     for row in rows:
         table.add_row(*(text(row.get(name)) for name in names))
     console.print(table)

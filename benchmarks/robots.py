@@ -144,7 +144,9 @@ def show(title: str, rows: list[dict[str, Any]]) -> None:
     """Print rows as a table."""
     table = Table(title=title, title_justify="left")
     for name in rows[0]:
-        table.add_column(name, justify="left" if isinstance(rows[0][name], str) else "right")
+        table.add_column(
+            name.replace("_", " "), justify="left" if isinstance(rows[0][name], str) else "right"
+        )
     for row in rows:
         table.add_row(
             *(f"{each:.3g}" if isinstance(each, float) else str(each) for each in row.values())

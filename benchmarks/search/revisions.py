@@ -26,6 +26,7 @@ _WORST = re.compile(r"\bworst\b", re.IGNORECASE)
 _SAME = 0.05  # a change of a number up to here is none
 _SURGICAL, _REDESIGN, _SEVERAL = 3, 8, 4
 _MEANINGFUL = 0.1
+_FEWEST = 10  # revisions with and without a vivid worst episode, and of either outcome
 
 
 class RevisionGroup(Record):
@@ -123,8 +124,10 @@ def reward_group(candidate: PolicyCandidate) -> str:
 def risk_ratio(
     hits: int, exposed: int, misses: int, unexposed: int
 ) -> tuple[float | None, float | None, float | None]:
-    """Return a risk ratio with its 95 % log-normal interval (Katz, 1978), or None if undefined."""
-    if not hits or not misses or not exposed or not unexposed:
+    """Return a risk ratio with its 95 % log-normal interval (Katz, 1978), or None for few cases."""
+    cases = hits + misses
+    groups = exposed, unexposed, cases, exposed + unexposed - cases
+    if not hits or not misses or min(groups) < _FEWEST:
         return None, None, None
     ratio = (hits / exposed) / (misses / unexposed)
     error = math.sqrt(1 / hits - 1 / exposed + 1 / misses - 1 / unexposed)

@@ -4,7 +4,8 @@
 
 Every method is evaluated in four ways: the mean of all candidates, of the better of two, the
 largest mean, and the selected policy on fresh episodes. The conditions are own (scaled
-observations), raw, and published (as in the paper). Finished rows in the folder are not run again.
+observations), raw, and published (as in the paper). Finished rows in the folder are not run
+again. Rows are tested only against results with the same number of runs and episodes.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from telic.report import document as doc
 from telic.report.markdown import render_block
 from telic.search.plan import make_plan
 from telic.search.records import SearchConfig, SearchFolder, SearchSummary
-from telic.search.runner import run_search
 from telic.search.worlds import TASKS
 from telic.storage.files import read_record
+from telic.verbs.search import search
 
 COUNTED = {"all": "mean_all", "better_of_two": "better_of_two", "best_seen": "best_seen"}
 ACCOUNTINGS = (*COUNTED, "fresh")
 METHODS = ("cma", "tabular", "climb", "random")
 TERMS = {"own": {}, "raw": {"raw": True}, "published": {"faithful": True}}
-RUNS = 10  # behind every published number
+RUNS, EPISODES = 10, 4000  # behind every published number
 
 
 def published(env: str) -> dict[str, dict[str, tuple[float, float]]]:
@@ -44,14 +45,14 @@ def runs_like(mean: float, std: float) -> np.ndarray:
     return mean + std * half / half.std(ddof=1)
 
 
-def summary_of(config: SearchConfig, folder: Path) -> SearchSummary:
+def summary_of(config: SearchConfig, folder: Path, on: str | None = None) -> SearchSummary:
     """Return the result of a row, and run or resume it if it is not finished."""
-    for search in (SearchFolder(path.parent) for path in folder.glob("*/search.json")):
-        if search.summary.exists() and read_record(search.config, SearchConfig) == config:
-            summary = read_record(search.summary, SearchSummary)
+    for found in (SearchFolder(path.parent) for path in folder.glob("*/search.json")):
+        if found.summary.exists() and read_record(found.config, SearchConfig) == config:
+            summary = read_record(found.summary, SearchSummary)
             if summary.outcome == "completed":
                 return summary
-    return run_search(config, folder).summary
+    return search(**config.model_dump(exclude={"schema_version"}), runs_dir=folder, on=on).summary
 
 
 def counted(summary: SearchSummary, accounting: str) -> np.ndarray:
@@ -68,9 +69,11 @@ def main():
     parser.add_argument("--env", action="append", choices=TASKS)
     parser.add_argument("--method", action="append")
     parser.add_argument("--terms", action="append", choices=TERMS)
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--episodes", type=int, default=4000)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--episodes", type=int, default=EPISODES)
+    parser.add_argument("--on", help="where to run: local, ray, ray://HOST:PORT or slurm")
     options = parser.parse_args()
+    is_comparable = (options.runs, options.episodes) == (RUNS, EPISODES)
     rows, claims = [], []
     for env in options.env or TASKS:
         for terms in options.terms or TERMS:
@@ -82,17 +85,20 @@ def main():
                     make_plan(config)
                 except ConfigError:
                     continue  # the method does not apply to this task
-                summary = summary_of(config, options.folder)
+                summary = summary_of(config, options.folder, options.on)
                 values = {each: counted(summary, each) for each in ACCOUNTINGS}
                 cells = [f"{v.mean():.4g} ± {v.std(ddof=1):.2g}" for v in values.values()]
                 rows.append([env, method, terms, *cells])
-                if is_first:
+                if is_first and is_comparable:
                     claims += _claims(env, terms, values)
                 is_first = False
         for method, row in published(env).items():
             cells = ["{:g} ± {:g}".format(*row[a]) if a in row else "" for a in ACCOUNTINGS]
             rows.append([env, method, "the paper's", *cells])
     print(render_block(doc.Table(["env", "method", "terms", *ACCOUNTINGS], rows)))
+    if not is_comparable:
+        print(f"Not tested: published results are from {RUNS} runs of {EPISODES:,} episodes.")
+        return
     adjusted = holm([claim[-1] for claim in claims])
     lines = [
         [*names, f"{difference:+.4g}", "" if p is None else f"{p:.3g}"]

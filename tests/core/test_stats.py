@@ -32,3 +32,13 @@ def test_the_exact_rank_test_counts_ties():
 
 def test_holm_leaves_out_what_is_unknown():
     assert stats.holm([0.01, None, 0.04, 0.03]) == pytest.approx([0.03, None, 0.06, 0.06])
+
+
+def test_equal_values_do_not_prove_that_there_are_no_others():
+    low, high = stats.mean_interval(np.ones(200), 0.0, 1.0)
+    assert (low, high) == pytest.approx((200 / 203.84, 1.0), 1e-3)  # n / (n + z^2)
+    inside = stats.mean_interval(np.full(200, 250.0), 0.0, 500.0)
+    assert inside.low < 250.0 < inside.high
+    shares = stats.mean_interval(np.array([0.0, 1.0] * 50), 0.0, 1.0)
+    assert shares == pytest.approx(stats.wilson(50, 100))
+    assert stats.mean_interval(np.ones(1), 0.0, 1.0) is None

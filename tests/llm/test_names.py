@@ -32,8 +32,9 @@ def test_names_lead_to_addresses_and_back(name, address):
 
 
 def test_the_address_of_a_server_may_come_from_the_environment(monkeypatch):
-    monkeypatch.setenv("OLLAMA_BASE_URL", "http://box:11434/v1/")
-    assert parse_name("ollama:m").base_url == "http://box:11434/v1"
+    for address in ("http://box:11434/v1/", "http://box:11434", "http://box:11434/"):
+        monkeypatch.setenv("OLLAMA_BASE_URL", address)
+        assert parse_name("ollama:m").base_url == "http://box:11434/v1"
 
 
 def test_an_unknown_provider_gets_the_closest_names():

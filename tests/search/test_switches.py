@@ -17,6 +17,7 @@ def test_faithful_methods_repeat_the_published_accounting():
     clips = {m: switches_of(m, is_faithful=True).clip_actions for m in PUBLISHED}
     assert [m for m, each in clips.items() if each] == ["props", "props+", "r2po"]
     assert all(switches_of(m).clip_actions for m in PUBLISHED)
+    assert faithful.temperature == 0.0 and switches_of("r2po").temperature is None
 
 
 def test_terms_are_the_tasks_unless_faithful():
@@ -62,6 +63,7 @@ def test_a_faithful_run_has_its_published_number_of_iterations_and_raw_observati
         ({"switches": {"history_view": "best"}}, "history_view"),
         ({"switches": {"rollouts": 0}}, "rollouts"),
         ({"episodes": 10, "model": "host"}, "too small for one iteration"),
+        ({"method": "hybrid", "env": "Maze-v0", "episodes": 30}, "too small for one iteration"),
         ({"method": "cma", "env": "Nim-v0"}, "table of actions"),
         ({"method": "tabular"}, "no discrete states"),
         ({"method": "cma", "model": "host"}, "uses no model"),

@@ -46,6 +46,23 @@ def bootstrap(
     return Interval(float(low), float(high))
 
 
+def mean_interval(values: NDArray[np.float64], worst: float, best: float) -> Interval | None:
+    """Return a 95 % interval of a mean, or None for fewer than two values.
+
+    It is a bootstrap interval, or a Wilson interval for at most two distinct values. Equal values
+    do not prove that others are impossible: unseen values may be as extreme as `worst` or `best`.
+    """
+    low, high = float(values.min()), float(values.max())
+    if len(values) < 2 or len(np.unique(values)) > 2:
+        return bootstrap(values.tolist())
+    share = wilson(int((values == high).sum()), len(values))
+    assert share is not None, "there are values"
+    if low < high:
+        return Interval(*(low + end * (high - low) for end in share))
+    unseen = 1.0 - share.low
+    return Interval(low - unseen * max(0.0, low - worst), low + unseen * max(0.0, best - low))
+
+
 def interquartile_mean(values: Sequence[float]) -> float | None:
     """Return the interquartile mean, or None if `values` is empty."""
     data = np.sort(np.asarray(values, dtype=np.float64))

@@ -63,6 +63,8 @@ class Hosted:
         settings = ModelSettings(max_tokens=request.max_tokens, timeout=deadline_s, max_retries=0)
         if request.effort is not None:
             settings["thinking"] = request.effort
+        if request.temperature is not None:
+            settings["temperature"] = request.temperature
         failure: TelicError
         try:
             async with service:

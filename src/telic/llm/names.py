@@ -68,7 +68,8 @@ def parse_name(name: str) -> Address:
         return _server(provider, model)
     if provider in SERVERS:
         base = os.environ.get(f"{provider.upper()}_BASE_URL", SERVERS[provider])
-        return Address(provider, model, _checked(base).rstrip("/"))
+        base = _checked(base).rstrip("/")
+        return Address(provider, model, base if urlsplit(base).path else f"{base}/v1")
     if provider == COMPATIBLE:
         raise UsageError(
             f'"{name}" needs an address.', hint=f"Use {COMPATIBLE}:http://127.0.0.1:8080/v1#model."

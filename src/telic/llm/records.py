@@ -47,6 +47,8 @@ class Request(Record, Generic[Answer]):
     """images placed after the prompt"""
     effort: Effort | None = None
     """reasoning effort, or None for the model's default"""
+    temperature: float | None = None
+    """sampling temperature, or None for the model's default"""
     max_tokens: int = Field(default=16_000, gt=0)
     """maximum number of output tokens, including reasoning"""
     sample: int = Field(default=0, ge=0)
@@ -65,6 +67,8 @@ class Request(Record, Generic[Answer]):
         The template hash is excluded, because only the rendered prompt is sent to the model.
         """
         parts = self.model_dump(exclude={"images", "answer", "prompt_hash"})
+        if self.temperature is None:
+            del parts["temperature"]  # as before there was a choice
         images = [[image.media_type, fingerprint(image.data)] for image in self.images]
         parts |= {"model": model, "images": images, "answer": self.answer_schema}
         return fingerprint(json.dumps(parts, sort_keys=True, separators=(",", ":")))

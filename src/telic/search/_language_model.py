@@ -157,8 +157,9 @@ class Hybrid(Proposer):
 class PolicyRequester:
     """Request policies from a language model for one run."""
 
-    def __init__(self, models: Models, space: Space, run: int) -> None:
-        self._models, self._space, self._run = models, space, run
+    def __init__(self, models: Models, plan: SearchPlan, run: int) -> None:
+        self._models, self._space, self._run = models, plan.policy.space, run
+        self._temperature = plan.switches.temperature
         self.model = models.provider.name
 
     def ask(
@@ -182,6 +183,7 @@ class PolicyRequester:
             answer=answer_record(self._space, refused, count),
             prompt_hash=prompt.version,
             sample=2 * self._run + sample,
+            temperature=self._temperature,
         )
         reply = self._models.ask(request)
         call = ModelQuestion(

@@ -92,6 +92,9 @@ class MethodSettings(Config):
     clip_actions: bool = Field(
         default=True, description="whether continuous actions are clipped to their range before use"
     )
+    temperature: float | None = Field(
+        default=None, ge=0, description="sampling temperature of the model (default: its own)"
+    )
     report: Literal["selected", "all_candidates", "better_of_two", "incumbent"] = Field(
         default="all_candidates", description="candidates over which the main result is averaged"
     )

@@ -88,7 +88,7 @@ class SearchRun:
         self._critic: ModelCritic | None = None
         self._model_name: str | None = None
         if models is not None:
-            asker = PolicyRequester(models, plan.policy.space, number)
+            asker = PolicyRequester(models, plan, number)
             writer = Writer(plan)
             self._model = ModelProposer(asker, writer, plan, self.seed)
             self._model_name = asker.model

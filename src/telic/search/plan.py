@@ -63,6 +63,7 @@ _AS_PUBLISHED: dict[str, Any] = {
     "keeps_losers": False,
     "common_seeds": False,
     "confirm": 0,
+    "temperature": 0.0,
     "report": "selected",
 }
 _CLIPPING = ("props", "props+", "r2po")
@@ -284,9 +285,9 @@ def make_plan(config: SearchConfig) -> SearchPlan:
     rollouts, confirm = _episodes(config, task, switches)
     terms = _published(task, method) if config.faithful else task
     plan = SearchPlan(config, terms, switches, policy, rollouts, confirm)
-    if config.episodes < rollouts * switches.evaluations:
+    if plan.budget < rollouts * switches.evaluations:
         raise ConfigError(
-            f"A budget of {config.episodes} episodes is too small for one iteration, which needs "
+            f"A budget of {plan.budget} episodes is too small for one iteration, which needs "
             f"{rollouts * switches.evaluations}.",
             hint="Increase --episodes, or use fewer with --switch rollouts=5.",
         )

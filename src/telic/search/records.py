@@ -142,7 +142,7 @@ class HeldOutReturn(Record):
 
     mean: float
     low: float | None
-    """lower end of the 95 % bootstrap interval, or None for a single episode"""
+    """lower end of the 95 % interval, or None for a single episode"""
     high: float | None
     episodes: int
     success: float

@@ -24,7 +24,7 @@ from telic.core.events import (
     ignore,
 )
 from telic.core.seeds import derive
-from telic.core.stats import bootstrap
+from telic.core.stats import mean_interval
 from telic.errors import Refused, UsageError, WorkerDied
 from telic.jobs.process import spawn_pool
 from telic.llm import Budget, Cancelled, Models, connect
@@ -293,7 +293,7 @@ def _fresh_evaluation(
     seeds = rollout_seeds(derive("fresh", plan.task.id, plan.config.seed, run), count)
     (rollouts,) = player.play([PolicyTrial(np.array([params]), seeds[None, :])])
     returns = rollouts.returns[0]
-    interval = bootstrap(returns.tolist())
+    interval = mean_interval(returns, plan.task.worst, plan.task.target)
     return HeldOutReturn(
         mean=float(returns.mean()),
         low=interval.low if interval else None,
