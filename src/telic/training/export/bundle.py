@@ -18,10 +18,11 @@ import jinja2
 
 from telic import __version__
 from telic.core.text import number
-from telic.errors import UsageError
+from telic.errors import TelicError, UsageError
 from telic.report import document as doc
 from telic.report.charts import ChartLine, LineChart, Point, picture
 from telic.report.markdown import escape_markdown, fenced, formula, render_section, words
+from telic.rewards.memory_program import memory_program
 from telic.storage.files import (
     TEMPORARY_MARK,
     json_text,
@@ -33,7 +34,7 @@ from telic.storage.files import (
 from telic.storage.keys import signer_of, usable_key
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock
-from telic.storage.reading import check_file, file_hash
+from telic.storage.reading import check_file, file_hash, read_text
 from telic.storage.scalars import Column, EvaluationRow, downsample, read_columns, read_rows
 from telic.training.export import run_policy
 from telic.training.export.deployment import FOLDER, RobotCheck, deploy
@@ -65,6 +66,7 @@ _COPIED = {
     "run_policy.py": "runs the policy with onnxruntime or only NumPy",
     "reward_fn.py": "the reward used in training",
     "reward_spec.json": "the reward's terms, weights and formula",
+    "memory.json": "one update of the reward memory that the policy observes",
 }
 
 
@@ -125,7 +127,7 @@ def export_run(
     folder = choose_member(run, member)
     file = find_policy(folder.path, step)
     with _Bundle.filling(out or run.path / "export") as bundle:
-        policy = load_policy(file)
+        policy, memory = load_policy(file), "memory.json"
         # Do not trust the environment in the policy file, which was written by the worker.
         policy.facts |= dict(zip(("env", "env_args"), environment_of(run), strict=True))
         evidence = gather(run, folder, policy)
@@ -137,6 +139,13 @@ def export_run(
         bundle.copy(Path(run_policy.__file__), "run_policy.py")
         bundle.copy(folder.reward_code, "reward_fn.py")
         bundle.copy(folder.reward_spec, "reward_spec.json")
+        if policy.memory_size:
+            reward = read_text(folder.reward_code)
+            try:
+                program = memory_program(reward, *environment_of(run), run_policy.Memory)
+                write_text(bundle.place("memory.json"), program.model_dump_json())
+            except TelicError as error:
+                memory = f"not shipped: {error}"
         for source, (name, _) in (proof.files if proof else {}).items():
             bundle.copy(source, name)
         robot = deploy(policy, environment_of(run), bundle.copy, check)
@@ -181,6 +190,7 @@ def export_run(
         "largest deviation": float(f"{max(deviations.values()):.1e}"),
         "files": ", ".join([*names, _LIST]),
         **({} if proof is None else {"outcome": ": ".join((proof.outcome, *proof.reasons))}),
+        **({"memory": memory} if policy.memory_size else {}),
         **({} if robot is None else robot.screen_lines),
     }
 
