@@ -164,13 +164,13 @@ def _examples(epilog: str | None) -> Iterator[str]:
     for paragraph in _plain(epilog or "").removeprefix("Examples").strip().split("\n\n"):
         if re.match(r"(telic|claude|ssh) ", paragraph):
             line, *comment = re.split(r" {2,}", paragraph, maxsplit=1)
-            line = " \\\n    ".join(line.splitlines())
             commands.append(f"{line}  # {comment[0]}" if comment else line)
         elif paragraph:
             sentences.append(paragraph)
     if commands:
         yield "\n".join(("```sh", *commands[:EXAMPLES], "```")) + "\n"
-    yield from (f"{sentence}\n" for sentence in sentences)
+    if sentences:
+        yield " ".join(sentences) + "\n"
 
 
 def _plain(text: str) -> str:

@@ -100,16 +100,16 @@ def make_measured(root, run, returns, env="HalfCheetah-v5", reward="class Own: .
 
 def test_runs_are_compared_over_training_seeds_with_an_interval(own):
     make_measured(own, "a", [10.0, 11.0, 12.0])
-    make_measured(own, "b", [20.0, 21.0, 22.0])
-    make_measured(own, "close", [10.5, 11.4, 12.2])
+    make_measured(own, "b", [20.0, 21.0, 23.0])
+    make_measured(own, "close", [10.5, 10.4, 12.2])
     make_measured(own, "one", [30.0])
     found = compared(own, "a", "b", "close")
     first, second, third = found["rows"]
     assert found["obstacles"] == [] and first["difference"] is None and first["mean"] == 11.0
     far, near = second["difference"], third["difference"]
-    # Welch: s = 1 each, error sqrt(2/3), 4 degrees of freedom; two tests share 5 %
-    half = 3.495 * (2 / 3) ** 0.5
-    assert abs(far["low"] - (10 - half)) < 0.01 and "higher" in far["words"]
+    # differences of equal seeds: 10, 10 and 11, 2 degrees of freedom; two tests share 5 %
+    half = 6.205 * (1 / 3) ** 0.5 / 3**0.5
+    assert abs(far["low"] - (31 / 3 - half)) < 0.01 and "higher" in far["words"]
     assert near["low"] < 0 < near["high"] and "No significant difference" in near["words"]
     alone = compared(own, "a", "one")["rows"][1]["difference"]
     assert alone["low"] is None and "more training seeds" in alone["words"]

@@ -324,4 +324,5 @@ def _inner(
 
 
 def _examples(text: str) -> str | None:
-    return f"[bold]Examples[/]\n{text}" if text else None
+    lines = "\n\n".join(text.strip().splitlines())  # single line breaks are not displayed
+    return f"[bold]Examples[/]\n\n{lines}" if text else None

@@ -14,9 +14,7 @@ from telic.errors import MissingExtra
 
 _EXAMPLES = """
 claude mcp add telic -- telic mcp serve
-
 claude mcp add telic -- ssh MACHINE telic mcp serve --root REPOSITORY
-
 The server only reads and writes files, unless it is started with [bold]--allow-launch[/].
 """
 

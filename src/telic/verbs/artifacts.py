@@ -63,7 +63,7 @@ class _MemberRequest(ArtifactRequest):
     )
 
 
-class _PolicyRequest(_MemberRequest):
+class PolicyRequest(_MemberRequest):
     """A single policy."""
 
     step: int | None = option("Checkpoint step. Default: the best checkpoint.", default=None)
@@ -250,7 +250,7 @@ _PAGES: dict[ArtifactKind, Callable[[Artifact, str | None], Any]] = {
 # ---------------------------------------------------------------------------------------- share
 
 
-class _ExportRequest(_PolicyRequest):
+class _ExportRequest(PolicyRequest):
     """A policy to export."""
 
     out: Path | None = option("Folder. Default: ARTIFACT/export.", "--out", "-o", default=None)
@@ -285,14 +285,12 @@ def export(request: _ExportRequest) -> dict[str, Any]:
 
 _PLAY_EXAMPLES = """
 telic play                                     the best policy of the latest session or run
-
 telic play --seed 7 --view top -o seen.mp4     a new episode, seen from above
-
 telic play --command 0.5,0,0.3                 commanded velocity: forward, left, turn
 """
 
 
-class _PlayRequest(_PolicyRequest):
+class _PlayRequest(PolicyRequest):
     """An episode to render."""
 
     episode: str = option("Recorded episode: p10, median or p90.", default="median")

@@ -68,13 +68,9 @@ _STUDY = VerbGroup(
     help="Experiments with a contract, a ledger and evidence, in any repository.",
     examples="""
 telic study init --task g1-walk --study speed --says "walk at commanded speed"
-
 telic study contract --set budget.gpu_h=96 --amend "first version"
-
 telic study approve
-
 telic study run --confirm RUN_CANDIDATE
-
 Only the commands [bold]run[/] and [bold]adapter --smoke[/] start processes.
 """,
     verbs={
@@ -111,6 +107,8 @@ VERBS: dict[str, str | VerbGroup] = {
     "show": "artifacts:show",
     "watch": "control:watch",
     "play": "artifacts:play_artifact",
+    "judge": "compare:judge",
+    "compare": "compare:compare",
     "report": "web:write_report",
     "delete": "artifacts:delete",
     "export": "artifacts:export",

@@ -31,13 +31,9 @@ if TYPE_CHECKING:
 
 STEER = """
 telic pause                            nothing is lost, nothing more is spent
-
 telic note "less bouncing please"      feedback for the next reward revision
-
 telic resume                           continue where it was
-
 telic branch --iteration 2 --note "slower"
-
 Requests are files in the session's folder, so they work from any terminal.
 """
 

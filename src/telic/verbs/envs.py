@@ -73,13 +73,9 @@ def envs(
 
 _ROBOT_EXAMPLES = """
 telic robots                                              all robots
-
 telic robots spot                                         facts and a picture of one
-
 telic run "walk forward at 0.8 m/s" --env unitree-go1     files are downloaded on first use
-
 telic robots my.xml --describe > my.toml                  pose and actuators of your own, to edit
-
 telic run "stand still" --env my.toml
 """
 

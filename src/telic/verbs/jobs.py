@@ -17,11 +17,8 @@ from telic.storage.keys import require_permitted
 
 _EXAMPLES = """
 telic bench intents --on ray://head:10001       every case is a job of a Ray cluster
-
 telic jobs                                      where they run, attempts and reasons
-
 telic jobs run_2026... --logs                   end of its output
-
 telic jobs run_2026... --retry                  resume it from the files that were copied back
 """
 

@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 telic label no --why "it slides"    the episode that the report shows
-
 telic label yes --session SESSION --episode p90
-
 telic label                         labels so far
-
 telic veto --why "a look-alike"     withdraw a pass
 """
 

@@ -65,11 +65,8 @@ def build(request: _PluginRequest) -> _PluginFiles:
 
 _EXAMPLES = """
 telic bench intents --suite core --difficulty easy
-
 telic bench intents --suite core --sample 9 --set iterations=2
-
 telic bench intents --suite mine.toml --set model=host
-
 Run the same command again to resume unfinished cases.
 """
 

@@ -19,17 +19,11 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """
 telic motions generate --robot planar-biped --count 40        into the folder "motions"
-
 telic motions show                                            clips of a library
-
 telic motions show walk-0-0000 -o walk.mp4                    facts, and a video of the reference
-
 telic motions import 01_01.bvh --robot unitree-g1 -l g1       a person's motion, retargeted
-
 telic motions import lafan1/ --robot unitree-g1 --fps 30 --held-out "*subject5*" --jobs 8
-
 telic motions filter -l g1 -o good --limit joint_speed=20     clips within the limits
-
 telic motions filter -l g1 -o both --mirror                   left and right exchanged, too
 """
 _LIBRARY = Path("motions")

@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 telic search --env CartPole-v1 --method cma --runs 10        no language model used
-
 telic search --env CartPole-v1 --method r2po --model host    answer yourself: telic orders
-
 telic search --env Pong-v0 --method r2po --switch evidence=three_traces --model ollama:qwen3
-
 Run the same command again to resume an interrupted search.
 """
 

@@ -25,15 +25,10 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """
 telic run "run forward fast" --env HalfCheetah-v5
-
 telic run "do a backflip and land on your feet" --env HalfCheetah-v5
-
 telic run "walk slowly backward" --env Walker2d-v5 --iterations 6
-
 telic run "trot 4 m" --env unitree-go1 --dry-run     print criteria and ignored words only
-
 telic run "limp" --env Walker2d-v5 --model host     answer the requests yourself: telic orders
-
 Run the same command again to resume an interrupted session.
 """
 
@@ -140,11 +135,8 @@ class _AnswersTaken(NamedTuple):
 _ORDERS = "orders"
 _ORDER_EXAMPLES = """
 telic orders                          open orders of the latest session
-
 telic orders 3f2a                     instructions, request and answer schema
-
 telic orders 3f2a answer.json         validate and submit an answer, once
-
 telic orders all answers/             submit answers/KEY.json for every order
 """
 

@@ -98,9 +98,7 @@ class ProposeRequest(StudyRequest):
 
 _EXAMPLES = """
 telic study propose idea.yaml
-
 telic study propose idea.yaml --patch change.diff
-
 telic study propose better.yaml --revise c-0003-more-tracking
 """
 

@@ -27,13 +27,9 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """
 telic track train                                      the planar biped, minutes on two CPU cores
-
 telic track train --seeds 1-3 --set losses.alignment=0.5
-
 telic track train --preset quarter --library motions/g1 --device cuda
-
 telic track eval latest --videos 3                     held-out clips, with videos of the worst
-
 telic track export latest --tokens                     ONNX, and the robot with tokens as actions
 """
 

@@ -25,13 +25,9 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """
 telic train HalfCheetah-v5                                   its own reward, tuned settings
-
 telic train HalfCheetah-v5 --reward reward.py --seeds 1,2,3  your reward, three seeds at once
-
 telic train Ant-v5 -r a.py -r b.py --vary gamma=0.98,0.99    2 rewards x 2 settings = 4 policies
-
 telic train robot.xml hidden=128,128 --reward walk.py --steps 2M
-
 Run the same command again to resume an interrupted run. Settings: telic envs --presets
 """
 

@@ -21,15 +21,10 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """
 telic serve                                          print and open its address
-
 telic serve --no-open --port 8764                    on a remote machine. On yours:
-
 ssh -L 8764:127.0.0.1:8764 MACHINE                   then open the printed address
-
 telic serve --host 0.0.0.0                           print addresses for the local network
-
 telic serve --new-token                              log out all browsers and bookmarks
-
 By default, only this machine can reach the server. Every request needs the token in the address,
 which stays the same until it is rotated. Work started from the page continues when the server ends.
 """

@@ -1,4 +1,4 @@
-"""Metric curves for charts, and training progress.
+"""Metric curves for charts, training progress, and comparisons.
 
 Curves with too many points are downsampled so that their shape and extremes are preserved.
 """
@@ -25,6 +25,7 @@ from telic.storage.reading import open_file
 from telic.storage.scalars import downsample
 from telic.storage.workspace import Artifact
 from telic.training.folder import status_of
+from telic.verbs.compare import Comparison, compare_artifacts
 from telic.web._place import NotTrained, WebPlace, current_run
 
 _MAX_POINTS = 20_000
@@ -226,5 +227,10 @@ def routes(place: WebPlace) -> APIRouter:
         return SeriesSet(
             series=tuple(series), names=tuple(names), members=members, is_screening=is_screening
         )
+
+    @router.get("/compare", tags=["compare"])
+    def compare(artifact: Annotated[list[str], Query(min_length=2, max_length=6)]) -> Comparison:
+        """Compare two to six sessions or runs over their training seeds."""
+        return compare_artifacts([place.artifact(x, "session", "run") for x in artifact])
 
     return router

@@ -32,7 +32,6 @@ from telic.web import (
 )
 from telic.web import (
     _benchmarks,
-    _compare,
     _curves,
     _files,
     _machine,
@@ -47,7 +46,7 @@ from telic.web._place import WebPlace
 
 STATIC = Path(__file__).parent / "static"
 _PARTS = (
-    *(artifacts, _files, _curves, _compare, _streams, _playback),
+    *(artifacts, _files, _curves, _streams, _playback),
     *(_benchmarks, _start, _machine, _verb_routes),
 )
 _log = logging.getLogger("telic.web")

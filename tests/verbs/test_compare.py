@@ -1,0 +1,69 @@
+"""Judging recorded episodes again, and comparing results seed by seed."""
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+
+from telic.errors import UsageError
+from telic.storage.layout import SessionFolder
+from telic.storage.trajectories import read_trajectory, write_trajectory
+from telic.verbs.compare import _difference, compare, judge
+from tests.session.conftest import asking, home  # noqa: F401
+from tests.session.quick import PASSING
+from tests.web.made import RUN, SESSION, make_run, make_workspace
+
+STRICT = """
+from telic import score
+
+def judge(episode):
+    return [score("stays for long", float(len(episode["step"])), zero=1e5, goal=1e6)]
+"""
+
+
+def test_recorded_episodes_are_scored_again_by_the_same_and_by_another_judge(asking, tmp_path):  # noqa: F811
+    session, _ = asking.run(PASSING)
+    where = {"runs_dir": asking.runs_dir}
+    same = judge(session.path.name, **where)
+    assert same.recorded and same.flipped == 0 and same.score == same.previous_score == 1.0
+    assert same.episodes == session.summary.episodes
+
+    file = tmp_path / "strict.py"
+    file.write_text(STRICT)
+    strict = judge(session.path.name, judge=file, **where)
+    assert (strict.score, strict.passing, strict.previous_score) == (0.0, 0, 1.0)
+    assert strict.flipped == strict.episodes and strict.judge != same.judge
+    new = judge(session.path.name, judge=file, episodes=3, **where)
+    assert (new.recorded, new.episodes, new.flipped) == (False, 3, None)
+    assert SessionFolder(session.path).judge.exists()  # the recorded verdict stays
+
+    changed = next(session.path.glob(f"iter_1/judged/{same.member}/episode_00.npz"))
+    episode = read_trajectory(changed)
+    write_trajectory(changed, type(episode)({"step": episode["step"][:5]}, episode.facts))
+    assert judge(session.path.name, **where).unknown == 1
+
+
+def test_a_run_without_a_judge_names_what_is_missing(tmp_path):
+    make_run(tmp_path / "runs" / "run_1", seeds=[1])
+    with pytest.raises(UsageError, match="no judge"):
+        judge("run_1", runs_dir=tmp_path / "runs")
+
+
+def test_results_of_equal_seeds_are_compared_pair_by_pair():
+    first = {"own seed 1": 10.0, "own seed 2": 20.0, "own seed 3": 40.0, "own seed 4": 70.0}
+    more = {"new seed 4": 73.0, "new seed 1": 11.0, "new seed 2": 22.5, "new seed 3": 42.0}
+    found = _difference(more, first, 1, "It")
+    test = ttest_rel([11.0, 22.5, 42.0, 73.0], [10.0, 20.0, 40.0, 70.0])
+    assert np.isclose(found.low, test.confidence_interval().low) and found.low > 0
+    assert "paired over 4 training seeds" in found.words
+    others = {f"new seed {number + 10}": value for number, value in enumerate(more.values())}
+    unpaired = _difference(others, first, 1, "It")
+    assert unpaired.low < 0 < unpaired.high and "unpaired" in unpaired.words
+
+
+def test_what_was_not_measured_alike_is_refused(tmp_path):
+    runs_dir = make_workspace(tmp_path) / "runs"
+    with pytest.raises(UsageError, match="scored by a judge"):
+        compare(SESSION, RUN, runs_dir=runs_dir)
+    make_run(runs_dir / "run_2", seeds=[1])
+    found = compare(RUN, "run_2", runs_dir=runs_dir)
+    assert [row["artifact"] for row in found.data] == [RUN, "run_2"]
