@@ -35,6 +35,9 @@ class Scripted:
             raise OSError("no such queue")
         return "handle"
 
+    def find(self, spec, folder, attempt):
+        return None
+
     def look(self, spec, folder, attempt):
         report = self.live[spec.name]
         if report == "asked":
@@ -132,6 +135,12 @@ def test_what_another_process_does_is_not_done_twice(tmp_path):
     gone_driver = replace(record.driver, started=1.0)
     write_json(path, record.model_copy(update={"state": "running", "driver": gone_driver}))
     assert JobBoard(tmp_path).lines()[0].state == "interrupted"
+    attempt = record.attempts[0].model_copy(update={"ended": None})
+    left = {"state": "running", "driver": gone_driver, "attempts": (attempt,)}
+    write_json(path, record.model_copy(update=left))
+    (again,) = settled(tmp_path, Scripted(), spec("other", key="k"))
+    assert [each.ended for each in again.attempts] == ["its driver ended", "code 0"]
+    write_json(path, record.model_copy(update={"state": "running", "driver": gone_driver}))
     assert JobBoard(tmp_path).stop("job").state == "stopped"
 
 

@@ -1,5 +1,9 @@
 """Judging while training goes on: told and recorded, and its end once policies pass."""
 
+import contextlib
+import threading
+from types import SimpleNamespace
+
 import pytest
 
 from telic.core.events import TrainStart
@@ -8,6 +12,7 @@ from telic.session import _training as training
 from telic.session._judgment import Proof
 from telic.session._training import CheckpointJudge
 from telic.storage.files import read_json, read_json_lines, read_record
+from telic.storage.layout import SessionFolder
 from telic.training.folder import status_of
 from telic.training.results import EvalDone
 from tests.session.quick import BATCH, FAILING, PASSING, Asking, at_home
@@ -133,3 +138,30 @@ def test_pictures_that_say_no_are_asked_once_while_training_and_once_at_the_end(
     assert not asking.folder.iteration(1).proof.exists()
     assert sorted(asked) == [BATCH, BATCH, STEPS, STEPS]
     assert not read_json(asking.folder.iteration(1).judgment)["passed"]
+
+
+@pytest.mark.parametrize("is_interrupted", [True, False])
+def test_an_evaluation_that_an_interruption_abandons_ends_quietly(
+    tmp_path, monkeypatch, is_interrupted
+):
+    begun, end = threading.Event(), threading.Event()
+
+    def evaluate(judge, step):
+        begun.set()
+        end.wait(10)
+        raise RuntimeError("cannot schedule new futures after shutdown")
+
+    failed = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    monkeypatch.setattr(CheckpointJudge, "_evaluate", evaluate)
+    work = SimpleNamespace(folder=SessionFolder(tmp_path), emit=lambda event: None)
+    judge = CheckpointJudge(work, 1, None)
+    with contextlib.suppress(KeyboardInterrupt), judge:
+        judge._steps.put(1)
+        assert begun.wait(10)
+        if is_interrupted:
+            raise KeyboardInterrupt
+        end.set()
+    end.set()
+    judge._thread.join()
+    assert len(failed) == (not is_interrupted)

@@ -179,8 +179,12 @@ class JobPool:
     def _found(self, work: _Work) -> tuple[int, str | None]:
         """Return the number of the latest attempt, and its handle if it outlived its driver."""
         number, latest = len(work.record.attempts), work.record.attempts[-1:]
-        is_open = any(each.ended is None for each in latest)
-        return number, self._connected.find(work.spec, work.folder, number) if is_open else None
+        if not latest or latest[0].ended is not None:
+            return number, None
+        handle = self._connected.find(work.spec, work.folder, number)
+        if handle is None:
+            work.change_attempt(ended="its driver ended")
+        return number, handle
 
     def _watch(self, work: _Work, attempt: int) -> AttemptEnd | str:
         """Wait for an attempt, forward stop requests, and abandon it if heartbeats are missing."""

@@ -82,7 +82,17 @@ def run_search(
 ) -> Search:
     """Search for a policy, or resume an interrupted search of the same request.
 
-    Finished runs of the searches in `parts` become runs of this search.
+    Args:
+        config: request to run.
+        runs_dir: directory for the search folder.
+        jobs: number of processes for runs without a model, by default one per CPU.
+        fresh: whether to start from scratch even if an interrupted search exists.
+        on_event: function called with every event.
+        should_stop: function that saves and stops the search by returning True.
+        parts: searches of single runs, which become the runs of this search.
+
+    Raises:
+        TelicError: with the problem, its cause and a hint.
     """
     plan, started = make_plan(config), time.monotonic()
     if config.model is None or plan.switches.proposer == "hybrid":

@@ -278,7 +278,7 @@ class CheckpointJudge:
         self._work, self._number, self._candidate = work, number, candidate
         self._files = work.folder.iteration(number)
         self._end = 0
-        self._is_refused = False
+        self._is_refused = self._is_abandoned = False
         self._playing = threading.Event()
         self._since = time.monotonic()
         self._steps: queue.SimpleQueue[int | None] = queue.SimpleQueue()
@@ -305,6 +305,7 @@ class CheckpointJudge:
         trace: TracebackType | None,
     ) -> None:
         self._steps.put(None)
+        self._is_abandoned = kind is not None
         if kind is None:  # do not wait for an evaluation if interrupted
             self._thread.join()
 
@@ -325,6 +326,9 @@ class CheckpointJudge:
                 with contextlib.suppress(TelicError):  # even the log may not be writable
                     message = f"the policies at {step:,} steps were not judged: {error}"
                     self._work.emit(LogMessage(message=message))
+            except Exception:  # the process is ending, and starts no more work
+                if not self._is_abandoned:
+                    raise
             finally:
                 self._playing.clear()
 

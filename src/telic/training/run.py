@@ -102,7 +102,20 @@ def execute(
     command: str | None = None,
     videos: str | None = None,
 ) -> Run:
-    """Run a job, or resume it if an identical job was interrupted."""
+    """Run a job, or resume it if an identical job was interrupted.
+
+    Args:
+        job: training job to run.
+        runs_dir: parent directory of run folders.
+        name: name of the run folder. Defaults to a timestamp and a random suffix.
+        fresh: whether to start from scratch instead of resuming.
+        confined: whether to train in confined workers instead of this process.
+        on_event: function called with every event.
+        should_stop: function called between updates, which stops training by returning True.
+        should_wait: function that suspends a confined worker while it returns True.
+        command: command line to record in the manifest.
+        videos: videos to render afterward, recorded in the status until they are done.
+    """
     trusted = [reward.code for reward in job.rewards if reward.trusted]
     require_permitted(*named_code(job.env, job.env_args), *trusted)
     found = find_unfinished(job, runs_dir, name) if not fresh else None
