@@ -155,7 +155,7 @@ _SHOWN = 60
 
 
 @contextmanager
-def telling_places() -> Generator[None]:
+def readable_path_errors() -> Generator[None]:
     """Convert errors about invalid file or folder paths in a request to a readable message.
 
     All interfaces run operations in this context, because paths are used in many places.

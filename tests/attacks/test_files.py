@@ -110,7 +110,7 @@ def attack(home: Path, count: int, seed: int) -> tuple[Counter, list[str]]:
     furnish(home)
     os.environ["TELIC_CONFIG_DIR"] = str(home / "config")
     kinds, rng = by_kind(home), random.Random(seed)
-    tally, faults = Counter(), []
+    summary, faults = Counter(), []
     for number in range(count):
         path = rng.choice(rng.choice(kinds))
         whole = path.read_bytes()
@@ -129,9 +129,9 @@ def attack(home: Path, count: int, seed: int) -> tuple[Counter, list[str]]:
                     result = call()
                     if name in ("list", "show"):
                         print_result(result)
-                tally["read"] += 1
+                summary["read"] += 1
             except TelicError as error:
-                tally["refused"] += 1
+                summary["refused"] += 1
                 if not error.message.strip() or "\x1b" in str(error):
                     faults.append(f"{name} {path.name}: no sentence: {error!r}")
             except Hang:
@@ -143,24 +143,24 @@ def attack(home: Path, count: int, seed: int) -> tuple[Counter, list[str]]:
         if before is not None and digest(home) != before:
             faults.append(f"reading {path.name} changed files ({number})")
         path.write_bytes(whole)
-        tally["files"] += 1
-    return tally, faults
+        summary["files"] += 1
+    return summary, faults
 
 
 @pytest.mark.parametrize("count", [15, pytest.param(150, marks=pytest.mark.slow)])
 def test_a_damaged_file_ends_in_a_sentence(tmp_path, monkeypatch, count):
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
-    tally, faults = attack(tmp_path, count, SEED)
+    summary, faults = attack(tmp_path, count, SEED)
     assert not faults, "\n".join(faults[:20])
-    assert tally["refused"] and tally["read"], tally
+    assert summary["refused"] and summary["read"], summary
 
 
 @pytest.mark.long
 def test_twenty_thousand_damaged_files_end_in_sentences(tmp_path, monkeypatch):
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
-    tally, faults = attack(tmp_path, 20_000, 1000 + SEED)
-    print(dict(tally))
-    assert not faults, f"{len(faults)} of {dict(tally)}:\n" + "\n".join(faults[:40])
+    summary, faults = attack(tmp_path, 20_000, 1000 + SEED)
+    print(dict(summary))
+    assert not faults, f"{len(faults)} of {dict(summary)}:\n" + "\n".join(faults[:40])
 
 
 def test_one_damaged_run_does_not_hide_the_others(tmp_path):
@@ -190,15 +190,15 @@ def test_a_damaged_state_ends_in_a_sentence(tmp_path, count):
     envs, rng = make_environments(job), random.Random(SEED)
     setup = build_setup(job, load_rewards(job), envs.training)
     assert restore_state(run.state, setup) is not None
-    whole, tally = run.state.read_bytes(), Counter()
+    whole, summary = run.state.read_bytes(), Counter()
     for _ in range(count):
         run.state.write_bytes(whole)
         run.state.write_bytes(mutate(run.state, rng))
         try:
             with limited():
                 restore_state(run.state, setup)
-            tally["read"] += 1
+            summary["read"] += 1
         except TelicError as error:
             assert "--fresh" in str(error)
-            tally["refused"] += 1
-    assert tally["refused"] > count // 3, tally
+            summary["refused"] += 1
+    assert summary["refused"] > count // 3, summary

@@ -119,7 +119,7 @@ def test_a_retry_runs_only_what_the_user_asked_for(home, monkeypatch):
     assert "was modified" in read_json(job.state)["error"]
 
 
-def parcel(removed=(), **files):
+def archive(removed=(), **files):
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
@@ -154,7 +154,7 @@ def remote(home):
 @pytest.mark.parametrize("files", RETURNED.values(), ids=RETURNED)
 def test_a_node_returns_results_and_nothing_else(home, remote, files):
     before = {path: path.is_file() and path.read_bytes() for path in home.rglob("*")}
-    for content in (parcel(**files), parcel(files)):
+    for content in (archive(**files), archive(files)):
         with pytest.raises(BadFile, match=r"did not create|outside its folder"):
             _take_in(remote[1], content, remote[0])
     assert {path: path.is_file() and path.read_bytes() for path in home.rglob("*")} == before
@@ -164,19 +164,19 @@ def test_a_node_returns_what_it_made_again_and_again(home, remote):
     spec, folder = remote
     names = ["runs/session_2/begun.json", "runs/jobs/train-1.state.json"]
     for content in ("{}", '{"a": 1}'):
-        _take_in(folder, parcel(**dict.fromkeys(names, content)), spec)
+        _take_in(folder, archive(**dict.fromkeys(names, content)), spec)
     assert is_own_folder(home / "runs" / "session_2")
     assert (home / names[1]).read_text() == content and _brought(folder, spec) == {*names}
-    _take_in(folder, parcel(names[1:]), spec)
+    _take_in(folder, archive(names[1:]), spec)
     assert not (home / names[1]).exists()
-    write_json(folder.brought, ["../secret", "/etc/passwd", "train.py", names[0]])
+    write_json(folder.returned, ["../secret", "/etc/passwd", "train.py", names[0]])
     assert _brought(folder, spec) == {names[0]}, "files to send to the next node"
 
 
 def test_a_parcel_does_not_fill_the_memory(home, remote, monkeypatch):
     monkeypatch.setattr(_ray_cluster, "_MAX_BYTES", 1 << 16)
     spec, folder = remote
-    bomb = parcel(**{"runs/session_2/zeros": bytes(1 << 17)})
+    bomb = archive(**{"runs/session_2/zeros": bytes(1 << 17)})
     with pytest.raises(BadFile, match="too large"):
         _take_in(folder, bomb, spec)
     assert not (home / "runs" / "session_2").exists()

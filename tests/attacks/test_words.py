@@ -62,7 +62,7 @@ def attack(home: Path, count: int, seed: int) -> tuple[Counter, list[str]]:
     rng, runner, verbs = random.Random(seed), CliRunner(), all_verbs()
     place = ["--runs-dir", "runs", "--root", "repository"]
     os.environ["TELIC_CONFIG_DIR"] = str(home / "config")
-    tally, faults = Counter(), []
+    summary, faults = Counter(), []
     there = psutil.Process().children(recursive=True)
     before = _kept(home)
     for _ in range(count):
@@ -73,7 +73,7 @@ def attack(home: Path, count: int, seed: int) -> tuple[Counter, list[str]]:
         except Hang:
             faults.append(f"{words!r:.300}: hangs")
             continue
-        tally[done.exit_code] += 1
+        summary[done.exit_code] += 1
         error = done.exception
         if error is not None and not isinstance(error, SystemExit | TelicError):
             trace = error.__traceback__
@@ -97,7 +97,7 @@ def attack(home: Path, count: int, seed: int) -> tuple[Counter, list[str]]:
     here = psutil.Process().children(recursive=True)
     left = [each for each in here if each not in there and each.is_running()]
     faults += [f"left running: {each}" for each in left if each.status() != psutil.STATUS_ZOMBIE]
-    return tally, faults
+    return summary, faults
 
 
 def _kept(home: Path) -> dict[str, str]:
@@ -116,13 +116,13 @@ def at_home(tmp_path, monkeypatch):
 
 
 def test_a_hostile_command_line_ends_in_a_sentence(at_home, stubbed):
-    tally, faults = attack(at_home, 150, SEED)
+    summary, faults = attack(at_home, 150, SEED)
     assert not faults, "\n".join(faults[:20])
-    assert tally[2], tally
+    assert summary[2], summary
 
 
 @pytest.mark.long
 def test_five_thousand_hostile_command_lines_end_in_sentences(at_home, stubbed):
-    tally, faults = attack(at_home, 5_000, 1000 + SEED)
-    print(dict(tally))
-    assert not faults, f"{len(faults)} of {dict(tally)}:\n" + "\n".join(faults[:40])
+    summary, faults = attack(at_home, 5_000, 1000 + SEED)
+    print(dict(summary))
+    assert not faults, f"{len(faults)} of {dict(summary)}:\n" + "\n".join(faults[:40])

@@ -35,7 +35,7 @@ PLAN = {
 
 
 def outcomes(found):
-    return {each.case.id: each.outcome for each in found.tally.results}
+    return {each.case.id: each.outcome for each in found.summary.results}
 
 
 def test_every_case_ends_with_an_outcome_and_a_reason(tmp_path):
@@ -47,7 +47,7 @@ def test_every_case_ends_with_an_outcome_and_a_reason(tmp_path):
         "crawl": "not_passed",
         "glide": "refused",
     }
-    by_id = {each.case.id: each for each in found.tally.results}
+    by_id = {each.case.id: each for each in found.summary.results}
     assert by_id["fly"].score is None and "Nothing in it" in by_id["fly"].reason
     assert by_id["crash"].score is None
     assert by_id["crash"].reason == "ZeroDivisionError: division by zero"
@@ -56,7 +56,7 @@ def test_every_case_ends_with_an_outcome_and_a_reason(tmp_path):
     assert "too_slow" in by_id["crawl"].reason
     assert by_id["run"].criteria[0].value == 1.0 and by_id["run"].criteria[0].unit == "m/s"
     assert by_id["run"].usd == 0.0  # nobody was asked
-    assert found.tally.overall.passed == 1 and found.tally.overall.total == 5
+    assert found.summary.overall.passed == 1 and found.summary.overall.total == 5
     assert read_json(found.path / "results.json")["overall"]["share"] == pytest.approx(0.2)
 
 
@@ -65,7 +65,7 @@ def test_the_same_request_goes_on_and_only_errors_are_tried_again(tmp_path):
     mended = StubRunner({**PLAN, "crash": "passed"})
     second = bench_intents(SUITE, runs_dir=tmp_path, run_session=mended)
     assert second.path == first.path and mended.asked == ["crash"]
-    assert second.tally.overall.passed == 2
+    assert second.summary.overall.passed == 2
     assert len(list(read_json_lines(BenchFolder(first.path).attempts))) == 6
     other = StubRunner(PLAN)
     assert (
@@ -93,7 +93,7 @@ def test_a_stop_starts_nothing_more_and_says_what_waits(tmp_path):
         SUITE, runs_dir=tmp_path, run_session=runner, should_stop=lambda: len(runner.asked) > 0
     )
     assert runner.asked == ["run"] and outcomes(found) == {"run": "passed"}
-    assert found.tally.waiting == ("fly", "crash", "crawl", "glide")
+    assert found.summary.waiting == ("fly", "crash", "crawl", "glide")
 
 
 def test_a_budget_that_is_used_up_is_a_failure_and_a_stop_is_not(tmp_path):
@@ -110,7 +110,7 @@ def test_a_budget_that_is_used_up_is_a_failure_and_a_stop_is_not(tmp_path):
             run_session=asked,
             should_stop=lambda stops=stops, asked=asked: stops and len(asked.asked) > 0,
         )
-        assert outcomes(found) == {} and found.tally.waiting == ("run",)
+        assert outcomes(found) == {} and found.summary.waiting == ("run",)
         bench_intents(SUITE, SUITE.case[:1], runs_dir=tmp_path / str(stops), run_session=asked)
         assert asked.asked == ["run", "run"]
 
@@ -165,7 +165,7 @@ def real(folder, checks):
 @pytest.mark.long
 def test_a_real_session_is_measured_and_must_hold_the_suites_own_checks(tmp_path):
     found = real(tmp_path, {"has poles": 'len(episode["pole_angle"]) > 0'})
-    (result,) = found.tally.results
+    (result,) = found.summary.results
     assert result.outcome == "passed" and result.checks == {"has poles": 1.0}
     assert result.env_steps >= 3000 and result.seconds > 0 and result.low is not None
     assert (found.path / result.session / "session.json").exists()
@@ -173,10 +173,10 @@ def test_a_real_session_is_measured_and_must_hold_the_suites_own_checks(tmp_path
     assert "data:video/mp4;base64," in page and "data:image/png;base64," in page
 
     impossible = real(tmp_path, {"levitates": "episode.seconds > 1000"})
-    (result,) = impossible.tally.results
+    (result,) = impossible.summary.results
     assert result.outcome == "unconfirmed" and "levitates" in result.reason
     broken = real(tmp_path, {"misspelt": 'episode.mean("forwrad_velocity") > 0'})
-    (result,) = broken.tally.results
+    (result,) = broken.summary.results
     assert result.outcome == "error" and "forwrad_velocity" in result.reason
 
 
@@ -185,5 +185,5 @@ def test_a_folder_in_use_is_refused(tmp_path):
         bench_intents(SUITE, SUITE.case[:1], runs_dir=tmp_path, run_session=StubRunner(PLAN))
 
     found = bench_intents(SUITE, SUITE.case[:1], runs_dir=tmp_path, run_session=nested)
-    (result,) = found.tally.results
+    (result,) = found.summary.results
     assert "in use" in result.reason and result.score is None

@@ -15,7 +15,7 @@ from telic.bench.results import (
     results_in,
     session_options,
     signed_row,
-    tally,
+    summarize,
 )
 from telic.storage.files import JsonLines, write_json
 from telic.web._benchmarks import _line
@@ -45,7 +45,7 @@ def result(index, outcome, **values):
 
 
 def found(*results):
-    return tally(SUITE, SUITE.case, CONFIG, results)
+    return summarize(SUITE, SUITE.case, CONFIG, results)
 
 
 def test_every_way_not_to_pass_counts_and_has_no_score():
@@ -112,10 +112,10 @@ def claim(folder, *rows):
 
 def test_totals_that_no_result_supports_are_not_shown(folder):
     claim(folder)
-    empty = tally(SUITE, SUITE.case, CONFIG, [])
+    empty = summarize(SUITE, SUITE.case, CONFIG, [])
     forged = {"overall": PassRate.of(5, 5), "outcomes": {"passed": 5}, "waiting": ()}
     write_json(folder.results, empty.model_copy(update=forged))
-    shown = _line(folder.path).tally
+    shown = _line(folder.path).summary
     assert (shown.overall.passed, shown.overall.total, shown.outcomes) == (0, 0, {})
 
 

@@ -70,20 +70,20 @@ def test_the_commands_are_those_that_were_said_or_suit_its_legs(spec):
 
 
 def test_a_direction_or_both_ends_narrow_what_is_commanded(spec):
-    def told(text):
+    def command(text):
         made = compose(text, spec)
         assert not made.dropped and not made.not_understood, text
         return made, made.env_args["commands"]
 
-    made, ahead = told("walk forward as commanded")
+    made, ahead = command("walk forward as commanded")
     assert ahead["forward"][0] == 0.0 < ahead["forward"][1] and ahead["sideways"] == [0.0, 0.0]
     assert "does not move sideways" in {each.title for each in made.criteria}
     assert all(motion.left_mps == 0.0 for motion in made.motions)
-    _, back = told("walk backwards as commanded")
+    _, back = command("walk backwards as commanded")
     assert back["forward"][0] < 0.0 == back["forward"][1]
-    _, aside = told("sidestep as commanded")
+    _, aside = command("sidestep as commanded")
     assert aside["forward"] == [0.0, 0.0] and aside["sideways"][0] < 0.0 < aside["sideways"][1]
-    _, between = told("obey velocity commands between 0.2 and 0.6 m/s")
+    _, between = command("obey velocity commands between 0.2 and 0.6 m/s")
     assert between["forward"] == [0.2, 0.6]
 
 
@@ -122,7 +122,7 @@ def test_commands_are_refused_where_the_environment_gives_none():
 
 def test_who_is_led_by_hand_is_told_what_its_motions_say(dog, made):
     first, second = (1.0, -0.5, 0.2), (0.0, 0.0, 0.0)
-    motions = (Motion(seconds=0.1, told=first), Motion(seconds=0.1, told=second))
+    motions = (Motion(seconds=0.1, command=first), Motion(seconds=0.1, command=second))
     episode = demonstration(dog, {**made.env_args, "max_episode_steps": 10}, motions)
     names = list(episode.facts.obs_names)
     for place, name in enumerate(COMMANDS):
@@ -137,14 +137,14 @@ def test_look_alikes_are_told_the_same_and_do_something_else(dog, made):
     env.close()
     assert len(others) == 6
     for name, motions in others.items():
-        assert [motion.told for motion in motions] == [motion.told for motion in made.motions]
+        assert [motion.command for motion in motions] == [motion.command for motion in made.motions]
         assert motions != made.motions, name
 
 
 def test_what_was_told_stays_in_a_mutant(dog, made):
     spec = told_spec(dog, made)
-    told, _ = drawn(made, np.random.default_rng(3))
-    episode = path(spec, told, told, seconds=2.0)
+    command, _ = drawn(made, np.random.default_rng(3))
+    episode = path(spec, command, command, seconds=2.0)
     ends = {"terminated": np.zeros(len(episode), dtype=bool)}
     whole = Trajectory({**episode.columns, **ends}, episode.facts)
     for name, mutant in mutants_of(whole, spec).items():
@@ -155,10 +155,10 @@ def test_what_was_told_stays_in_a_mutant(dog, made):
 # ---- the judge on drawn paths: whatever was commanded, it is what was done that counts
 
 
-def path(spec, told, done, seconds=10.0):
+def path(spec, command, done, seconds=10.0):
     """An episode whose trunk has these rates, (K, 3) each, one after another; feet step."""
     steps = round(seconds / spec.dt_s)
-    which = np.minimum(np.arange(steps) * len(told) // steps, len(told) - 1)
+    which = np.minimum(np.arange(steps) * len(command) // steps, len(command) - 1)
     ahead, aside, turn = done[which].T
     yaw = np.cumsum(turn) * spec.dt_s
     rate = np.stack(
@@ -186,7 +186,7 @@ def path(spec, told, done, seconds=10.0):
         "cfrc_ext": force,
         "subtree_com": xpos,
         "action": np.zeros((steps, spec.act_dim)),
-        **{name: told[which][:, k] for k, name in enumerate(COMMANDS)},
+        **{name: command[which][:, k] for k, name in enumerate(COMMANDS)},
     }
     columns = {name: column.astype(np.float32) for name, column in columns.items()}
     return Trajectory(columns, TrajectoryFacts(env_id=spec.id, dt_s=spec.dt_s))
@@ -195,15 +195,15 @@ def path(spec, told, done, seconds=10.0):
 def drawn(made, random, count=4):
     ends = made.env_args["commands"]
     most = np.array([ends[name][1] for name in ("forward", "sideways", "turn")])
-    told = random.uniform(-most, most, (count, 3))
-    told[random.integers(count)] = 0.0
-    return told, most
+    command = random.uniform(-most, most, (count, 3))
+    command[random.integers(count)] = 0.0
+    return command, most
 
 
 def scores(dog, made, pairs):
     """What the judge gives paths that were told, and did, these rates."""
     spec, judge = told_spec(dog, made), JudgeCode(made.judge)
-    episodes = [path(spec, told, done) for told, done in pairs]
+    episodes = [path(spec, command, done) for command, done in pairs]
     verdicts = [judge.judge(each) for each in recorded_together(episodes, spec)]
     assert all(verdict.score is not None for verdict in verdicts), verdicts[0].reason
     return [verdict.score for verdict in verdicts]
@@ -213,11 +213,11 @@ def test_whatever_is_drawn_obeying_passes_and_ignoring_one_of_three_fails(dog, m
     random = np.random.default_rng(1)
     good, bad = [], []
     for _ in range(6):
-        told, most = drawn(made, random)
-        good.append((told, told + 0.08 * most * random.normal(size=told.shape)))
-        restless = np.where(told.any(-1, keepdims=True), told, 0.8 * most)
-        ignoring = [told * (np.arange(3) != place) for place in range(3)]
-        bad += [(told, done) for done in (0.0 * told, -told, restless, *ignoring)]
+        command, most = drawn(made, random)
+        good.append((command, command + 0.08 * most * random.normal(size=command.shape)))
+        restless = np.where(command.any(-1, keepdims=True), command, 0.8 * most)
+        ignoring = [command * (np.arange(3) != place) for place in range(3)]
+        bad += [(command, done) for done in (0.0 * command, -command, restless, *ignoring)]
     given = scores(dog, made, [*good, *bad])
     assert min(given[: len(good)]) >= 0.8
     assert max(given[len(good) :]) < 0.1
@@ -225,10 +225,10 @@ def test_whatever_is_drawn_obeying_passes_and_ignoring_one_of_three_fails(dog, m
 
 def test_an_answer_may_take_a_moment_and_not_longer(dog, made):
     spec, judge = told_spec(dog, made), JudgeCode(made.judge)
-    told, _ = drawn(made, np.random.default_rng(2))
+    command, _ = drawn(made, np.random.default_rng(2))
     scores = []
     for late_s in (0.0, 0.4, 2.4):
-        episode = path(spec, told, told)
+        episode = path(spec, command, command)
         late = round(late_s / spec.dt_s)
         columns = dict(episode.columns)
         for name in COMMANDS:

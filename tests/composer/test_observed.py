@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from telic.composer.compose import compose
 from telic.composer.lexicon import word_table
-from telic.composer.observed import observables, what_can_be_said
+from telic.composer.observed import example_intents, observables
 from telic.envs import make
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused
@@ -59,7 +59,7 @@ def described(env: str) -> EnvSpec:
 
 def examples(spec: EnvSpec) -> list[str]:
     """Return what a person is told to ask."""
-    return re.findall(r'"([^"]+)"', what_can_be_said(spec))
+    return re.findall(r'"([^"]+)"', example_intents(spec))
 
 
 def episode(spec: EnvSpec, observed: np.ndarray) -> Trajectory:

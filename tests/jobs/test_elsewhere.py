@@ -190,7 +190,7 @@ def test_what_came_home_goes_along_to_the_next_node(tmp_path, threads):
     assert (tmp_path / "out" / "lines").read_text() == "xx" and log == "from home\n"
     assert not (tmp_path / "out" / "passing").exists()  # what is removed there is removed here
     assert threads.asked[-1]["num_cpus"] == 2 and threads.asked[-1]["max_retries"] == 0
-    assert not pool.board.folder("grows").parcel.exists()
+    assert not pool.board.folder("grows").archive.exists()
 
 
 def test_a_job_without_files_works_on_a_shared_file_system(tmp_path, threads):

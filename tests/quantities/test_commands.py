@@ -8,16 +8,16 @@ import torch
 from telic import quantities as q
 from telic.errors import UsageError
 
-TOLD = ("command_forward", "command_sideways", "command_turn")
+COMMANDS = ("command_forward", "command_sideways", "command_turn")
 
 
-def moving(pose, yaw=0.0, velocity=(0.0, 0.0), rate=0.0, told=(0.0, 0.0, 0.0)):
+def moving(pose, yaw=0.0, velocity=(0.0, 0.0), rate=0.0, command=(0.0, 0.0, 0.0)):
     """An Ant that is turned by `yaw` and moves over the ground, as the world sees it."""
     turned = [0.0, 0.0, 0.75, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]
     info = pose("Ant").set(root=turned).move(root=[*velocity, 0.3, 0.0, 0.0, rate]).info()
     fields = {name: info[name] for name in info}
-    fields |= {name: torch.tensor([value]) for name, value in zip(TOLD, told, strict=True)}
-    keys = {**info.spec.info_keys, **dict.fromkeys(TOLD, "")}
+    fields |= {name: torch.tensor([value]) for name, value in zip(COMMANDS, command, strict=True)}
+    keys = {**info.spec.info_keys, **dict.fromkeys(COMMANDS, "")}
     return q.Recording(fields, info.spec.model_copy(update={"info_keys": keys}))
 
 
@@ -36,10 +36,10 @@ def test_who_goes_as_told_is_not_off_whatever_it_faces(pose, yaw):
 
 
 def test_who_stands_is_off_by_what_it_is_told(pose):
-    for told in ((3.0, 4.0, -2.0), (0.0, 0.0, 0.0), (-1.0, 0.0, 0.0)):
-        info = moving(pose, told=told)
-        assert q.command_error(info).item() == pytest.approx(math.hypot(*told[:2]))
-        assert q.turn_command_error(info).item() == pytest.approx(abs(told[2]))
+    for command in ((3.0, 4.0, -2.0), (0.0, 0.0, 0.0), (-1.0, 0.0, 0.0)):
+        info = moving(pose, command=command)
+        assert q.command_error(info).item() == pytest.approx(math.hypot(*command[:2]))
+        assert q.turn_command_error(info).item() == pytest.approx(abs(command[2]))
 
 
 def test_without_commands_there_is_nothing_to_be_off(pose):

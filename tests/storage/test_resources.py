@@ -42,7 +42,7 @@ def visit(folder, name, cores, stay_s):
     def tell(event):
         (folder / f"{name}.said").write_text(getattr(event, "message", ""))
 
-    with Admission(folder / "door", cores=[0, 1]).admit(ResourceNeed(cores, None), name, tell=tell):
+    with Admission(folder / "door", cores=[0, 1]).admit(ResourceNeed(cores, None), name, emit=tell):
         write(folder, name, "in")
         time.sleep(stay_s)
         write(folder, name, "out")
@@ -140,7 +140,7 @@ def test_memory_promised_to_another_is_waited_for(tmp_path, monkeypatch):
             said.append(getattr(event, "message", None))
             first.close()
 
-        with door.admit(ResourceNeed(1, 2 * GIB), "second", tell=leave) as got:
+        with door.admit(ResourceNeed(1, 2 * GIB), "second", emit=leave) as got:
             assert got
     assert said[0] == "waiting for 2.0 GiB of memory, 1.0 GiB are free; held by first"
     monkeypatch.setattr(resources, "_SETTLING_S", 0.0)  # later, what it took shows by itself

@@ -15,7 +15,7 @@ from telic.training.policy import read_command, with_command
 
 DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
 SPANS = VelocityCommands(forward=(-0.4, 0.8), sideways=(-0.5, 0.5), turn=(0.0, 1.0))
-TOLD = ("command_forward", "command_sideways", "command_turn")
+COMMANDS = ("command_forward", "command_sideways", "command_turn")
 
 
 @pytest.fixture(scope="module")
@@ -40,5 +40,5 @@ def test_one_command_is_given_throughout(dog):
     env.reset()
     for _ in range(7):
         info = env.step(env.action_rest.expand(3, -1)).info
-        for name, value in zip(TOLD, (0.3, -0.1, 0.2), strict=True):
+        for name, value in zip(COMMANDS, (0.3, -0.1, 0.2), strict=True):
             assert torch.allclose(info[name], torch.full((3,), value), atol=1e-6)

@@ -13,7 +13,7 @@ from telic.storage.files import read_json
 from telic.training.machine import source_commit
 from telic.training.plan import plan
 from telic.training.run import execute
-from telic.verbs.train import tell_what_is_assumed
+from telic.verbs.train import emit_assumptions
 from tests.heard import Heard
 from tests.training.small import SPEED, small_job, train_here
 
@@ -183,11 +183,11 @@ def test_unknown_weights_get_the_closest_names(tmp_path):
 def test_what_is_guessed_of_a_robot_in_a_file_is_said_before_it_is_trained():
     dog = Path(telic.__file__).parent / "bench" / "suites" / "robots" / "dog.xml"
     told, quiet = Heard(), Heard()
-    tell_what_is_assumed(str(dog), {"max_episode_steps": 20}, told)
+    emit_assumptions(str(dog), {"max_episode_steps": 20}, told)
     said = [str(event.get("message")) for event in told]
     assert any(line.startswith("Assumed feet") for line in said)
     assert any(line.startswith("Default reward:") for line in said)
-    tell_what_is_assumed("InvertedPendulum-v5", {}, quiet)
+    emit_assumptions("InvertedPendulum-v5", {}, quiet)
     assert not list(quiet)
 
 

@@ -26,34 +26,34 @@ _TONES: dict[str, Tone] = {
 }
 
 
-def build_report(tally: BenchmarkSummary, folder: Path) -> doc.Report:
+def build_report(summary: BenchmarkSummary, folder: Path) -> doc.Report:
     """Build the report with overall pass rate, pass rates by group, and a card for each case."""
-    rate, brand = tally.overall, doc.Text("telic benchmark", "where")
+    rate, brand = summary.overall, doc.Text("telic benchmark", "where")
     head: list[doc.AnyBlock] = [
         brand,
-        doc.Text(f"{tally.suite}: no finished case yet"),
+        doc.Text(f"{summary.suite}: no finished case yet"),
     ]
     if rate.share is not None and rate.low is not None and rate.high is not None:
         interval = f"{percent(rate.low)} to {percent(rate.high)} with 95 % confidence"
         gauge = Gauge(rate.low, rate.share, rate.high, None, interval)
         facts = [
             ("passed", f"{rate.passed} of {rate.total}"),
-            ("median time to a pass", duration(tally.median_seconds_to_pass)),
-            ("median steps to a pass", figure(tally.median_steps_to_pass)),
-            ("total time of all cases", duration(tally.seconds)),
-            ("cost of models", money(tally.usd)),
+            ("median time to a pass", duration(summary.median_seconds_to_pass)),
+            ("median steps to a pass", figure(summary.median_steps_to_pass)),
+            ("total time of all cases", duration(summary.seconds)),
+            ("cost of models", money(summary.usd)),
         ]
         note = "of the intents were learned by a policy"
         head = [
             brand,
-            doc.Hero(percent(rate.share), note, (tally.about, gauge)),
+            doc.Hero(percent(rate.share), note, (summary.about, gauge)),
             doc.FactSheet(facts, "glance"),
         ]
-        notes = [f"{rate.total} of the suite's {tally.cases_in_suite} cases"]
-        notes = notes if rate.total < tally.cases_in_suite else []
-        notes += [f"not finished: {', '.join(tally.waiting)}"] if tally.waiting else []
+        notes = [f"{rate.total} of the suite's {summary.cases_in_suite} cases"]
+        notes = notes if rate.total < summary.cases_in_suite else []
+        notes += [f"not finished: {', '.join(summary.waiting)}"] if summary.waiting else []
         head += [doc.Text(f"{'; '.join(notes)}.", "note")] if notes else []
-    groups = [*tally.by_difficulty, *tally.by_category, *tally.by_env]
+    groups = [*summary.by_difficulty, *summary.by_category, *summary.by_env]
     rows: list[tuple[doc.Words, ...]] = [
         (
             each.name,
@@ -62,8 +62,8 @@ def build_report(tally: BenchmarkSummary, folder: Path) -> doc.Report:
         )
         for each in groups
     ]
-    cards = tuple(_card(result, folder) for result in tally.results)
-    options = {"author": "the composer", **tally.config.options}
+    cards = tuple(_card(result, folder) for result in summary.results)
+    options = {"author": "the composer", **summary.config.options}
     options["author"] = options.pop("model", None) or options["author"]
     parts = [f"{key} {value}" for key, value in options.items() if value not in (None, False)]
     sections = (
@@ -71,11 +71,11 @@ def build_report(tally: BenchmarkSummary, folder: Path) -> doc.Report:
         doc.Section("", (doc.Cards(cards),)),
     )
     return doc.Report(
-        tally.suite,
+        summary.suite,
         sections if cards else (),
         doc.Section("", tuple(head)),
-        tab=f"telic · {tally.suite}",
-        footer=f"telic {tally.config.telic} · {' · '.join(parts)}",
+        tab=f"telic · {summary.suite}",
+        footer=f"telic {summary.config.telic} · {' · '.join(parts)}",
     )
 
 

@@ -36,7 +36,7 @@ from telic.bench.results import (
     results_in,
     session_options,
     signed_row,
-    tally,
+    summarize,
     total_usd,
 )
 from telic.core.events import BenchCase, BenchEvent, Event, Listener, ignore
@@ -61,11 +61,11 @@ class Benchmark(NamedTuple):
     """Result of a finished or stopped benchmark."""
 
     path: Path
-    tally: BenchmarkSummary
+    summary: BenchmarkSummary
 
     def as_data(self) -> dict[str, Any]:
         """Return the result as plain data."""
-        return {"path": str(self.path), **self.tally.model_dump(mode="json")}
+        return {"path": str(self.path), **self.summary.model_dump(mode="json")}
 
 
 def bench_intents(
@@ -105,7 +105,7 @@ def bench_intents(
                 if (result := future.result()) is not None:
                     log.append(signed_row(folder, result))
                     on_event(result)
-        result = tally(suite, chosen, config, results_in(folder))
+        result = summarize(suite, chosen, config, results_in(folder))
         write_json(folder.results, result)
         write_text(folder.page, render_page(build_report(result, folder.path), folder.path))
         return Benchmark(folder.path, result)

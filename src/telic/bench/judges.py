@@ -203,11 +203,11 @@ def examples(
     for name, (kind, motion) in motions.items():
         made = _demonstration(pair.env, arguments, motion)
         yield Example(name, kind, name == GOOD, made.trajectory(GOOD), made.spec)
-    habits = _habits(pair.env, arguments)
-    for name in habits.names:
+    modes = _failure_modes(pair.env, arguments)
+    for name in modes.names:
         if name not in pair.undecided:
             right = name in pair.right
-            yield Example(name, "failure mode", right, habits.trajectory(name), habits.spec)
+            yield Example(name, "failure mode", right, modes.trajectory(name), modes.spec)
 
 
 @cache
@@ -218,5 +218,5 @@ def _demonstration(
 
 
 @cache
-def _habits(env: str, env_args: tuple[tuple[str, Any], ...]) -> Examples:
+def _failure_modes(env: str, env_args: tuple[tuple[str, Any], ...]) -> Examples:
     return failure_modes(env, dict(env_args))

@@ -325,7 +325,7 @@ def session_options(options: dict[str, Any]) -> dict[str, Any]:
     return config.model_dump(mode="json", exclude={"intent", "env", "schema_version"})
 
 
-def tally(
+def summarize(
     suite: Suite, asked: Sequence[Case], config: BenchConfig, results: Sequence[CaseResult]
 ) -> BenchmarkSummary:
     """Summarize the finished cases of a suite."""

@@ -302,15 +302,15 @@ def _rate(rate: PassRate) -> str:
 @view
 def show_benchmark(benchmark: Benchmark) -> None:
     """Print the totals of a benchmark. Each case was printed when it ended."""
-    path, tally = benchmark
-    console.print(f"\n[bold]{_rate(tally.overall)}[/] pass")
-    if tally.median_seconds_to_pass is not None:
-        steps = number(tally.median_steps_to_pass)
-        console.print(f"median pass: {duration(tally.median_seconds_to_pass)} and {steps} steps")
-    cost = "an unknown amount" if tally.usd is None else f"${tally.usd:.2f}"
-    console.print(f"total: {duration(tally.seconds)} and {cost} for models")
-    if tally.waiting:
-        console.print(f"unfinished; {_RESUME}: {', '.join(tally.waiting)}")
+    path, summary = benchmark
+    console.print(f"\n[bold]{_rate(summary.overall)}[/] pass")
+    if summary.median_seconds_to_pass is not None:
+        steps = number(summary.median_steps_to_pass)
+        console.print(f"median pass: {duration(summary.median_seconds_to_pass)} and {steps} steps")
+    cost = "an unknown amount" if summary.usd is None else f"${summary.usd:.2f}"
+    console.print(f"total: {duration(summary.seconds)} and {cost} for models")
+    if summary.waiting:
+        console.print(f"unfinished; {_RESUME}: {', '.join(summary.waiting)}")
     console.print(f"page  {path / 'index.html'}")
 
 

@@ -62,7 +62,7 @@ class StopSignal:
             return 1
         return 128 + self.asked_by
 
-    def hear(self, number: int, frame: FrameType | None) -> None:
+    def handle(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal."""
         if number == signal.SIGHUP:
             self._leave_terminal()
@@ -96,7 +96,7 @@ def stoppable(*, saves: bool) -> Generator[StopSignal]:
         return
     previous = {number: signal.getsignal(number) for number in _ASKING if _is_ours(number, saves)}
     for number in previous:
-        signal.signal(number, request.hear)
+        signal.signal(number, request.handle)
     try:
         yield request
     except BaseException as error:

@@ -193,10 +193,10 @@ def _evaluated(event: Any) -> _Lines:
     if event.members:
         name, best = max(event.members.items(), key=lambda item: item[1].mean_return or 0.0)
         several = len(event.members)
-        who = "" if several == 1 else f" (best of {several}: {escape(name)})"
+        label = "" if several == 1 else f" (best of {several}: {escape(name)})"
         spread = f" [{number(ends[0])}, {number(ends[1])}]" if (ends := best.interval) else ""
         mean = f"[bold]{number(best.mean_return)}[/]"
-        yield f"evaluated at {event.step:,} steps: return {mean}{escape(spread)}{who}"
+        yield f"evaluated at {event.step:,} steps: return {mean}{escape(spread)}{label}"
 
 
 def _session_start(event: Any) -> _Lines:

@@ -22,7 +22,7 @@ from telic.cli._stop_signals import StopSignal, stoppable
 from telic.core.request import RequestField
 from telic.core.text import is_row, printable
 from telic.core.verb import Verb, as_data
-from telic.errors import TelicError, telling_places
+from telic.errors import TelicError, readable_path_errors
 from telic.verbs import catalogue
 from telic.verbs.catalogue import PANELS, VERBS, VerbGroup
 
@@ -260,7 +260,7 @@ def _call(verb: Verb[Any, Any], **values: Any) -> None:
     saves = any(field.name == "should_stop" for field in verb.fields)
     gc.enable()
     try:
-        with telling_places(), stoppable(saves=saves) as stopping, ExitStack() as stack:
+        with readable_path_errors(), stoppable(saves=saves) as stopping, ExitStack() as stack:
             filled = _inner(verb, values, as_json, stack, stopping)
             request = verb.request(**_read(verb, values), **filled)
             result = verb.do(_agreed(verb, request))

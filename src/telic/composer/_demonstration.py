@@ -158,7 +158,7 @@ def _commanded(frame: Frame, scene: Scene, lasts: float) -> tuple[Motion, ...]:
             0.9 * (high if part > 0.0 else -low) * part
             for (low, high), part in zip(spans, parts, strict=True)
         )
-        values = dict[str, Any](seconds=lasts, told=(ahead, aside, turn), circle=True)
+        values = dict[str, Any](seconds=lasts, command=(ahead, aside, turn), circle=True)
         if any((ahead, aside, turn)):
             values |= {"forward_mps": ahead, "left_mps": aside, "turn_rps": turn}
             values |= _steps(usual_gait(frame, scene))

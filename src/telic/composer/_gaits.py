@@ -226,11 +226,11 @@ def _judge_flying(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.score(title, value, 0.0, 0.5, within=0.12, weight=3.0, tag=tag)
     elif name == "gallop":
         is_wide = not corners and is_in_plane
-        who = "its front and hind feet" if is_wide else "its left and right feet"
+        pair = "its front and hind feet" if is_wide else "its left and right feet"
         lag = tracks.mean(metrics.phase_lags(*_pairs(corners, "left and right")))
-        _wrong_gait(draft, f"{who} do not land together", lag, 0.03, 0.08, 3.0)
+        _wrong_gait(draft, f"{pair} do not land together", lag, 0.03, 0.08, 3.0)
         if not is_wide:
-            _wrong_gait(draft, f"{who} land shortly one after the other", lag, 0.42, 0.32, 3.0)
+            _wrong_gait(draft, f"{pair} land shortly one after the other", lag, 0.42, 0.32, 3.0)
     elif name == "pronk" and feet > 1:
         value = metrics.phase_match(*_every_pair(feet))
         _wrong_gait(draft, "its feet land together", value, 0.5, 0.85, 3.0)

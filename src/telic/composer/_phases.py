@@ -214,10 +214,10 @@ def _held_together(frame: Frame, now: list[Frame]) -> Frame | None:
     if len(now) != 1:
         return None
     pose, is_at_once = now[0], frame.at_once
-    goes, obeys = sorted((frame, pose), key=lambda each: each.verb)
-    if (goes.verb, obeys.verb) == ("go", "obey"):  # "follow the commands while trotting"
-        is_plain = goes.gait and not goes.direction and not goes.amount and not obeys.gait
-        return replace(obeys, gait=goes.gait) if is_plain else None
+    goes, tracks = sorted((frame, pose), key=lambda each: each.verb)
+    if (goes.verb, tracks.verb) == ("go", "obey"):  # "follow the commands while trotting"
+        is_plain = goes.gait and not goes.direction and not goes.amount and not tracks.gait
+        return replace(tracks, gait=goes.gait) if is_plain else None
     if {frame.verb, pose.verb} == {"stand"}:
         is_one = frame.duration_s is None and not (pose.part and frame.part)
         if is_one and pose.postures and frame.postures:

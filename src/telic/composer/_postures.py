@@ -338,7 +338,7 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
         case "low" | "high" | "lying":
             _hold_height(posture, scene, draft)
         case "hands":
-            go_on_hands(scene, draft)
+            rest_on_hands(scene, draft)
         case "straight_line" if scene.has("y_position"):
             aside = Cost(Size(Measured("lateral_velocity")), most=2.0)
             draft.pay("straight", 0.4, aside, "no lateral motion")
@@ -421,7 +421,7 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
         draft.score(title, value, 0.2, 0.6, weight=4.0, tag="too_low")
 
 
-def go_on_hands(scene: Scene, draft: Draft) -> None:
+def rest_on_hands(scene: Scene, draft: Draft) -> None:
     """Stay on hands and knees with a low, level torso. Quadrupeds always satisfy this posture."""
     if not scene.is_tall:
         draft.doubt("it is always on all its feet", holds=True)

@@ -101,7 +101,7 @@ class ObservedCondition(NamedTuple):
 
 
 def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(said) if isinstance(said, list) else said for key, said in row.items()}
+    return {key: tuple(x) if isinstance(x, list) else x for key, x in row.items()}
 
 
 def _known(spec: EnvSpec) -> tuple[list[Observable], list[Mapping[str, Any]], int]:
@@ -257,26 +257,26 @@ class _Reading:
         matches, left, is_denied = _scan(self._tokens, phrases, readers, known)
         unread = list(left)
         for match in matches:
-            said = quoted(self._tokens[match.at[0] : match.end])
+            text = quoted(self._tokens[match.at[0] : match.end])
             wanted = self._wants(match)
             if wanted is None:  # incompatible unit or unknown verb
-                unread.append(said)
+                unread.append(text)
             for want in wanted or ():
-                self.wants.setdefault(want, said)
+                self.wants.setdefault(want, text)
         if is_denied:  # the opposite is requested
             self.wants = {}
         self.not_understood = tuple(unread)
 
     def _wants(self, match: Match) -> tuple[ObservedCondition, ...] | None:
         """Return the conditions expressed by a phrase, or None if it is not understood."""
-        sense, said = match.senses[0], match.read
+        sense, text = match.senses[0], match.read
         if sense.slot == "phrase":
             return sense.says["wants"]
         if sense.slot == "return":
-            value = said[0].bare if said else self._spec.solved_return
-            if value is None or (said and said[0].rule == "at_most"):
+            value = text[0].bare if text else self._spec.solved_return
+            if value is None or (text and text[0].rule == "at_most"):
                 return None
-            if not said:
+            if not text:
                 self.doubts.append(
                     f"a high return is interpreted as {value:g}, which counts as solved"
                 )
@@ -287,24 +287,24 @@ class _Reading:
         words = [token.word for token in self._tokens]
         after = words[match.end : match.end + 1]
         before = [word for word in words[: match.at[0]] if word not in ignored_words()]
-        is_plain = words[match.at[0]] == said[0].split()[0]
+        is_plain = words[match.at[0]] == text[0].split()[0]
         is_other = is_plain and bool(before) and before[-1] not in ("and", "while", ",", ".")
-        if is_other or (said[-1].bare is not None and after and after[0] not in vocabulary()):
+        if is_other or (text[-1].bare is not None and after and after[0] not in vocabulary()):
             return None
-        want = self._column(sense.value, self.known[said[0]], said[1:])
+        want = self._column(sense.value, self.known[text[0]], text[1:])
         return None if want is None else (want,)
 
     def _column(
-        self, kind: str, what: Observable, said: Sequence[Reading]
+        self, kind: str, what: Observable, words: Sequence[Reading]
     ) -> ObservedCondition | None:
         """Return a condition on an observable, or None if a number has an incompatible unit."""
         values: list[float] = []
-        for each in said:
+        for each in words:
             amount = each.amount if each.amount and what.unit in ("", each.amount.unit) else None
             if each.bare is None and amount is None:
                 return None
             values.append(each.bare if each.bare is not None else amount.value if amount else 0.0)
-        value, tolerance, rule = values[0], values[1:], said[0].rule if kind == "amount" else None
+        value, tolerance, rule = values[0], values[1:], words[0].rule if kind == "amount" else None
         if rule == "at_least":
             return ObservedCondition("above", what.name, value)
         # A small angle or speed means a small absolute value.
@@ -312,9 +312,9 @@ class _Reading:
             return ObservedCondition("near", what.name, 0.0, value) if value > 0.0 else None
         if rule == "at_most":
             return ObservedCondition("below", what.name, value)
-        if not tolerance and said[0].spread > 0.0:
-            factor = value / said[0].bare if said[0].bare else 1.0
-            return ObservedCondition("near", what.name, value, said[0].spread * factor)
+        if not tolerance and words[0].spread > 0.0:
+            factor = value / words[0].bare if words[0].bare else 1.0
+            return ObservedCondition("near", what.name, value, words[0].spread * factor)
         if not tolerance:
             self.doubts.append(f"near is interpreted as within {what.near:g} of {value:g}")
         return ObservedCondition(
@@ -322,7 +322,7 @@ class _Reading:
         )
 
 
-def what_can_be_said(spec: EnvSpec) -> str:
+def example_intents(spec: EnvSpec) -> str:
     """Return example intents for an environment."""
     names, phrases = [each.name for each in observables(spec)], _known(spec)[1]
     examples = [f'"{phrase["example"]}"' for phrase in phrases]
@@ -352,7 +352,7 @@ def compose_observed(
     reading = _Reading(intent, spec)
     if not reading.wants:
         raise Refused(
-            f'Nothing in "{intent}" can be measured in {spec.id}.', hint=what_can_be_said(spec)
+            f'Nothing in "{intent}" can be measured in {spec.id}.', hint=example_intents(spec)
         )
     draft = Draft(doubts=reading.doubts)
     titles: dict[str, tuple[str, ...]] = {}
@@ -528,7 +528,7 @@ def compose_block(
     return _finished(
         (intent, spec, criteria),
         draft,
-        {said: titles.get(about, ()) for about, said in words.items()},
+        {text: titles.get(about, ()) for about, text in words.items()},
         env_args={"task": task, "max_episode_steps": steps},
         settings={"log_std": _LOG_STD},
         steps=_STEPS[task],
@@ -547,9 +547,9 @@ def _be_there(draft: Draft, farthest: float) -> tuple[str, str]:
     draft.pay("bring", 4.0, terms.Pay(Part(block, "way")), "share of the block's way done")
     draft.pay("there", 2.0, terms.Pay(Below(Part(block, "away"), 0.05)), "block at the goal")
     title, value = "brings the block within 0.04 m of the goal", tracks.mean_of_last(away, 1.0)
-    brings = draft.score(title, value, farthest, 0.04, weight=3.0, tag="too_far")
+    close = draft.score(title, value, farthest, 0.04, weight=3.0, tag="too_far")
     value = tracks.share(away < 0.05)
-    return brings, draft.score("keeps it there", value, 0.05, 0.4, weight=2.0, tag="drifts")
+    return close, draft.score("keeps it there", value, 0.05, 0.4, weight=2.0, tag="drifts")
 
 
 def _push(draft: Draft) -> _Titles:

@@ -65,7 +65,7 @@ def use_one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def learn_beside_simulation() -> None:
+def use_simulation_threads() -> None:
     """Configure torch for small networks while other cores simulate.
 
     torch is limited to one thread. oneDNN is disabled, because on ARM it repacks the weights for

@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from telic.core.request import RequestField, VerbRequest, fields_of
 from telic.core.text import printable
-from telic.errors import telling_places
+from telic.errors import readable_path_errors
 
 Asked = TypeVar("Asked", bound=VerbRequest)
 Result = TypeVar("Result")
@@ -64,7 +64,7 @@ class Verb(Generic[Asked, Result]):
 
     def __call__(self, *given: Any, **values: Any) -> Result:
         """Create the request and run the function."""
-        with telling_places():
+        with readable_path_errors():
             return self.do(self.request(*given, **values))
 
     def ask(self, request: Asked) -> Question | None:

@@ -91,7 +91,7 @@ def _registered() -> tuple[str, ...]:
 
 def known_ids() -> list[str]:
     """Return the ids of all environments: batched tasks, other Gymnasium ids, and plugins."""
-    return [*TASKS, *_registered(), *_brought()]
+    return [*TASKS, *_registered(), *_from_plugins()]
 
 
 def catalogue() -> list[EnvSummary]:
@@ -116,13 +116,13 @@ def catalogue() -> list[EnvSummary]:
         )
         lines.append(line)
     about = "Provided by an installed package."
-    for name in _brought():
+    for name in _from_plugins():
         line = EnvSummary(id=name, description=about, fast=True, max_episode_steps=None)
         lines.append(line)
     return lines
 
 
-def _brought() -> list[str]:
+def _from_plugins() -> list[str]:
     """Return the environment ids provided by plugins."""
     return plugin_names("environments", {*TASKS, *gymnasium.registry})
 

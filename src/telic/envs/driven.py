@@ -382,11 +382,11 @@ class RobotTask(CustomTask):
         velocity = rotate(conjugate(self._quaternion), self.qvel[:, :3])[:, :2]
         turning = self.qvel[:, self._spin + 2]
         off = (velocity - command[:, :2]).square().sum(1)
-        obeys = torch.exp(-off / _TRACKING)
+        tracking = torch.exp(-off / _TRACKING)
         turns = torch.exp(-(turning - command[:, 2]).square() / _TRACKING)
-        reward = obeys + 0.5 * turns + speed.values["reward_ctrl"]
+        reward = tracking + 0.5 * turns + speed.values["reward_ctrl"]
         commands = {f"command_{name}": command[:, i].clone() for i, name in enumerate(NAMES)}
-        return StepOutcome(reward, ends, {**speed.values, **commands, "reward_forward": obeys})
+        return StepOutcome(reward, ends, {**speed.values, **commands, "reward_forward": tracking})
 
     # ---- sampled values
 

@@ -41,8 +41,8 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
     """Compile a controllable model on `ground`, and return it with notes on added parts."""
     file = Path(path).expanduser()
     if not os.path.isfile(file):
-        beside = file.parent.glob("*") if os.path.isdir(file.parent) else ()
-        models = [near.name for near in beside if near.suffix in MODEL_FILES]
+        siblings = file.parent.glob("*") if os.path.isdir(file.parent) else ()
+        models = [near.name for near in siblings if near.suffix in MODEL_FILES]
         raise UnknownName(f"model file in {file.parent}", file.name, models)
     notes: list[str] = []
     if file.suffix == ".urdf":

@@ -166,8 +166,8 @@ def token_file(model: mujoco.MjModel, path: str) -> Path | None:
 
 def write_decoder(file: Path, facts: DecoderFacts, values: dict[str, np.ndarray]) -> None:
     """Write a decoder to an npz file."""
-    told: dict[str, Any] = {"facts": np.array(facts.model_dump_json()), **values}
-    np.savez(file, **told)
+    arrays: dict[str, Any] = {"facts": np.array(facts.model_dump_json()), **values}
+    np.savez(file, **arrays)
 
 
 def read_decoder(file: Path) -> tuple[DecoderFacts, dict[str, np.ndarray]]:

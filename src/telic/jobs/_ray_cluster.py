@@ -51,7 +51,7 @@ class AttemptMessage(NamedTuple):
     """JobHeartbeat as JSON"""
     log: bytes
     """output printed since the previous letter"""
-    parcel: bytes | None
+    archive: bytes | None
     """files changed since the previous letter"""
 
 
@@ -106,16 +106,16 @@ class RayJobs:
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
         """Send the job's files and submit the task."""
         cwd = Path(spec.cwd)
-        if folder.parcel.exists():  # a driver died while unpacking
-            _take_in(folder, folder.parcel.read_bytes(), spec)
-        brought = [name for name in _brought(folder, spec) if (cwd / name).exists()]
-        parcel = pack(cwd, [*spec.sends, *brought])
-        if parcel is None:
+        if folder.archive.exists():  # a driver died while unpacking
+            _take_in(folder, folder.archive.read_bytes(), spec)
+        returned = [name for name in _returned(folder, spec) if (cwd / name).exists()]
+        archive = pack(cwd, [*spec.sends, *returned])
+        if archive is None:
             raise RuntimeError("the input files of the job are changing continually")
         task = self._run.options(
             num_cpus=spec.cores, num_gpus=spec.gpus, max_retries=0, name=spec.name
         )
-        ref = task.remote(spec.model_dump_json(), parcel.content, attempt, self._mailbox)
+        ref = task.remote(spec.model_dump_json(), archive.content, attempt, self._mailbox)
         self._tasks[spec.name] = _Task(ref, attempt, folder, spec)
         return f"{spec.name} of Ray"
 
@@ -186,10 +186,10 @@ class RayJobs:
         if letter.log:
             with open_append(task.folder.log(letter.attempt)) as log:
                 log.write(letter.log)
-        if letter.parcel is not None:
+        if letter.archive is not None:
             # Save the parcel first: a crash while unpacking must leave no partial state.
-            write_bytes(task.folder.parcel, letter.parcel)
-            _take_in(task.folder, letter.parcel, task.spec)
+            write_bytes(task.folder.archive, letter.archive)
+            _take_in(task.folder, letter.archive, task.spec)
         write_json(task.folder.beat(letter.attempt), beat)
 
 
@@ -198,21 +198,21 @@ def _take_in(folder: JobFolder, content: bytes, spec: JobSpec) -> None:
 
     Raises BadFile for files that existed before the job, because nodes are not trusted.
     """
-    before, (written, removed) = _brought(folder, spec), names_in(content, Path(spec.cwd))
+    before, (written, removed) = _returned(folder, spec), names_in(content, Path(spec.cwd))
     known = {_result_of(name, spec) for name in before}
     for name in (*written, *removed):
         result = _result_of(name, spec)
         if result is None or (result not in known and os.path.lexists(Path(spec.cwd, result))):
             raise BadFile(f'A job returned a file named "{name[:100]}", which it did not create.')
     if not before.issuperset(written):
-        write_json(folder.brought, sorted(before.union(written)))
+        write_json(folder.returned, sorted(before.union(written)))
     unpack(content, Path(spec.cwd))
-    folder.parcel.unlink(missing_ok=True)
+    folder.archive.unlink(missing_ok=True)
 
 
-def _brought(folder: JobFolder, spec: JobSpec) -> set[str]:
+def _returned(folder: JobFolder, spec: JobSpec) -> set[str]:
     """Return the names of the files that a job has returned."""
-    names = read_json(folder.brought) if folder.brought.exists() else []
+    names = read_json(folder.returned) if folder.returned.exists() else []
     return {name for name in names if _result_of(name, spec)}
 
 
@@ -288,7 +288,7 @@ def attempt_elsewhere(
         with mail.log.open("ab") as log:
             end = run_attempt(spec, cwd, log, beat, node=node, holds=(lock,))
         last = mail.letter(JobHeartbeat(time=time.time(), node=node, pid=os.getpid()))
-        if last.parcel is None and spec.folder is not None:
+        if last.archive is None and spec.folder is not None:
             end = end.model_copy(update={"error": "its files were changing continually"})
         return end.model_dump_json(), last
 
@@ -312,10 +312,10 @@ class _UnsentOutput:
                 log.seek(self._read)
                 printed = log.read()
         self._read += len(printed)
-        parcel = pack(self._cwd, self._parts, self._known) if self._parts else None
-        if parcel is not None:
-            self._known = parcel.marks
-        content = parcel.content if parcel is not None else None
+        archive = pack(self._cwd, self._parts, self._known) if self._parts else None
+        if archive is not None:
+            self._known = archive.marks
+        content = archive.content if archive is not None else None
         return AttemptMessage(
             self._spec.name, self._attempt, beat.model_dump_json(), printed, content
         )

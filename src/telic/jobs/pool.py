@@ -81,7 +81,7 @@ class JobPool:
     ) -> None:
         """Create the pool without starting jobs."""
         self.place, self.board = place, JobBoard(runs_dir)
-        self._tell, self._should_stop = on_event, should_stop
+        self._emit, self._should_stop = on_event, should_stop
         self._launcher = launcher
         self.at_once = place.at_once or 1
         self._turn = threading.Lock()  # launchers and listeners are called by one thread at a time
@@ -137,7 +137,7 @@ class JobPool:
             is_last = tries == self.place.attempts
             how = f" failed: {end}" if is_last else f": {end}; rescheduled"
             with self._turn:
-                self._tell(LogMessage(message=f"{work.spec.name}{how}"))
+                self._emit(LogMessage(message=f"{work.spec.name}{how}"))
             if is_last:
                 return self._settle(work, "failed", f"{end} (attempt {tries} of {tries})")
             work.change(state="waiting")
@@ -188,7 +188,7 @@ class JobPool:
 
     def _watch(self, work: _Work, attempt: int) -> AttemptEnd | str:
         """Wait for an attempt, forward stop requests, and abandon it if heartbeats are missing."""
-        beat, looked, beaten, heard, asked = work.folder.beat(attempt), 0.0, 0.0, 0.0, 0.0
+        beat, looked, beaten, beat_at, asked = work.folder.beat(attempt), 0.0, 0.0, 0.0, 0.0
         while True:
             with self._turn:
                 end = self._connected.look(work.spec, work.folder, attempt)
@@ -197,14 +197,14 @@ class JobPool:
                 return end
             if (work.record.state == "waiting", work.record.reason) != (waits is not None, waits):
                 work.change(state="waiting" if waits else "running", reason=waits)
-                heard = 0.0
+                beat_at = 0.0
             time.sleep(_POLL_S)
             now = time.monotonic()
             if now - looked < _LAUNCHER_POLL_S:
                 continue
             looked, written = now, beat.stat().st_mtime if beat.exists() else 0.0
             if written != beaten:
-                beaten, heard = written, now
+                beaten, beat_at = written, now
             if work.stopping is None and (reason := self._reason_to_end(work)):
                 work.stopping, asked = reason, now
                 work.folder.stop.touch()
@@ -213,7 +213,7 @@ class JobPool:
                 self._stop(work, now=True)
                 work.stopping += ", but it did not exit"
                 return work.stopping
-            elif heard and now - heard > self.place.silence_s:
+            elif beat_at and now - beat_at > self.place.silence_s:
                 self._stop(work, now=True)
                 return f"no heartbeat for {self.place.silence_s:g} s"
 

@@ -161,7 +161,7 @@ class JobFolder:
         self.spec, self.record = path / JOB_FILE, path / "job.json"
         self.stop = path / "stop"
         """file whose existence requests a stop"""
-        self.parcel, self.brought = path / "parcel.zip", path / "brought.json"
+        self.archive, self.returned = path / "parcel.zip", path / "brought.json"
         """files to copy back, and names of received files"""
 
     def log(self, attempt: int) -> Path:

@@ -167,8 +167,8 @@ def judge_files(
     if not (file.criteria and file.code):
         return list(map(_summed, _measure_files(source, paths, folder, environment)))
     # The process that measures for the host runs no foreign code.
-    beside = folder.with_name(f"{folder.name}_code")
-    coded = _measure_files(file.code, paths, beside, environment)
+    code_folder = folder.with_name(f"{folder.name}_code")
+    coded = _measure_files(file.code, paths, code_folder, environment)
     by_host = [each for each in file.criteria if each.measure]
     listed = judge_text("", "", by_host, file.phases)
     measured = [judged((), 1.0)] * len(paths)

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, FiniteFloat
+from pydantic import AliasChoices, Field, FiniteFloat
 
 from telic.core.config import Record
 from telic.errors import UsageError
@@ -91,10 +91,10 @@ class Motion(Record):
         description="touchdown phases (0 to 1) of each foot in a stride. A trot on four "
         "feet is ((0,), (0.5,), (0.5,), (0,)). If empty, the legs swing without contact.",
     )
-    told: tuple[float, float, float] | None = Field(
+    command: tuple[float, float, float] | None = Field(
         default=None,
-        description="commanded velocity forward and to the left, and yaw rate, by default from the "
-        "environment",
+        validation_alias=AliasChoices("command", "told"),  # language: quoted
+        description="commanded forward, leftward and yaw velocity, by default of the environment",
     )
     duty: float = Field(
         default=0.6, gt=0, lt=1, description="stance duration per landing, relative to a stride"

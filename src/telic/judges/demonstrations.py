@@ -321,8 +321,8 @@ def lead(
         poses[:, limb.qpos] = swung if limb.range is None else np.clip(swung, *limb.range)
     for index, motion in enumerate(motions):
         during = path.motion == index
-        if motion.told is not None:
-            commands[during] = motion.told
+        if motion.command is not None:
+            commands[during] = motion.command
         if motion.feet and during.any():
             legs = np.tile(start, (int(during.sum()), 1))
             phase = np.nan_to_num(path.stride[during]) / (2.0 * np.pi)

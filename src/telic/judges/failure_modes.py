@@ -144,11 +144,11 @@ _SMOOTH, _UNITS = 0.95, 32
 
 def untrained_modes(env: VecEnv) -> dict[str, str]:
     """Return untrained policies, each with the failure mode that it amounts to."""
-    habits = [name for name in _acting(env) if name != "ends at once"]
-    first, random = habits[0], "flails" if "flails" in habits else "chooses at random"
+    modes = [name for name in _acting(env) if name != "ends at once"]
+    first, random = modes[0], "flails" if "flails" in modes else "chooses at random"
     others = dict.fromkeys((*_NETWORKS, "constant action", "smooth random actions"), random)
     others |= {"untrained network": first, HALF_TRAINED: HALF_TRAINED}
-    return {**{name: name for name in habits}, **others}
+    return {**{name: name for name in modes}, **others}
 
 
 def untrained_policy(env: VecEnv, seed: int) -> Callable[[Tensor], Tensor]:
@@ -277,7 +277,7 @@ def look_alikes(env: VecEnv, motions: Sequence[Motion]) -> dict[str, tuple[Motio
     """Return motions that resemble a demonstration only at first or only partially."""
     if not isinstance(env, MujocoEnv) or not motions:
         return {}
-    if any(motion.told is not None for motion in motions):
+    if any(motion.command is not None for motion in motions):
         return _disobedient(motions)
     seconds, root = length_of(env) * (env.dt or 1.0), env.robot.root
     led: dict[str, tuple[Motion, ...]] = {}
@@ -366,12 +366,12 @@ def _disobedient(motions: Sequence[Motion]) -> dict[str, tuple[Motion, ...]]:
     keeps_going = [*motions]
     for place in range(1, len(motions)):
         own = motions[place]
-        if own.told is not None and not any(own.told):
+        if own.command is not None and not any(own.command):
             before = keeps_going[place - 1]
-            keeps_going[place] = _changed(before, seconds=own.seconds, told=own.told)
+            keeps_going[place] = _changed(before, seconds=own.seconds, command=own.command)
     led = {
         "ignores every command": tuple(
-            Motion(seconds=each.seconds, told=each.told) for each in motions
+            Motion(seconds=each.seconds, command=each.command) for each in motions
         ),
         "keeps going when commanded to stand": tuple(keeps_going),
         "ignores turn commands": tuple(_changed(each, turn_rps=0.0) for each in motions),

@@ -183,7 +183,7 @@ class Metric:
         if args.get("aside"):
             args["direction"] = f"{args['direction']} and {args['aside']}"
         template = (inspect.getdoc(self.function) or "").splitlines()[0].rstrip(".")
-        text = template.format_map({name: _said(value) for name, value in args.items()})
+        text = template.format_map({name: _described(value) for name, value in args.items()})
         return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
     def _unit(self, track: Any) -> str:
@@ -204,7 +204,7 @@ def _shown(unit: str) -> str:
     return "" if unit in ("1", "times") else unit
 
 
-def _said(value: Any) -> str:
+def _described(value: Any) -> str:
     if isinstance(value, Measure):
         return value.words
     if isinstance(value, float):

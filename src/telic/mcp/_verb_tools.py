@@ -23,7 +23,7 @@ from telic.core.config import Record
 from telic.core.request import RequestField
 from telic.core.verb import Question, Verb, as_data
 from telic.envs.simulators.names import require_permitted_request
-from telic.errors import UnknownName, telling_places
+from telic.errors import UnknownName, readable_path_errors
 from telic.llm.names import servers
 from telic.mcp._workplace import (
     ADDS,
@@ -180,7 +180,7 @@ def _plain(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
             if values[tool.artifact] not in known:
                 raise UnknownName("session, run or search", values[tool.artifact], known)
         require_permitted_request(values)
-        with telling_places():
+        with readable_path_errors():
             return _data(verb.do(_request(tool, verb, call, values)))
 
     return _signed(do, tool, verb, dict[str, Any])
@@ -240,7 +240,7 @@ def _asking(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
                 command = shlex.join(question.command)
                 return plain(PersonAnswer(status="ask_in_terminal", command=command))
         seen = question.seen if question else dict[str, Any]()
-        with telling_places():
+        with readable_path_errors():
             result = verb.do(_request(tool, verb, call, values, consent=consent, seen=seen))
         return plain(PersonAnswer(status="agreed", result=_data(result)))
 

@@ -113,7 +113,7 @@ def add_tool(server: Server, function: Callable[..., object], hints: ToolAnnotat
 
 def readable(
     function: Callable[Given, Result],
-    told: Callable[[TelicError], Exception] = lambda error: ToolError(str(error)),
+    convert: Callable[[TelicError], Exception] = lambda error: ToolError(str(error)),
 ) -> Callable[Given, Result]:
     """Convert errors to text if the caller can act on them. Other exceptions propagate."""
 
@@ -122,7 +122,7 @@ def readable(
         try:
             return function(*args, **kwargs)
         except TelicError as error:
-            raise told(error) from None
+            raise convert(error) from None
 
     return call
 

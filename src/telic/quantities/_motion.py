@@ -323,8 +323,8 @@ def tip_height(info: Fields) -> Tensor:
     return (xpos + rotate(xquat, xpos.new_tensor(point)))[..., 2]
 
 
-_TOLD = ("command_forward", "command_sideways", "command_turn")
-TOLD = Need("commands", lambda spec: set(_TOLD) <= set(spec.info_keys))
+_COMMANDS = ("command_forward", "command_sideways", "command_turn")
+COMMANDED = Need("commands", lambda spec: set(_COMMANDS) <= set(spec.info_keys))
 _ON_GROUND = moves_along("x", "y") & turns_about("z")
 
 
@@ -339,7 +339,7 @@ def sideways_velocity(info: Fields) -> Tensor:
 @quantity(
     unit="m/s",
     latex=r"\sqrt{(v_\text{ahead} - v_\text{ahead}^*)^2 + (v_\text{left} - v_\text{left}^*)^2}",
-    need=_ON_GROUND & TOLD,
+    need=_ON_GROUND & COMMANDED,
 )
 def command_error(info: Fields) -> Tensor:
     """Magnitude of the difference between the commanded and the actual horizontal velocity."""
@@ -347,7 +347,7 @@ def command_error(info: Fields) -> Tensor:
     return torch.hypot(ahead, sideways_velocity.function(info) - info["command_sideways"])
 
 
-@quantity(unit="rad/s", latex=r"|\omega_z - \omega_z^*|", need=turns_about("z") & TOLD)
+@quantity(unit="rad/s", latex=r"|\omega_z - \omega_z^*|", need=turns_about("z") & COMMANDED)
 def turn_command_error(info: Fields) -> Tensor:
     """Absolute difference between the yaw rate and the commanded yaw rate."""
     return (heading_rate.function(info) - info["command_turn"]).abs()

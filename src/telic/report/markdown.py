@@ -144,8 +144,8 @@ def _inline(part: doc.Inline) -> str:
             # A backtick would end the code span; a bar would end the table cell.
             return escape_markdown(part.text) if set(part.text) & set("`|<\n") else f"`{part.text}`"
         case doc.Link():
-            said = f"[{escape_markdown(part.text)}]({_address(part.target)})"
-            return said if part.is_local else escape_markdown(part.text)
+            link = f"[{escape_markdown(part.text)}]({_address(part.target)})"
+            return link if part.is_local else escape_markdown(part.text)
         case doc.Tick():
             return "✓ " if part.holds else "✕ "
 

@@ -207,10 +207,10 @@ class RewardCode:
         declared = owner.described_terms() if described else getattr(owner, "terms", None)
         named = [node for node in ast.walk(self.tree) if getattr(node, "name", "") == self.name]
         texts = (ast.get_docstring(cast("Any", node)) for node in (*named, self.tree))
-        said = next(filter(None, texts), "").partition("\n\n")[0]
+        text = next(filter(None, texts), "").partition("\n\n")[0]
         return RewardSpec(
             latex=str(getattr(owner, "latex", "") or ""),
-            description=str(getattr(owner, "description", "") or " ".join(said.split())),
+            description=str(getattr(owner, "description", "") or " ".join(text.split())),
             terms=tuple(
                 each.model_copy(update={"weight": float(weights[each.name])})
                 if each.name in weights

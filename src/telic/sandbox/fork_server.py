@@ -91,17 +91,17 @@ class ForkServer:
         """Start a worker that waits for a message, or return None if the fork server has ended."""
         stdin, to_worker = os.pipe()
         from_worker, stdout = os.pipe()
-        status, told = os.pipe()
+        status, exit_pipe = os.pipe()
         environment = clean_environment(folder or Path("/"), python_path=(PACKAGE,))
         order = {"folder": str(folder) if folder else None, "environment": environment}
         try:
             with self._lock:
-                handles = [stdin, stdout, stderr, told]
+                handles = [stdin, stdout, stderr, exit_pipe]
                 socket.send_fds(self._socket, [json.dumps(order).encode()], handles)
                 answer = self._socket.recv(64)
         except OSError:  # its imports failed, or it was killed
             answer = b""
-        for handle in (stdin, stdout, told):
+        for handle in (stdin, stdout, exit_pipe):
             os.close(handle)
         if not answer:
             for handle in (to_worker, from_worker, status):
@@ -189,10 +189,10 @@ def _reap(children: dict[int, int]) -> None:
     for pid in list(children):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
-            told = children.pop(pid)
+            exit_pipe = children.pop(pid)
             with contextlib.suppress(BrokenPipeError):  # the host no longer reads
-                os.write(told, str(os.waitstatus_to_exitcode(status)).encode())
-            os.close(told)
+                os.write(exit_pipe, str(os.waitstatus_to_exitcode(status)).encode())
+            os.close(exit_pipe)
 
 
 def _become_worker(order: dict[str, Any], handles: list[int]) -> None:

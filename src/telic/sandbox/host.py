@@ -182,7 +182,7 @@ class Worker:
         conversation = _Conversation(self._launch(), self._start_message)
         pid = conversation.process.pid
         watch = Watch(pid, self._limits, self._writable)
-        heard_at = running_clock(pid)
+        active_at = running_clock(pid)
         stop_sent = is_held = False
         try:
             while True:
@@ -193,10 +193,10 @@ class Worker:
                     conversation.say({"kind": "stop"})
                     stop_sent = True
                 for message in conversation.exchange(POLL_S):
-                    last_word = self._hear(message, conversation, on_message)
+                    last_word = self._receive(message, conversation, on_message)
                     if last_word is not None:
                         return last_word
-                    heard_at = running_clock(pid)  # the listener's time does not count as silence
+                    active_at = running_clock(pid)  # listener time does not count as silence
                 if conversation.is_over:
                     code = conversation.process.wait(LAST_WORDS_S)
                     if code is None:
@@ -204,8 +204,8 @@ class Worker:
                     raise ended(code, self._limits.cpu_s, self.log, self._tail)
                 watch.check()
                 if is_held:
-                    heard_at = running_clock(pid)  # a paused worker cannot send
-                if running_clock(pid) - heard_at > self._patience_s:
+                    active_at = running_clock(pid)  # a paused worker cannot send
+                if running_clock(pid) - active_at > self._patience_s:
                     raise silent(self._patience_s, self._doing)
         finally:
             self.kill()
@@ -232,7 +232,7 @@ class Worker:
             os.close(log)
         return self._process
 
-    def _hear(
+    def _receive(
         self, message: Message, conversation: _Conversation, on_message: MessageListener
     ) -> dict[str, Any] | None:
         """Handle one message, and return the worker's result if it is the last message."""

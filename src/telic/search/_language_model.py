@@ -238,17 +238,17 @@ def _read_numbers(value: Any, space: Space) -> Numbers:
 
 def answer_record(space: Space, objection: Objection, count: int = 1) -> type[Record]:
     """Return the record type of an answer with `count` policies."""
-    told = f"{space.rank} numbers, in order, each "
+    text = f"{space.rank} numbers, in order, each "
     if space.choices:
-        told += f"one of {list(space.choices)}"
+        text += f"one of {list(space.choices)}"
     else:
-        told += f"in [{space.low:g}, {space.high:g}] with at most {space.decimals} decimals"
+        text += f"in [{space.low:g}, {space.high:g}] with at most {space.decimals} decimals"
 
     class Proposal(Record):
         """A policy, and why."""
 
         params: tuple[float, ...] = Field(
-            description=told, json_schema_extra={"minItems": space.rank, "maxItems": space.rank}
+            description=text, json_schema_extra={"minItems": space.rank, "maxItems": space.rank}
         )
         explanation: str = Field(description="why, in one to three sentences")
 

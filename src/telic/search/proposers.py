@@ -300,10 +300,10 @@ class _TabularModel:
         # A table may contain actions that the task does not have.
         fine = (action >= 0) & (action < self._visits.shape[1])
         state, action, reward = state[fine], action[fine], reward[fine]
-        following, goes_on = following[fine], ~terminated[fine]
+        following, continues = following[fine], ~terminated[fine]
         np.add.at(self._visits, (state, action), 1.0)
         np.add.at(self._rewards, (state, action), reward)
-        np.add.at(self._followed, (state[goes_on], action[goes_on], following[goes_on]), 1.0)
+        np.add.at(self._followed, (state[continues], action[continues], following[continues]), 1.0)
 
     def best_table(self, rng: np.random.Generator) -> Floats:
         """Return the best action per state, assuming the maximum return of rarely tried actions."""

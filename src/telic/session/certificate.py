@@ -348,9 +348,9 @@ class Certifier:
                 name=mode,
                 is_good=False,
                 score=verdict.score,
-                reason=ASKED if is_asked else habit,
+                reason=ASKED if is_asked else behavior,
             )
-            for (mode, habit), verdict, is_asked in zip(modes, judged, asked, strict=False)
+            for (mode, behavior), verdict, is_asked in zip(modes, judged, asked, strict=False)
         ]
         passing = passing_modes(self._written.criteria, played, self._trial.fine, self._threshold)
         for mode, mean in passing:

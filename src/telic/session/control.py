@@ -97,7 +97,7 @@ class SessionControl:
             self._emit(event)
 
         cores = self._admission.admit(
-            need, self.folder.name, tell=emit, should_stop=self.wants_break
+            need, self.folder.name, emit=emit, should_stop=self.wants_break
         )
         with ExitStack() as stack:
             try:

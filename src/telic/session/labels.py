@@ -74,8 +74,8 @@ class Veto(Remark):
     @property
     def words(self) -> str:
         """Describe the veto in one sentence."""
-        who = self.author if self.by == "person" else f"the agent {self.author}"
-        return f"vetoed by {who} on {self.time[:10]}: {self.why}"
+        author = self.author if self.by == "person" else f"the agent {self.author}"
+        return f"vetoed by {author} on {self.time[:10]}: {self.why}"
 
 
 def add_label(

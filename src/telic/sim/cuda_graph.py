@@ -141,7 +141,7 @@ class GraphedCallable(Generic[Result]):
         self._is_warm = True
         if self._graph is None:
             return self._function()
-        self._bring_home()  # a reset or a restored state may have replaced the tensors
+        self._copy_back()  # a reset or a restored state may have replaced the tensors
         self._graph.replay()
         return self._graph.result
 
@@ -157,10 +157,10 @@ class GraphedCallable(Generic[Result]):
 
     def _recorded(self) -> Result:
         result = self._function()
-        self._bring_home()
+        self._copy_back()
         return result
 
-    def _bring_home(self) -> None:
+    def _copy_back(self) -> None:
         for carrier, home in zip(self._carriers, self._homes, strict=True):
             now = carrier.carried()
             away = [name for name, value in now.items() if value is not home[name]]

@@ -97,7 +97,7 @@ class Admission:
         need: ResourceNeed,
         holder: str,
         *,
-        tell: Listener = ignore,
+        emit: Listener = ignore,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Generator[bool]:
         """Hold the resources during the block. Yields False if a stop was requested first.
@@ -107,7 +107,7 @@ class Admission:
         ResourceError if memory is insufficient and no other session can release memory.
         """
         path = self.folder / f"lease_{os.getpid()}_{secrets.token_hex(4)}"
-        handle = self._wait(path, need, holder, tell, should_stop)
+        handle = self._wait(path, need, holder, emit, should_stop)
         try:
             yield handle is not None
         finally:
@@ -132,11 +132,11 @@ class Admission:
         path: Path,
         need: ResourceNeed,
         holder: str,
-        tell: Listener,
+        emit: Listener,
         should_stop: Callable[[], bool],
     ) -> int | None:
         """Return the handle of the reservation, or None if a stop was requested first."""
-        started, said, turn = time.monotonic(), "", None
+        started, shown, turn = time.monotonic(), "", None
         wanted = min(max(1, need.cores), len(self.cores))
         waiting = f"waiting for {wanted} of {len(self.cores)} cores"
         try:
@@ -150,13 +150,13 @@ class Admission:
                     leases = self.leases()
                     reason = self._lacking_memory(need, leases)
                     if reason is None and wanted + sum(x.cores for x in leases) <= len(self.cores):
-                        if said:
-                            tell(SessionAdmitted(waited_s=time.monotonic() - started))
+                        if shown:
+                            emit(SessionAdmitted(waited_s=time.monotonic() - started))
                         return _hold(path, holder, wanted, need.memory_bytes)
                     reason = reason or f"{waiting}; held by {_names(leases)}"
-                if reason != said:
-                    said = reason
-                    tell(SessionWaiting(reason="cores", message=said))
+                if reason != shown:
+                    shown = reason
+                    emit(SessionWaiting(reason="cores", message=shown))
                 time.sleep(_POLL_S)
             return None
         finally:

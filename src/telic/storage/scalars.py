@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 RowKind = Literal["train", "eval", "all"]
 _MetricRow = dict[str, Any]
 Column = list[float | None]
-_MEND = "Delete that line. The other lines are intact."
+_REPAIR = "Delete that line. The other lines are intact."
 
 
 class EvaluationRow(TypedDict):
@@ -80,7 +80,7 @@ def read_rows(path: Path, kind: RowKind = "all") -> list[_MetricRow]:
         if is_evaluation(row):
             checked_fields({"row": row}, str(path), row=EvaluationRow)
         elif not _is_number(row.get("global_step")):
-            raise BadFile(f'{path} has a row without "global_step".', hint=_MEND)
+            raise BadFile(f'{path} has a row without "global_step".', hint=_REPAIR)
     return rows
 
 

@@ -109,7 +109,7 @@ def _kind_of(path: Path) -> ArtifactKind | None:
     return "policy" if is_member or (_POLICY.fullmatch(path.name) and path.is_file()) else None
 
 
-def _tells_more(events: Path) -> bool:
+def _has_more_lines(events: Path) -> bool:
     """Return whether a log has more than one line."""
     if not events.is_file():
         return False
@@ -130,7 +130,7 @@ def has_begun(session: Path) -> bool:
     """
     try:
         made = {path.name for path in session.iterdir()} - _REQUESTED
-        if _tells_more(session / "events.jsonl"):
+        if _has_more_lines(session / "events.jsonl"):
             return True
     except OSError:  # missing or not readable: opening it reports why
         return session.exists()

@@ -214,8 +214,8 @@ def _with_defaults(draft: dict[str, Any], study: Study, engine: str) -> dict[str
         commit = contract.baseline.commit or git_read.head_commit(study.root)
         out.setdefault("base_commit", commit)
     change: Mapping[str, Any] = out.get("change") or {}
-    brings_files = bool(change.get("patch") or change.get("files"))
-    out.setdefault("isolation", {"mode": "worktree" if brings_files else "in_place"})
+    adds_files = bool(change.get("patch") or change.get("files"))
+    out.setdefault("isolation", {"mode": "worktree" if adds_files else "in_place"})
     out["plan"] = _plan(dict(out.get("plan") or {}), contract, is_baseline)
     return out
 

@@ -87,8 +87,8 @@ def decide_candidate(
         is_auto = study.state.automation.decide == "auto"
         if actor.kind != "human" and verdict in ("accept", "keep") and not is_auto:
             study.append("decision.proposed", candidate, {**facts, "reason": why}, actor)
-            said = f"Only a person may {verdict}: run the same command in a terminal."
-            return DecisionOutcome(candidate=candidate, verdict=verdict, recorded=False, why=said)
+            note = f"Only a person may {verdict}: run the same command in a terminal."
+            return DecisionOutcome(candidate=candidate, verdict=verdict, recorded=False, why=note)
         used = (str(entry.data.get("decision")) for entry in study.events)
         decision = f"d-{next_number(used):04d}"
         facts["decision"] = decision

@@ -70,7 +70,7 @@ class NextAction(DocumentPart):
     """Next action of a study, with its arguments, command and reason."""
 
     action: str
-    """step of `loop`, or of a person or author (agree, ask, mend, repair, review)"""
+    """step of `loop`, or of a person or author (agree, ask, revise, repair, review)"""
     args: dict[str, Any] = Field(default={})
     why: str
     blocking: tuple[str, ...] = ()
@@ -387,7 +387,7 @@ def _work(study: Study) -> Iterator[NextAction]:
     waits = ready or valid or _with_status(study, S.DRAFT)
     if waits and (changed := study.changed_evaluators(study.root)):
         why = f"G19 {', '.join(changed)} differs from the protocol's evaluator"
-        yield _do("ask", why, None, GATES["G19"].mend, gate="G19")
+        yield _do("ask", why, None, GATES["G19"].fix, gate="G19")
     for name in valid:
         if changed := ", ".join(changed_since(study, name)):
             why = f"{name}: {changed} changed since it was validated"
@@ -414,7 +414,7 @@ def _repairs(study: Study) -> Iterator[NextAction]:
     open_jobs = {(job.candidate, job.phase) for job in _open_jobs(study)}
     for name in _with_status(study, S.VALIDATED):
         if (name, study.state.candidates[name].phase) not in open_jobs:
-            yield _mend(name, "all its jobs are finished, but it was not completed", "withdraw")
+            yield _revise(name, "all its jobs are finished, but it was not completed", "withdraw")
     checks = {name: check_candidate(study, name) for name in _with_status(study, S.DRAFT)}
     failed = {name: [x for x in found if not x.passed] for name, found in checks.items()}
     for name in (name for name, found in failed.items() if not found):
@@ -422,16 +422,16 @@ def _repairs(study: Study) -> Iterator[NextAction]:
         yield _do("validate", why, _RUN, candidate=name)
     for name, found in failed.items():
         why = f"{found[0].id} ({found[0].title}): {found[0].why}"
-        yield _mend(name, why, "withdraw", CHECKS[found[0].id].mend)
+        yield _revise(name, why, "withdraw", CHECKS[found[0].id].fix)
     for name in _with_status(study, S.DEBUG):
         if _may_be_repaired(study, name):
-            yield _mend(name, study.candidate_state(name).reason or "it failed", "reject")
+            yield _revise(name, study.candidate_state(name).reason or "it failed", "reject")
 
 
-def _mend(name: str, why: str, end: str, *asks: str) -> NextAction:
+def _revise(name: str, why: str, end: str, *asks: str) -> NextAction:
     """Return an action to revise or end a candidate."""
     give_up = f"or abandon it: {_DECIDE.format(name, end)}"
-    return _do("mend", f"{name}: {why}", _REVISE.format(name), *asks, give_up, candidate=name)
+    return _do("revise", f"{name}: {why}", _REVISE.format(name), *asks, give_up, candidate=name)
 
 
 def _ideas(study: Study) -> Iterator[NextAction]:
@@ -486,10 +486,10 @@ def _remedy(attempt: LaunchAttempt, gate: RuleResult) -> tuple[Any, ...]:
     revert = _decision(name, "revert", "", **_successor(study, name)).command
     give_up = f"or abandon it: {_DECIDE.format(name, 'withdraw')}"
     give_up = f"or revert it: {revert}" if status == S.ACCEPTED else give_up
-    mend = GATES[gate.id].mend
+    fix = GATES[gate.id].fix
     match gate.id, gate.remedy:
         case "G04", _:
-            return "agree", _AMEND, gate.why, mend
+            return "agree", _AMEND, gate.why, fix
         case "G05", _:
             keys = " ".join(each.key for each in study.missing_approvals)
             return "agree", f"telic study approve {keys}", *gate.why.split("; ")
@@ -500,7 +500,7 @@ def _remedy(attempt: LaunchAttempt, gate: RuleResult) -> tuple[Any, ...]:
             return "review", _REVIEW.format(name), *_review_asks(name)
         case "G19", "old base" if status == S.VALIDATED:
             newer = "its base_commit must contain the protocol's evaluator"
-            return "mend", _REVISE.format(name), newer, give_up
+            return "revise", _REVISE.format(name), newer, give_up
         # Revalidate a validated candidate, withdraw a running one, restore an incumbent.
         case (("G07" | "G08" | "G11"), _) | ("G19", "old base"):
             if status == S.VALIDATED:
@@ -511,4 +511,4 @@ def _remedy(attempt: LaunchAttempt, gate: RuleResult) -> tuple[Any, ...]:
         case "G23", "actuation":
             return "agree", f"telic study approve physical_actuation --candidate {name}", gate.why
         case _:
-            return "ask", _AMEND if gate.id in ("G13", "G14", "G22") else None, mend, give_up
+            return "ask", _AMEND if gate.id in ("G13", "G14", "G22") else None, fix, give_up

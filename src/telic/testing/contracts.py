@@ -62,15 +62,15 @@ class EnvironmentContract:
         env.close()
 
     def test_environments_of_a_batch_are_independent(self) -> None:
-        alone, beside = self.make(1, seed=3), self.make(4, seed=3)
-        assert torch.equal(alone.reset()[0], beside.reset()[0])
+        alone, batch = self.make(1, seed=3), self.make(4, seed=3)
+        assert torch.equal(alone.reset()[0], batch.reset()[0])
         for number in range(_STEPS):
-            action = _actions(beside, number)
-            one, many = alone.step(action[:1]), beside.step(action)
+            action = _actions(batch, number)
+            one, many = alone.step(action[:1]), batch.step(action)
             for name in ("obs", "final_obs", "reward", "terminated", "truncated"):
                 assert torch.equal(getattr(one, name)[0], getattr(many, name)[0]), name
         alone.close()
-        beside.close()
+        batch.close()
 
     def test_autoreset_keeps_the_final_observation(self) -> None:
         env = self.make(2)

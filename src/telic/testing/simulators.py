@@ -33,13 +33,13 @@ class SimulatorContract(EnvironmentContract):
 
     def test_environments_of_a_batch_are_independent(self) -> None:
         """An episode must depend only on its environment, even if simulators sample per batch."""
-        alone, beside = self.make(2, seed=3), self.make(4, seed=[3, 4])
-        assert torch.equal(alone.reset(), beside.reset()[:2])
-        assert not torch.equal(beside.exact_obs[:2], beside.exact_obs[2:]), (
+        alone, batch = self.make(2, seed=3), self.make(4, seed=[3, 4])
+        assert torch.equal(alone.reset(), batch.reset()[:2])
+        assert not torch.equal(batch.exact_obs[:2], batch.exact_obs[2:]), (
             "different seeds give different episodes"
         )
         alone.close()
-        beside.close()
+        batch.close()
 
     def test_description_is_complete_and_consistent(self) -> None:
         env = self.make(2)

@@ -226,8 +226,8 @@ class TokenNetworks(Networks):
     ) -> Result:
         """Write the gradients of policy, value and token losses. See `Networks.descend`."""
         with torch.enable_grad():
-            actor = [_leaf(layer) for layer in views.actor]
-            critic = [_leaf(layer) for layer in views.critic]
+            actor = [_detached(layer) for layer in views.actor]
+            critic = [_detached(layer) for layer in views.critic]
             latents = self._latents(actor, seen)
             token = self.quantiser(self._driven(latents, seen))
             decided = torch.cat((token, self._senses(seen)), dim=-1)
@@ -302,5 +302,5 @@ class TokenNetworks(Networks):
         return self.run(layers[self._spans[name]], x)
 
 
-def _leaf(layer: Layer) -> Layer:
+def _detached(layer: Layer) -> Layer:
     return Layer(layer.weight.detach().requires_grad_(), layer.bias.detach().requires_grad_())

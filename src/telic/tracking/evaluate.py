@@ -351,11 +351,11 @@ class TrackEvaluator:
 
     def tracker(self, member: int, step: int) -> Tracker:
         """Return the current policy of a member."""
-        who, task = self.setup.job.members[member], tracking_task(self.setup.env)
+        policy, task = self.setup.job.members[member], tracking_task(self.setup.env)
         facts = TrackerFacts(
             step=step,
-            member=who.name,
-            seed=who.seed,
+            member=policy.name,
+            seed=policy.seed,
             row=task.columns.facts._asdict(),
             clips=task.table.names,
             telic=__version__,
@@ -446,24 +446,24 @@ class TrackRecorder(Recorder):
             write_trajectory(reports / f"clip_{step}_{label}.npz", episode)
 
 
-_GHOST = "ghost_"
+_OVERLAY = "ghost_"
 _SHADE = (0.45, 0.75, 0.55, 0.35)
 
 
-def _write_ghost(robot: MotionRobot, file: Path) -> None:
-    """Write a model with a second, non-colliding copy of the robot as a ghost."""
+def _write_overlay(robot: MotionRobot, file: Path) -> None:
+    """Write a model with a second, non-colliding copy of the robot as an overlay."""
     spec = mujoco.MjSpec.from_file(str(robot.file.absolute()))
-    ghost = mujoco.MjSpec.from_file(str(robot.file.absolute()))
-    for kind in (ghost.worldbody.geoms, ghost.lights, ghost.actuators, ghost.sensors, ghost.keys):
+    shown = mujoco.MjSpec.from_file(str(robot.file.absolute()))
+    for kind in (shown.worldbody.geoms, shown.lights, shown.actuators, shown.sensors, shown.keys):
         for each in list(kind):
-            ghost.delete(each)
-    for geom in ghost.geoms:
+            shown.delete(each)
+    for geom in shown.geoms:
         geom.rgba = _SHADE
         geom.material = ""
         geom.contype, geom.conaffinity = 0, 0
     for key in list(spec.keys):
         spec.delete(key)
-    spec.attach(ghost, prefix=_GHOST, frame=spec.worldbody.add_frame())
+    spec.attach(shown, prefix=_OVERLAY, frame=spec.worldbody.add_frame())
     spec.compile()
     file.write_text(spec.to_xml())
 
@@ -481,6 +481,6 @@ def clip_video(
     write_trajectory(output.with_suffix(".npz"), played)  # for replay
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "ghost.xml"
-        _write_ghost(player.task.parts.robot, file)
+        _write_overlay(player.task.parts.robot, file)
         qpos = np.concatenate((played["qpos"], played[REFERENCE]), axis=1)
         return render_poses(file, qpos, output, dt_s=player.task.dt, **settings)

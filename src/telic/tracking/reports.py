@@ -269,10 +269,10 @@ def evaluation_report(report: TrackingReport, videos: Sequence[Path] = ()) -> do
         "Codebook usage",
     )
     tokens = tuple(table for table in (alike, uses) if table.rows)
-    ghosts = [
+    overlays = [
         doc.Video(
             path,
-            "The robot with its reference as a ghost: "
+            "The robot with its reference overlaid: "
             + path.stem.partition("_worst_")[2].replace("_", " "),
             plays=False,
         )
@@ -282,7 +282,7 @@ def evaluation_report(report: TrackingReport, videos: Sequence[Path] = ()) -> do
     sections = (
         doc.Section("Tracking accuracy", (accuracy,)),
         *((doc.Section("Tokens", tokens),) if tokens else ()),
-        doc.Section("Worst clips", (*ghosts, _clip_table(report.worst(_WORST)))),
+        doc.Section("Worst clips", (*overlays, _clip_table(report.worst(_WORST)))),
         doc.Section("Every clip", (whole,)),
     )
     clips = len({each.clip for each in report.clips})

@@ -303,8 +303,8 @@ class TrackingTask(Task[TaskArguments]):
         parts = scores.rewards(tracked, self.config.rewards.terms, self.dt, charges)
         low = self._is_low(tracked.target.pos[:, 0, 2])
         failed = torch.zeros_like(low)
-        for who in scores.failures(tracked, self._failing, low, leniency).values():
-            failed = failed | who
+        for ended in scores.failures(tracked, self._failing, low, leniency).values():
+            failed = failed | ended
         finished = frame >= self.table.frames[clip] - 1
         if not self.playing:
             self._count(clip, frame, failed, failed | finished, tracked)

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from telic.core.events import Listener, LogMessage, ignore
-from telic.core.tensors import integers, learn_beside_simulation
+from telic.core.tensors import integers, use_simulation_threads
 from telic.errors import BadFile, ConfigError, UnknownName, UsageError
 from telic.loop import Loop
 from telic.motions.clip import Split
@@ -241,7 +241,7 @@ class TrackingParts:
         cell = member_groups(job, folder)[0]
         prepare_folders(cell, folder)
         if job.device == "cpu":
-            learn_beside_simulation()
+            use_simulation_threads()
         else:
             torch.backends.cuda.matmul.allow_tf32 = True
         train, trained_on = clips_of(library, "train"), _training_clips(candidate, library)

@@ -15,7 +15,7 @@ import pydantic.type_adapter  # noqa: F401
 import torch
 
 from telic.core.events import Event, LogMessage, encode_event
-from telic.core.tensors import learn_beside_simulation
+from telic.core.tensors import use_simulation_threads
 from telic.envs.simulators.names import simulated
 from telic.envs.vector import VecEnv
 from telic.errors import ResourceError, TrainingFailed
@@ -129,7 +129,7 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: HostChan
         envs = _open_environments(job, channel)
     channel.heartbeat(_START_S)
     if job.device == "cpu":
-        learn_beside_simulation()
+        use_simulation_threads()
     seal = FunctionSnapshot()  # before untrusted code is loaded, to detect tampering
     rewards = load_rewards(job)
     probes = _probe_all(job, rewards, channel, envs.probe)

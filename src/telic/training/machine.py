@@ -119,8 +119,8 @@ def _ffmpeg() -> MachineCheck:
 
     try:
         path = ffmpeg_path()
-        said = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30)
-        words = said.stdout.split()
+        answer = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30)
+        words = answer.stdout.split()
     except (TelicError, OSError, subprocess.TimeoutExpired) as error:
         fix = "pip install imageio-ffmpeg, or set IMAGEIO_FFMPEG_EXE."
         return _bad("ffmpeg", f"no videos: {error}", fix)
@@ -164,10 +164,10 @@ def source_commit() -> str | None:
         return None
     command = ("git", "-C", str(root), "describe", "--always", "--dirty", "--exclude=*")
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return said.stdout.strip() or None
+    return answer.stdout.strip() or None
 
 
 def _version(package: str) -> str | None:

@@ -63,7 +63,7 @@ class Recorder:
         self.evaluations: list[list[EvaluationRecord]] = [[] for _ in job.members]
         self._last_save = self._last_progress = time.perf_counter()
         self._session: tuple[float, int] = 0.0, 0
-        self._told_how = False
+        self._is_reported = False
 
     def begin(self, progress: Progress) -> None:
         """Truncate metrics written after the resumed state, and emit the start of training."""
@@ -192,9 +192,9 @@ class Recorder:
     def how(self) -> None:
         """Log once whether rollouts run as a CUDA graph."""
         graphed = self._setup.collector.graphed
-        if self._told_how or graphed.is_recorded is None or self.job.device == "cpu":
+        if self._is_reported or graphed.is_recorded is None or self.job.device == "cpu":
             return
-        self._told_how = True
+        self._is_reported = True
         if graphed.is_recorded:
             text = "policy, physics and reward run as one CUDA graph"
         else:
@@ -239,15 +239,15 @@ class Recorder:
 
     def keep_policy(self, setup: Setup, member: int) -> None:
         """Save a checkpoint of a member's policy."""
-        env, job, who = setup.env, setup.job, setup.job.members[member]
+        env, job, own = setup.env, setup.job, setup.job.members[member]
         facts = {
             "telic": __version__,
             "env": job.env,
             "env_args": job.env_args,
-            "member": who.name,
-            "seed": who.seed,
+            "member": own.name,
+            "seed": own.seed,
             "step": self.step,
-            "reward": job.rewards[who.reward].name,
+            "reward": job.rewards[own.reward].name,
             "obs_names": list(env.spec.obs_names),
             "action_names": list(env.spec.action_names),
             "dt_s": env.spec.dt_s,

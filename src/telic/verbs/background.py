@@ -29,7 +29,7 @@ from telic.core.config import Record
 from telic.core.events import Event, SearchStart, SessionStart, TrainStart
 from telic.core.request import command_words
 from telic.core.verb import Verb
-from telic.errors import BadFile, Refused, TelicError, UnknownName, telling_places
+from telic.errors import BadFile, Refused, TelicError, UnknownName, readable_path_errors
 from telic.jobs.process import (
     Process,
     ProcessId,
@@ -198,7 +198,7 @@ def run_job_file(file: str, digest: str | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
 
-    def hear(event: Event) -> None:
+    def record(event: Event) -> None:
         nonlocal progress
         match event:
             case SessionStart(session=name) | SearchStart(search=name) | TrainStart(run=name):
@@ -209,11 +209,11 @@ def run_job_file(file: str, digest: str | None = None) -> int:
                 pass
 
     verb = catalogue.load_verb(request.verb)
-    inner = {"on_event": hear, "should_stop": stopping.is_set, "command": request.command}
+    inner = {"on_event": record, "should_stop": stopping.is_set, "command": request.command}
     try:
         if digest is not None and file_hash(path) != digest:
             raise Refused(f"{path} was modified.", hint="Rerun the command to start a new job.")
-        with telling_places():
+        with readable_path_errors():
             asked = _request(verb, request.values, runs_dir=path.parent.parent, **inner)
             code = verb.exit_code(verb.do(asked))
         ended: dict[str, Any] = {"state": "done", "exit_code": code}

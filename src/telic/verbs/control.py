@@ -144,13 +144,13 @@ def watch(request: _WatchRequest) -> WorkState:
     position = 0
     while True:
         is_over = not artifact.is_running  # checked first: earlier writes are then printed
-        position = tell_from(folder.events, position, request.on_event)
+        position = emit_from(folder.events, position, request.on_event)
         if is_over or request.should_stop():
             return work_state(artifact.kind, artifact.name, state_of(artifact))
         time.sleep(0.2)
 
 
-def tell_from(path: Path, position: int, listener: Listener) -> int:
+def emit_from(path: Path, position: int, listener: Listener) -> int:
     """Emit the events after a position in a log, and return the end position of the log."""
     if not path.exists():
         return position

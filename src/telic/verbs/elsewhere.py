@@ -33,7 +33,7 @@ from telic.storage.layout import SessionFolder, check_name, new_name
 from telic.storage.reading import file_hash
 from telic.verbs import catalogue
 from telic.verbs.background import JobFile, JobProgress
-from telic.verbs.control import tell_from
+from telic.verbs.control import emit_from
 
 if TYPE_CHECKING:
     from telic.session.loop import Session
@@ -238,7 +238,7 @@ def artifact_of(job: _VerbJob, future: Future[JobRecord], on_event: Listener) ->
             if progress.artifact is not None:
                 folder = job.runs_dir / check_name(progress.artifact, "Result")
                 events = SessionFolder(folder).events
-                position = tell_from(events, position, on_event)
+                position = emit_from(events, position, on_event)
         if not is_over:
             time.sleep(_LISTEN_S)
     record = future.result()

@@ -91,7 +91,7 @@ class _IntentsRequest(PlacedRequest):
     )
 
 
-@verb(_IntentsRequest, examples=_EXAMPLES, exit_code=lambda made: bool(made.tally.waiting))
+@verb(_IntentsRequest, examples=_EXAMPLES, exit_code=lambda made: bool(made.summary.waiting))
 def intents(request: _IntentsRequest) -> Benchmark:
     """Run each intent of a suite as a session, and report videos and pass rates with intervals."""
     suite = bench.results.load_suite(request.suite)

@@ -52,7 +52,7 @@ class RootRequest(VerbRequest):
     actor: StudyActor | None = inner("Actor. Defaults to the user of this process.", default=None)
 
     @property
-    def who(self) -> StudyActor:
+    def by(self) -> StudyActor:
         """The actor as identified in the ledger."""
         return self.actor or current_actor()
 
@@ -129,7 +129,7 @@ def init(request: InitRequest) -> NewStudy:
     command restores missing files.
     """
     task, name = request.task, request.study
-    folder = create_study(request.root, task, name, request.who, statement=request.says).folder
+    folder = create_study(request.root, task, name, request.by, statement=request.says).folder
     questions: tuple[str, ...] = ()
     if not folder.adapter.exists():
         questions = tuple(f"{x.field}: {x.why}" for x in write_draft(folder).questions)
@@ -178,7 +178,7 @@ def adapter(request: AdapterRequest) -> AdapterReport:
     check = check_adapter(study)
     if not request.smoke or not check.ok:
         return AdapterReport(check=check)
-    return AdapterReport(check=check, proof=prove_adapter(study, request.who, request.on_step))
+    return AdapterReport(check=check, proof=prove_adapter(study, request.by, request.on_step))
 
 
 # ---------------------------------------------------------------------------- the contract
@@ -259,7 +259,7 @@ def contract(request: ContractRequest) -> ContractView:
     study = request.open()
     _change_contract(study, request)
     if request.amend is not None and not study.state.approvals:
-        amend(study, request.who, request.amend)
+        amend(study, request.by, request.amend)
     elif request.amend is not None:
         actor = request.person.actor
         with study.locked():

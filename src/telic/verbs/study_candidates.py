@@ -124,9 +124,9 @@ def _write(study: Study, request: ProposeRequest) -> Candidate:
     values, contents = draft.authored(), draft.contents()
     if revised is None:
         title = draft.title or draft.kind or "candidate"
-        return new_candidate(study, title, values, request.who, contents)
+        return new_candidate(study, title, values, request.by, contents)
     return revise_candidate(
-        study, revised, values, request.who, base_revision=base, attached=contents
+        study, revised, values, request.by, base_revision=base, attached=contents
     )
 
 
@@ -158,7 +158,7 @@ class DecideRequest(PersonRequest):
 
 def _decide_question(request: DecideRequest) -> Question | None:
     # An agent's accept is only a proposal and needs no code; a person must confirm with one.
-    is_personal = request.asks or request.who.kind == "human"
+    is_personal = request.asks or request.by.kind == "human"
     if request.verdict not in _BY_PEOPLE or not is_personal:
         return None
     words = ["decide", request.candidate, request.verdict, "--because", request.because]
@@ -178,14 +178,14 @@ def decide(request: DecideRequest) -> DecisionOutcome:
     If an agent decides `accept`, `keep` or `revert`, this is recorded as a proposal to a person.
     """
     study, name, because = request.open(), request.candidate, request.because
-    is_unproven = request.verdict in _BY_PEOPLE and request.who.kind == "human"
+    is_unproven = request.verdict in _BY_PEOPLE and request.by.kind == "human"
     is_person = request.consent is not None or is_unproven
-    actor = request.person.actor if is_person else request.who
+    actor = request.person.actor if is_person else request.by
     match request.verdict:
         case "withdraw":
-            withdraw(study, name, request.who, because)
+            withdraw(study, name, request.by, because)
         case "more-seeds":
-            more_seeds(study, name, request.who, because)
+            more_seeds(study, name, request.by, because)
         case verdict:
             return record_decision(
                 study,

@@ -145,7 +145,7 @@ def run_steps(request: RunRequest) -> StudyProgress:
     check_token(request.confirm)
     study, because = request.open(), request.because
     if request.pause:
-        set_study_status(study, "paused", request.who, because)
+        set_study_status(study, "paused", request.by, because)
         return StudyProgress(study=study.name, status="paused", why=because)
     if request.resume:
         set_study_status(study, "open", request.person.actor, because)
@@ -167,7 +167,7 @@ def _steps(request: RunRequest, study: Study) -> StudyProgress:
     may_launch = request.confirm is not None
     last = run_study(
         study,
-        request.who,
+        request.by,
         may_launch=may_launch,
         processes=request.processes,
         seconds=None if request.minutes is None else 60 * request.minutes,
@@ -189,13 +189,13 @@ def _once(request: RunRequest, study: Study) -> StudyProgress:
     wanted = wanted._replace(confirm=request.confirm, gpu=request.gpu)
     if request.confirm is None:
         return StudyProgress(study=study.name, gates=look(study, wanted))
-    launched = launch(study, wanted, request.who)
+    launched = launch(study, wanted, request.by)
     while request.wait and study.state.runs[launched.run].is_live:
         time.sleep(_POLL_S)
         reconcile(study, processes=True)
     state = study.state.runs[launched.run]
     if request.wait and state.status == RunStatus.FINISHED:
-        ingest(study, launched.run, request.who)
+        ingest(study, launched.run, request.by)
     return StudyProgress(
         study=study.name, launched=launched, status=str(state.status), why=state.why
     )
@@ -324,18 +324,18 @@ def audit(request: AuditRequest) -> StudyAudit:
     author can only report an exploit. --probe determines the parameter ranges in which the
     candidate's policies work.
     """
-    study, about, who = request.open(), request.about, request.who
+    study, about, actor = request.open(), request.about, request.by
     if request.finding is not None:
-        found = review_candidate(study, about, who, request.finding, is_exploit=request.exploit)
+        found = review_candidate(study, about, actor, request.finding, is_exploit=request.exploit)
         return _entered("review", found)
     if request.probe:
-        return _entered("probe", probe_candidate(study, about, who))
+        return _entered("probe", probe_candidate(study, about, actor))
     if not about.startswith("r-"):
-        return _entered("claim", audit_result(study, about, who))
-    found = _entered("metrics", ingest(study, about, who, is_unusable=request.unusable))
+        return _entered("claim", audit_result(study, about, actor))
+    found = _entered("metrics", ingest(study, about, actor, is_unusable=request.unusable))
     if not study.metric_spec.components or found.facts.get("primary") is None:
         return found
-    reflected = reflect_run(study, about, who)
+    reflected = reflect_run(study, about, actor)
     terms = {"evidence": reflected.id, **reflected.payload}
     return found.model_copy(update={"reflection": terms})
 

@@ -143,7 +143,7 @@ class _EvalRequest(_TrackerRequest):
     )
     library: str | None = option("Motion folder. Default: the motions of the run.", default=None)
     videos: int = option(
-        "Number of videos of the worst clips, with the reference as a ghost.", default=0, minimum=0
+        "Number of videos of the worst clips, with the reference overlaid.", default=0, minimum=0
     )
     device: str = option("Device: cpu or cuda.", default="cpu")
 

@@ -46,7 +46,7 @@ def train(request: TrainRequest) -> Run | TrainJob:
     job = plan.plan.do(request)
     if request.dry_run:
         return job
-    tell_what_is_assumed(job.env, job.env_args, request.on_event)
+    emit_assumptions(job.env, job.env_args, request.on_event)
     runs_dir, name = Path(request.runs_dir), request.name
     wanted = None if request.videos == "none" else request.videos
     if (
@@ -90,7 +90,7 @@ def _train_on(request: TrainRequest) -> Run:
     return training.videos.draw_run(run, request.videos, request.on_event, request.should_stop)
 
 
-def tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) -> None:
+def emit_assumptions(env: str, env_args: Mapping[str, Any], emit: Listener) -> None:
     """Report the assumptions about a robot file before a long training run."""
     if not env.endswith(MODEL_FILES):
         return
@@ -99,4 +99,4 @@ def tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) 
     example = make(env, num_envs=1, **env_args)
     example.close()
     for note in example.spec.notes:
-        tell(LogMessage(message=note))
+        emit(LogMessage(message=note))

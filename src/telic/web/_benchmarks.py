@@ -15,7 +15,7 @@ from telic.bench.results import (
     CaseResult,
     Suite,
     results_in,
-    tally,
+    summarize,
 )
 from telic.core.config import Record
 from telic.errors import TelicError, UnknownName
@@ -34,7 +34,7 @@ class BenchmarkEntry(Record):
 
     id: str
     config: BenchConfig | None
-    tally: BenchmarkSummary | None
+    summary: BenchmarkSummary | None
     """totals, or None while the benchmark is running"""
     is_running: bool
     updated: float
@@ -51,16 +51,16 @@ class BenchmarkDetail(Record):
 
 
 def _line(folder: Path) -> BenchmarkEntry:
-    facts: dict[str, Any] = {"config": None, "tally": None}
+    facts: dict[str, Any] = {"config": None, "summary": None}
     try:
         facts["config"] = read_record(folder / "bench.json", BenchConfig)
         if (folder / "results.json").exists():
             counted = read_record(folder / "results.json", BenchmarkSummary)
             passed = [each.case.id for each in counted.results if each.outcome == "passed"]
             proven = {x.case.id for x in results_in(BenchFolder(folder)) if x.outcome == "passed"}
-            facts["tally"] = _recount(facts["config"], counted, folder)
+            facts["summary"] = _recount(facts["config"], counted, folder)
             if claimed := [case for case in passed if case not in proven]:
-                facts |= {"tally": None, "error": f"claimed, not verified: {', '.join(claimed)}"}
+                facts |= {"summary": None, "error": f"claimed, not verified: {', '.join(claimed)}"}
     except TelicError as error:  # list damaged benchmarks without failing
         facts["error"] = error.message
     running = lock_holder(folder / "lock") is not None
@@ -74,7 +74,7 @@ def _recount(config: BenchConfig, claimed: BenchmarkSummary, folder: Path) -> Be
     results = [each for each in results_in(BenchFolder(folder)) if each.case.id in names]
     cases = tuple(each.case for each in results)
     suite = Suite.model_construct(name=claimed.suite, about=claimed.about, case=cases)
-    counted = tally(suite, (), config, results)
+    counted = summarize(suite, (), config, results)
     asked = {"waiting": claimed.waiting, "cases_in_suite": claimed.cases_in_suite}
     return counted.model_copy(update=asked)
 

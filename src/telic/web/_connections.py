@@ -162,11 +162,11 @@ def answer_until_stopped(app: Any, listening: socket.socket) -> None:
         access_log=False,
         server_header=False,
     )
-    logging.getLogger("uvicorn.error").addFilter(_is_no_farewell)
+    logging.getLogger("uvicorn.error").addFilter(_is_unexpected)
     uvicorn.Server(config).run(sockets=[listening])
 
 
-def _is_no_farewell(record: logging.LogRecord) -> bool:
+def _is_unexpected(record: logging.LogRecord) -> bool:
     """Return False for log records about responses interrupted by the server's shutdown."""
     cut_off = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
     return not cut_off and "graceful shutdown" not in record.getMessage()

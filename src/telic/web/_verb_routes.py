@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from telic.authors.request import ENV, SessionConfig
 from telic.core.text import integer_list, read_count
 from telic.core.verb import Verb, VerbResult, as_data
-from telic.errors import Refused, UsageError, telling_places
+from telic.errors import Refused, UsageError, readable_path_errors
 from telic.judges.criteria import Composition
 from telic.robots.catalogue import is_fetched, named_robot, robot_names
 from telic.session.motion import composed
@@ -155,7 +155,7 @@ def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[Any, Any]) -> Callab
             values["wait"] = min(values.get("wait", _TIMEOUT_S), _TIMEOUT_S)
         where = {"runs_dir": place.runs_dir, "root": place.root}
         values |= {key: where[key] for key in where.keys() & verb.request.model_fields.keys()}
-        with telling_places():
+        with readable_path_errors():
             result = verb.do(verb.request(**values))
         if route.way == "do":
             place.forget()

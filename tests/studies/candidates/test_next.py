@@ -41,7 +41,7 @@ def test_a_study_is_led_from_the_idea_to_the_next_phase(based):
     study = based
     name = make(study, plan={"est": {}})
     found = next_step(study)
-    assert found.action == "mend" and found.blocking[0] == CHECKS["V14"].mend
+    assert found.action == "revise" and found.blocking[0] == CHECKS["V14"].fix
     assert "V14 (estimate fits the budget): plan.est.gpu_h is missing" in found.why
     assert found.command == f"telic study propose FILE --revise {name}"
     revise_candidate(study, name, {"plan": {"est": {"gpu_h": 1.0}}}, AGENT)
@@ -117,7 +117,7 @@ def test_a_stop_that_needs_a_person_is_recorded_and_stands_until_resumed(study):
     fired = [each for each in study.events if each.kind == "stop.fired"]
     assert len(fired) == 1 and study.state.fired_stops[0].rule == "failure_streak"
     set_study_status(study, "open", HUMAN, "the disk was full")
-    assert note_next(study).action == "mend", "the same failures do not stop it again"
+    assert note_next(study).action == "revise", "the same failures do not stop it again"
 
 
 def test_a_file_that_is_missing_is_asked_for(study):

@@ -318,6 +318,6 @@ def test_the_exit_code_follows_from_which_gates_are_shut(study, candidate):
         (["G14", "G17"], GateRefused, 3),
     ):
         error = refusal([each for each in results if each.id in codes])
-        assert all(GATES[code].mend in str(error.hint) for code in codes)
+        assert all(GATES[code].fix in str(error.hint) for code in codes)
         assert type(error) is kind and error.exit_code == exit_code
         assert all(code in error.message for code in codes)

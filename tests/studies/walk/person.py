@@ -83,7 +83,7 @@ def _look(world, study, name) -> None:
         grant(study, "experiment", consent(), candidate=name)
 
 
-def _mend(world, study, said) -> None:
+def _revise(world, study, said) -> None:
     name = said.args["candidate"]
     held = study.candidate_state(name)
     if held.status == "debug" and world.luck.random() < 0.3:
@@ -166,7 +166,7 @@ _ANSWERS = {
     "ask": _ask,
     "repair": _repair,
     "review": _review,
-    "mend": _mend,
+    "revise": _revise,
     "propose": _propose,
     "decide": _decide,
     "stop": _stop,

@@ -105,7 +105,7 @@ def test_a_changed_evaluator_is_asked_about_before_a_draft_is_mended_for_it(walk
     change_evaluator(walk, is_agreed=True)  # and the way back is asked about, too
     (walk.world.root / "evaluate.py").write_text(EVALUATOR)
     go_on(walk, lambda state: bool(state.runs), most=6)
-    assert not any(line.startswith("next: mend") for line in walk.story)
+    assert not any(line.startswith("next: revise") for line in walk.story)
 
 
 @pytest.mark.parametrize("is_trusted", [False, True])

@@ -43,9 +43,9 @@ function List() {
             <Panel title={plural(lines.length, "benchmark")} tight>
               <Rows label="Benchmarks" heads={["suite", "author", "passed", "pass rate (95% interval)", "state", "last active"]} numbers={[2, 5]} rows={lines.map((line) => [
                 <><Link href={`/bench/${line.id}`}>{line.config?.suite ?? line.id}</Link>{line.error && <div className="notice bad small">{line.error}</div>}</>,
-                String(line.config?.options.model ?? "composer"), line.tally ? `${line.tally.overall.passed} of ${line.tally.overall.total}` : "–",
-                line.tally && <><Gauge value={line.tally.overall.share ?? null} low={line.tally.overall.low} tone="live" /><span className="small soft">{rateWords(line.tally.overall)}</span></>,
-                <Badge key="s" state={line.is_running ? "running" : line.tally ? "done" : "stopped"} />, ago(line.updated),
+                String(line.config?.options.model ?? "composer"), line.summary ? `${line.summary.overall.passed} of ${line.summary.overall.total}` : "–",
+                line.summary && <><Gauge value={line.summary.overall.share ?? null} low={line.summary.overall.low} tone="live" /><span className="small soft">{rateWords(line.summary.overall)}</span></>,
+                <Badge key="s" state={line.is_running ? "running" : line.summary ? "done" : "stopped"} />, ago(line.updated),
               ])} />
             </Panel>
           )}
@@ -94,16 +94,16 @@ function Detail({ id }: { id: string }) {
     <Ready of={loaded}>
       {({ line, cases, files }) => {
         const outcomes = ["all", ...new Set(cases.map((each) => each.outcome))];
-        const tally = line.tally;
+        const summary = line.summary;
         return (
           <>
-            <PageHead title={line.config?.suite ?? id} lede={<span className="row"><Badge state={line.is_running ? "running" : tally ? "done" : "stopped"} /><span>{String(line.config?.options.model ?? "composer")}</span></span>} actions={<button type="button" onClick={() => go("/bench")}>All benchmarks</button>} />
+            <PageHead title={line.config?.suite ?? id} lede={<span className="row"><Badge state={line.is_running ? "running" : summary ? "done" : "stopped"} /><span>{String(line.config?.options.model ?? "composer")}</span></span>} actions={<button type="button" onClick={() => go("/bench")}>All benchmarks</button>} />
             <div className="stacked">
               {line.is_running && jobs.map((job) => <RunningBenchmark key={job.job} job={job} />)}
-              {tally && (
+              {summary && (
                 <div className="grid">
-                  <div className="span-4"><Panel title="Passed"><Figures rows={[["cases", `${tally.overall.passed} of ${tally.overall.total}`], ["pass rate", percent(tally.overall.share)], ["95% interval", `${percent(tally.overall.low)} to ${percent(tally.overall.high)}`]]} /></Panel></div>
-                  <div className="span-8"><Panel title="By difficulty, category and robot" tight><Rows label="Groups" heads={["group", "passed", "pass rate", "mean score"]} numbers={[1, 3]} rows={[...tally.by_difficulty, ...tally.by_category, ...tally.by_env].map((group) => [group.name, `${group.rate.passed} of ${group.rate.total}`, <Gauge key="g" value={group.rate.share ?? null} low={group.rate.low} tone="live" />, score(group.mean_score)])} /></Panel></div>
+                  <div className="span-4"><Panel title="Passed"><Figures rows={[["cases", `${summary.overall.passed} of ${summary.overall.total}`], ["pass rate", percent(summary.overall.share)], ["95% interval", `${percent(summary.overall.low)} to ${percent(summary.overall.high)}`]]} /></Panel></div>
+                  <div className="span-8"><Panel title="By difficulty, category and robot" tight><Rows label="Groups" heads={["group", "passed", "pass rate", "mean score"]} numbers={[1, 3]} rows={[...summary.by_difficulty, ...summary.by_category, ...summary.by_env].map((group) => [group.name, `${group.rate.passed} of ${group.rate.total}`, <Gauge key="g" value={group.rate.share ?? null} low={group.rate.low} tone="live" />, score(group.mean_score)])} /></Panel></div>
                 </div>
               )}
               <div className="scroll-x"><Segmented label="Outcome" value={state} choices={outcomes.map((each) => [each, words(each)])} onChange={setState} /></div>

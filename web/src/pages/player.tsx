@@ -23,7 +23,7 @@ type Layout = "lanes" | "over";
 type Ghosts = Layout | "none";
 type Course = Schema<"Timeline">;
 
-/** The robots of episodes, and their reference motions as ghosts. */
+/** The robots of episodes, and their reference motions. */
 function actorsOf(episodes: Episode[], length: number, layout: Layout, ghosts: Ghosts): Actor[] {
   const isOne = episodes.length === 1;
   return episodes.flatMap((episode, index): Actor[] => {

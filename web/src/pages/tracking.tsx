@@ -56,7 +56,7 @@ function Success({ measured }: { measured: Report[] }) {
   return <Chart x={steps} curves={curves} xLabel="steps" yLabel="share" label="Clips tracked over training" height={200} yRange={[0, 1.05]} />;
 }
 
-/** Videos of clips with the reference as a ghost; `telic track eval` renders them. */
+/** Videos of clips with the reference overlaid; `telic track eval` renders them. */
 function Videos({ artifact }: { artifact: string }) {
   const files = useLoaded(`clips:${artifact}`, () => read<Schema<"ArtifactFile">[]>(`/api/artifacts/${encodeURIComponent(artifact)}/files?kind=video`));
   const videos = (files.value ?? []).filter((file) => file.name.includes("/evaluations/"));

@@ -120,7 +120,7 @@ export class RobotScene {
     this.draw();
   }
 
-  /** Show robots side by side, or overlaid as ghosts. */
+  /** Show robots side by side, or overlaid. */
   setActors(shown: { model: ModelShape; motion: Motion; tint?: string; isGhost?: boolean; lane?: number }[], sideBySide: boolean): void {
     for (const actor of this.#actors) for (const group of actor.groups) this.#remove(group);
     const lanes = Math.max(0, ...shown.map(({ lane }, index) => lane ?? index));

@@ -59,12 +59,12 @@ def simulated(env: str) -> SimulatedTask | None:
 
 
 def refuse_simulated(
-    env: str, who: str, why: str = "it cannot be confined, and its robot cannot be measured"
+    env: str, caller: str, why: str = "it cannot be confined, and its robot cannot be measured"
 ) -> None:
     """Raise UsageError if `env` runs in an external simulator."""
     if simulated(env):
         raise UsageError(
-            f"{who} cannot use {env}: {why}.",
+            f"{caller} cannot use {env}: {why}.",
             hint=f"Train it with its built-in reward: telic train {env}",
         )
 

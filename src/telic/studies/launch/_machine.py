@@ -41,7 +41,7 @@ class Machine(Record):
 
     host: str
     platform: str
-    processors: int
+    processors: int  # language: quoted
     memory_gb: float
     free_memory_gb: float
     free_disk_gb: float

@@ -30,15 +30,15 @@ class Rule(NamedTuple):
     """Rule with a title, a remedy, and a function that yields the problems of a subject."""
 
     title: str
-    mend: str
+    fix: str
     problems: Callable[[Any], Problems]
 
 
-def rule(table: dict[str, Rule], code: str, title: str, mend: str) -> Callable[..., Any]:
+def rule(table: dict[str, Rule], code: str, title: str, fix: str) -> Callable[..., Any]:
     """Add a function, which yields the problems of a subject, to a rule table (decorator)."""
 
     def enter(function: _Function) -> _Function:
-        table[code] = Rule(title, mend, function)
+        table[code] = Rule(title, fix, function)
         return function
 
     return enter

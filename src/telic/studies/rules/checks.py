@@ -154,8 +154,8 @@ def _present_hashes(study: Study, name: str) -> dict[str, Any]:
     }
 
 
-def _check(code: str, title: str, mend: str) -> Callable[..., Any]:
-    return rule(CHECKS, code, title, mend)
+def _check(code: str, title: str, fix: str) -> Callable[..., Any]:
+    return rule(CHECKS, code, title, fix)
 
 
 class _Case:
@@ -180,8 +180,8 @@ class _Case:
     @cached_property
     def touched(self) -> tuple[str, ...]:
         """All repository files that the change modifies."""
-        brought = [file.path for file in self.candidate.change.files]
-        return tuple(dict.fromkeys([*(self.patch.files if self.patch else ()), *brought]))
+        added = [file.path for file in self.candidate.change.files]
+        return tuple(dict.fromkeys([*(self.patch.files if self.patch else ()), *added]))
 
     @cached_property
     def evidence(self) -> dict[str, Evidence]:

@@ -75,12 +75,12 @@ def refusal(closed: Sequence[CheckResult]) -> StudyError:
     first = "G03" if "G03" in codes else codes[0]
     kind = _ERRORS.get(first, GateRefused) if first == "G03" or len(codes) == 1 else GateRefused
     listed = "; ".join(f"{each.id} ({each.title}): {each.why}" for each in closed)
-    mend = "; ".join(f"{code}: {GATES[code].mend}" for code in codes)
-    return kind(f"E_{codes[0]}", f"Not launched. {listed}.", hint=f"To fix it: {mend}.")
+    fix = "; ".join(f"{code}: {GATES[code].fix}" for code in codes)
+    return kind(f"E_{codes[0]}", f"Not launched. {listed}.", hint=f"To fix it: {fix}.")
 
 
-def _gate(code: str, title: str, mend: str) -> Callable[..., Any]:
-    return rule(GATES, code, title, mend)
+def _gate(code: str, title: str, fix: str) -> Callable[..., Any]:
+    return rule(GATES, code, title, fix)
 
 
 def _is_control(attempt: LaunchAttempt) -> bool:

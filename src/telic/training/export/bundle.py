@@ -149,8 +149,8 @@ def export_run(
         for source, (name, _) in (proof.files if proof else {}).items():
             bundle.copy(source, name)
         robot = deploy(policy, environment_of(run), bundle.copy, check)
-        who = f"{evidence.env}, {evidence.config['reward']}, seed {evidence.config['seed']}"
-        curve = learning_curve(evidence.curve, evidence.evaluations, who)
+        label = f"{evidence.env}, {evidence.config['reward']}, seed {evidence.config['seed']}"
+        curve = learning_curve(evidence.curve, evidence.evaluations, label)
         if curve:
             write_text(bundle.place(_CURVE), curve)
         videos = {clip.label: clip.path for clip in folder.videos() if clip.step == evidence.step}

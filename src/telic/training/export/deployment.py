@@ -172,11 +172,11 @@ class Agreement(Record):
     @property
     def blocks(self) -> list[doc.AnyBlock]:
         """Content blocks for the model card."""
-        told = f"{self.episodes} episodes from equal initial states, scored by the session's judge"
+        head = f"{self.episodes} episodes from equal initial states, scored by the session's judge"
         rows = [("simulated by telic", self.here), ("run.py in plain MuJoCo", self.there)]
         rows += [("difference", self.difference), ("largest difference", self.apart)]
         shown = [(name, MISSING if value is None else f"{value:.3f}") for name, value in rows]
-        blocks: list[doc.AnyBlock] = [doc.Table((told, "mean score"), shown)]
+        blocks: list[doc.AnyBlock] = [doc.Table((head, "mean score"), shown)]
         if self.one_step is not None:
             words = "One control step, repeated here from a state of run.py, ends within "
             blocks.append(doc.Text(f"{words}{self.one_step:.1g} m or rad of run.py's state."))
@@ -216,7 +216,7 @@ def deployment_of(env: MujocoEnv, task: RobotTask, robot: str) -> Deployment:
     others = [name for i, name in enumerate(action_names(model)) if not is_position(model, i)]
     if others:
         raise UsageError(f"{', '.join(others)} of {robot} are not position-controlled.")
-    told = arguments.commands
+    given = arguments.commands
     return Deployment(
         robot=robot,
         base=model.body(int(model.jnt_bodyid[0])).name,
@@ -228,7 +228,7 @@ def deployment_of(env: MujocoEnv, task: RobotTask, robot: str) -> Deployment:
         observation=tuple(blocks),
         columns=columns,
         history=arguments.history,
-        commands=None if told is None else {name: getattr(told, name) for name in NAMES},
+        commands=None if given is None else {name: getattr(given, name) for name in NAMES},
         command_default=(0.0, 0.0, 0.0),
         phase_hz=arguments.phase_hz,
         episode_steps=arguments.max_episode_steps or 1000,
@@ -479,8 +479,8 @@ def starts_of(environment: Environment, count: int, seed: int) -> RobotStarts:
         command = np.zeros((count, steps, len(NAMES)))
         for step in range(steps if own.get("commands") is not None else 0):
             info = env.step(env.action_rest.expand(count, -1)).info
-            told = [info[f"command_{name}"] for name in NAMES]
-            command[:, step] = torch.stack(told, 1).numpy()
+            command_now = [info[f"command_{name}"] for name in NAMES]
+            command[:, step] = torch.stack(command_now, 1).numpy()
         return RobotStarts(qpos, qvel, command)
     finally:
         env.close()
