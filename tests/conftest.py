@@ -59,7 +59,7 @@ def no_fork_server(monkeypatch):
 
 
 @pytest.fixture(autouse=True, scope="session")
-def own_processors(tmp_path_factory):
+def own_cores(tmp_path_factory):
     """Let no session in a test wait for one that somebody else runs on this machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))

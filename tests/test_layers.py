@@ -18,7 +18,7 @@ def test_imports_go_down_and_never_sideways_between_packages(counted):
     assert counted.against_layers == []
 
 
-def test_no_module_is_longer_than_a_reader_bears(counted):
+def test_no_module_is_longer_than_the_limit(counted):
     assert counted.too_long == {}
 
 

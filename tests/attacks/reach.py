@@ -104,10 +104,10 @@ def handed_out() -> dict[str, object]:
         "an error": ValueError("x"),
         "a function": lambda x: x,
     }
-    for who, offered in (("reward", provided_names()), ("judge", JUDGE_OFFERED)):
+    for name, offered in (("reward", provided_names()), ("judge", JUDGE_OFFERED)):
         for name, value in namespace(offered).items():
             if not name.startswith("__") and name != "the guard":
-                start[f"{who}'s {name}"] = value
+                start[f"{name}'s {name}"] = value
     return start
 
 
@@ -142,7 +142,7 @@ def prepare(payload, channel):
 def run(start, payload, channel):
     """Walk, attack, and report what was tried and what changed."""
     rng = random.Random(payload["seed"])
-    before = witnesses()
+    before = canaries()
     seal = FunctionSnapshot()
     counts = {"asked": 0, "refused": 0, "given": 0, "called": 0, "errors": 0}
     kinds: dict[str, list[str]] = {}
@@ -184,7 +184,7 @@ def run(start, payload, channel):
             arguments = [*hostile(payload["folder"]), *((start[name],) for name in OWN)]
             waiting += calls(path, value, arguments, counts, rng, payload["calls"])
     seal.check()
-    changed = [name for name, value in witnesses().items() if before[name] != value]
+    changed = [name for name, value in canaries().items() if before[name] != value]
     planted = [each.name for each in Path(payload["folder"]).iterdir() if each.name == "planted"]
     return {"counts": counts, "kinds": kinds, "changed": changed, "planted": planted}
 
@@ -226,7 +226,7 @@ def overwrite(value: object) -> None:
         value["planted"] = 99
 
 
-def witnesses() -> dict[str, str]:
+def canaries() -> dict[str, str]:
     """Return what must not change, whatever is called."""
     env = make(ENV, num_envs=4, seed=0)
     recording = collect(env, 4)

@@ -137,9 +137,9 @@ def attack(home: Path, count: int, seed: int) -> tuple[Counter, list[str]]:
             except Hang:
                 faults.append(f"{name} {path.relative_to(home)} ({number}): hangs")
             except BaseException:
-                told = traceback.format_exc().strip().splitlines()
-                where = [line.strip() for line in told if "telic/" in line][-1:]
-                faults.append(f"{name} {path.relative_to(home)} ({number}): {told[-1]} {where}")
+                reported = traceback.format_exc().strip().splitlines()
+                where = [line.strip() for line in reported if "telic/" in line][-1:]
+                faults.append(f"{name} {path.relative_to(home)} ({number}): {reported[-1]} {where}")
         if before is not None and digest(home) != before:
             faults.append(f"reading {path.name} changed files ({number})")
         path.write_bytes(whole)

@@ -15,7 +15,7 @@ import pytest
 
 from telic.errors import BadFile, Refused, TelicError
 from telic.jobs import _ray_cluster
-from telic.jobs._ray_cluster import _brought, _take_in
+from telic.jobs._ray_cluster import _returned, _take_in
 from telic.jobs.board import JobBoard
 from telic.jobs.spec import JobRecord, JobSpec
 from telic.storage import keys
@@ -54,7 +54,7 @@ def forge(home, name=NAME, claimed=None, **more):
     return job, folder
 
 
-def test_a_request_does_not_resume_the_job_of_somebody_else(home):
+def test_request_does_not_resume_the_job_of_another_user(home):
     job, theirs = forge(home)
     secret = home / "authorized_keys"
     secret.write_text("mine")
@@ -67,7 +67,7 @@ def test_a_request_does_not_resume_the_job_of_somebody_else(home):
     assert {path.name for path in theirs.iterdir()} == before and secret.read_text() == "mine"
 
 
-def test_a_job_of_somebody_else_is_neither_stopped_nor_retried(home):
+def test_job_of_another_user_is_neither_stopped_nor_retried(home):
     _, theirs = forge(home, state="failed")
     (theirs / "stop").symlink_to(home / "made")
     for asked in ({"stop": True}, {"retry": True}):
@@ -166,14 +166,14 @@ def test_a_node_returns_what_it_made_again_and_again(home, remote):
     for content in ("{}", '{"a": 1}'):
         _take_in(folder, archive(**dict.fromkeys(names, content)), spec)
     assert is_own_folder(home / "runs" / "session_2")
-    assert (home / names[1]).read_text() == content and _brought(folder, spec) == {*names}
+    assert (home / names[1]).read_text() == content and _returned(folder, spec) == {*names}
     _take_in(folder, archive(names[1:]), spec)
     assert not (home / names[1]).exists()
     write_json(folder.returned, ["../secret", "/etc/passwd", "train.py", names[0]])
-    assert _brought(folder, spec) == {names[0]}, "files to send to the next node"
+    assert _returned(folder, spec) == {names[0]}, "files to send to the next node"
 
 
-def test_a_parcel_does_not_fill_the_memory(home, remote, monkeypatch):
+def test_archive_does_not_fill_the_memory(home, remote, monkeypatch):
     monkeypatch.setattr(_ray_cluster, "_MAX_BYTES", 1 << 16)
     spec, folder = remote
     bomb = archive(**{"runs/session_2/zeros": bytes(1 << 17)})

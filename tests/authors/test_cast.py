@@ -17,7 +17,7 @@ from telic.session._report_sections import EndedSession, command
 from telic.storage.layout import SessionFolder
 from telic.testing.models import Scripted
 from tests.authors.scripts import SCRIPT
-from tests.heard import Heard
+from tests.event_list import EventList
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +72,8 @@ def test_a_session_keeps_models_and_efforts_by_role():
     again = SessionConfig.model_validate_json(asked.model_dump_json())
     assert again == asked and again.model_for == {"vision": "google:x"}
     assert config(model_for=None, effort_for=None) == config()
-    told = command(asked, Path("session.json"))
-    assert "--model-for vision=google:x" in told and "--effort-for reviewer=low" in told
+    reported = command(asked, Path("session.json"))
+    assert "--model-for vision=google:x" in reported and "--effort-for reviewer=low" in reported
     assert EndedSession(None, asked, None, [], None).author_name == "host (vision: google:x)"
 
 
@@ -92,10 +92,10 @@ def test_a_role_or_effort_that_is_none_is_refused_with_the_nearest(options, erro
         config(**options)
 
 
-def test_who_plays_the_model_is_told_at_once_how_to_answer(tmp_path):
-    told = Heard()
-    llm.connect("host", tmp_path, on_event=told)
-    (line,) = [event["message"] for event in told if event["event"] == "log"]
+def test_host_model_gets_answer_instructions_at_once(tmp_path):
+    reported = EventList()
+    llm.connect("host", tmp_path, on_event=reported)
+    (line,) = [event["message"] for event in reported if event["event"] == "log"]
     for word in ("telic orders", str(tmp_path)):
         assert word in line
 

@@ -87,7 +87,7 @@ def test_the_memory_of_every_quantity_is_the_one_it_needs(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["Ant-v5", "Pusher-v5", "CartPole-v1"])
-def test_what_is_said_to_be_recorded_is_what_a_judge_can_use(tmp_path, name):
+def test_documented_recordings_are_usable_by_a_judge(tmp_path, name):
     text = context(tmp_path, name)
     columns = text.partition("after every step: `")[2].partition("`")[0].split()
     assert {"obs", "action"} <= set(columns)

@@ -14,7 +14,7 @@ from tests.session.test_report import iteration, score
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_an_outcome_is_told_against_the_iteration_it_was_made_from(tmp_path, seed):
+def test_outcome_is_compared_with_the_parent_iteration(tmp_path, seed):
     draw = random.Random(seed)
     history, candidates = [], {}
     for number in range(1, 8):
@@ -36,15 +36,15 @@ def test_an_outcome_is_told_against_the_iteration_it_was_made_from(tmp_path, see
         assert f"{word} than {parent.number} by {gain:+.2f}" in line
 
 
-def test_what_was_not_judged_is_told_with_its_reason_and_not_as_a_failure(tmp_path):
+def test_unjudged_iteration_is_reported_with_its_reason_and_not_as_a_failure(tmp_path):
     made = iteration(1, score(None))
     candidates = {1: RewardCandidate(reward="", env_args={}, steps=1)}
-    told = SessionHistory(make_session(tmp_path), [made], candidates).text(0.8)
-    assert "score unknown" in told and "-1.00" not in told
-    assert "says nothing about the reward: 64 of 64 episodes (judge_fn.py: KeyError" in told
+    reported = SessionHistory(make_session(tmp_path), [made], candidates).text(0.8)
+    assert "score unknown" in reported and "-1.00" not in reported
+    assert "says nothing about the reward: 64 of 64 episodes (judge_fn.py: KeyError" in reported
 
 
-def test_a_reviser_is_told_zero_goal_value_and_credit_and_the_tries_left(tmp_path):
+def test_reviser_receives_zero_goal_value_credit_and_remaining_iterations(tmp_path):
     scores = (
         leaf_score("runs", 1.5, zero=0.5, goal=2.5, weight=3.0, unit="m/s"),
         require("stays up", 0.9, zero=0.3, goal=0.8),
@@ -54,11 +54,11 @@ def test_a_reviser_is_told_zero_goal_value_and_credit_and_the_tries_left(tmp_pat
     made = iteration(1, member).model_copy(update={"judge_doubted": "it slides"})
     candidates = {1: RewardCandidate(reward="", env_args={}, steps=1)}
     past = SessionHistory(make_session(tmp_path), [made], candidates)
-    told = past.text(0.8, most=4)
-    assert "| runs | weight 3 | 0.5 m/s | 2.5 m/s | 1.5 | 50% |" in told
-    assert "| stays up | multiplies all | 0.3  | 0.8  | 0.9 | 100% |" in told
-    assert "- reward1_seed_1: 0.50; runs 1.5 earns 50%\n" in told + "\n"
-    assert "3 rewards are left" in told and "judge doubtful: it slides" in told
+    reported = past.text(0.8, most=4)
+    assert "| runs | weight 3 | 0.5 m/s | 2.5 m/s | 1.5 | 50% |" in reported
+    assert "| stays up | multiplies all | 0.3  | 0.8  | 0.9 | 100% |" in reported
+    assert "- reward1_seed_1: 0.50; runs 1.5 earns 50%\n" in reported + "\n"
+    assert "3 rewards are left" in reported and "judge doubtful: it slides" in reported
     assert "This is the last revision" in past.text(0.8, most=2)
     assert "tried" not in past.text(0.8).partition("Best so far")[2].partition("\n")[0]
 
@@ -80,12 +80,12 @@ def test_a_reviser_reads_in_words_where_measuring_and_looking_disagree(tmp_path)
     verdict = judged((leaf,), 0.5).model_copy(update={"disagreements": (dispute, whole)})
     judgment = together([verdict] * 4)
     member = MemberScore(member="reward1_seed_1", variant=0, seed=1, step=1, judgment=judgment)
-    told = judgment_text(iteration(1, member))
-    lines = [line for line in told.splitlines() if line.startswith("- ")]
+    reported = judgment_text(iteration(1, member))
+    lines = [line for line in reported.splitlines() if line.startswith("- ")]
     assert lines == [
         "- reward1_seed_1: 0.50; lands 0.35 earns 62%",
         "- lands (1.25 s to 3.00 s): measured 0.62 (lands: 0.35 s); seen 0.10, 0.20 on a second "
         "look (It leans on its head.)",
         "- the intent: measured 0.62 (lands: 0.35 s); seen 0.10 (It leans on its head.)",
     ]
-    assert "{" not in told
+    assert "{" not in reported

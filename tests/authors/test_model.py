@@ -14,7 +14,7 @@ from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.testing.models import Scripted
 from tests.authors.scripts import REVISION, REWARD, SCRIPT, STRICT
-from tests.heard import Heard
+from tests.event_list import EventList
 from tests.session.quick import BATCH, at_home
 from tests.training.small import SPEED
 
@@ -62,13 +62,13 @@ def test_a_model_writes_is_reviewed_revises_and_sums_up(scripted, tmp_path):
     assert second["parent"] == 1 and second["change"] == "faster"
     assert [each["weights"]["speed"] for each in second["variants"]] == [2.0, 4.0]
     assert read_json(folder.analysis)["story"] == "It ran."
-    told = provider.requests[-1].prompt
-    assert "2. from 1: faster" in told and "speed needs weight" in told
+    reported = provider.requests[-1].prompt
+    assert "2. from 1: faster" in reported and "speed needs weight" in reported
     assert "def judge" not in provider.requests[4].prompt  # the judge stays hidden
 
 
 @pytest.mark.long
-def test_a_reward_that_pays_for_bad_habits_goes_back_before_training(scripted, tmp_path):
+def test_reward_that_favors_failure_modes_is_rejected_before_training(scripted, tmp_path):
     lazy = SPEED.replace('"speed": 1.0', '"speed": -1.0')
     answers = [{**REWARD, "source": lazy}, REWARD]
     runs = """
@@ -80,11 +80,11 @@ def judge(episode):
     script = {**SCRIPT, "reward_author": answers, "judge_author": {"reasoning": "", "source": runs}}
     script["elicitor"] = {**SCRIPT["elicitor"], "fine": []}
     provider = scripted(script)
-    told = Heard()
-    run_session("run", runs_dir=tmp_path, iterations=1, on_event=told, **SMALL)
+    reported = EventList()
+    run_session("run", runs_dir=tmp_path, iterations=1, on_event=reported, **SMALL)
     [first, second] = [each.prompt for each in provider.requests if each.role == "reward_author"]
     assert "rejected" not in first and "rejected" in second and "pays a robot" in second
-    tried = [each for each in told if each["event"] == "session.tried"]
+    tried = [each for each in reported if each["event"] == "session.tried"]
     assert tried[0]["reward_problems"] and not tried[1]["reward_problems"]
 
 
@@ -106,7 +106,7 @@ def test_work_orders_can_be_answered_and_nothing_is_asked_twice(tmp_path):
     person = threading.Thread(target=play_the_model)
     person.start()
     request = {**SMALL, "model": "host", "runs_dir": tmp_path, "iterations": 1}
-    seen = Heard()
+    seen = EventList()
     stopped = run_session(
         "run",
         on_event=seen,

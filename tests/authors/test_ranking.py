@@ -39,7 +39,7 @@ def agreement(pays, scores):
     return composer.rank_agreement(OWN, rows)
 
 
-def test_agreement_counts_the_pairs_that_the_judge_tells_apart():
+def test_agreement_counts_the_pairs_that_the_judge_distinguishes():
     assert agreement([1, 2, 3, 4], [0.1, 0.2, 0.3, 0.4]) == 1.0
     assert agreement([4, 3, 2, 1], [0.1, 0.2, 0.3, 0.4]) == -1.0
     assert agreement([1, 1, 1, 1], [0.1, 0.2, 0.3, 0.4]) == 0.0
@@ -57,7 +57,7 @@ def test_a_reward_that_ranks_as_the_judge_does_is_trained_alone():
     assert first(clear) == first(TIMID, 1) == (Variant(),)
 
 
-def test_a_reward_that_ranks_badly_gets_others_beside_it_which_rank_better():
+def test_poorly_ranking_reward_gets_better_ranking_alternatives():
     tried = first(TIMID)
     assert len(tried) == 3 and tried[0] == Variant()
     others = [dict(each.weights) for each in tried[1:]]

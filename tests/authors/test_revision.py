@@ -61,7 +61,7 @@ def earned(value, title="x", tag="too_slow", **more):
 FIRST = RewardCandidate(reward=SPEED, env_args=ARGS, steps=1000)
 
 
-def test_other_weights_are_tried_beside_the_same_reward_for_longer():
+def test_other_weights_are_tried_next_to_longer_training_of_the_same_reward():
     made = next_candidate([iteration(1, earned(0.2))], {1: FIRST})
     assert made.reward == SPEED and 1 < len(made.variants) <= VARIANTS
     assert made.variants[0].weights == weights_in(SPEED)
@@ -115,9 +115,7 @@ def test_what_stands_in_the_way_is_left_out_when_less_of_it_did_not_help():
     ("value", "rises", "warm"),
     [(0.7, False, True), (0.4, True, True), (0.4, False, False), (0.05, True, False)],
 )
-def test_policies_that_were_still_getting_better_go_on_instead_of_beginning_anew(
-    value, rises, warm
-):
+def test_improving_policies_continue_instead_of_starting_from_scratch(value, rises, warm):
     parent = [iteration(1, earned(value))]
     made = next_candidate(parent, {1: FIRST}, rises=rises)
     assert {each.warm for each in made.variants} == {warm}

@@ -187,7 +187,7 @@ def test_a_revision_of_nothing_or_of_refused_code_goes_back(revising):
         assert part in first
 
 
-def test_a_reviser_who_never_gives_anything_usable_is_given_up(revising):
+def test_reviser_without_any_usable_answer_is_abandoned(revising):
     _, revise = revising([{**REVISION, "weights": [{"sped": 1.0}]}] * 3)
     with pytest.raises(RewardError, match="Unknown weights: sped"):
         revise()

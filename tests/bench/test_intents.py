@@ -60,7 +60,7 @@ def test_every_case_ends_with_an_outcome_and_a_reason(tmp_path):
     assert read_json(found.path / "results.json")["overall"]["share"] == pytest.approx(0.2)
 
 
-def test_the_same_request_goes_on_and_only_errors_are_tried_again(tmp_path):
+def test_same_request_resumes_and_retries_only_errors(tmp_path):
     first = bench_intents(SUITE, runs_dir=tmp_path, run_session=StubRunner(PLAN))
     mended = StubRunner({**PLAN, "crash": "passed"})
     second = bench_intents(SUITE, runs_dir=tmp_path, run_session=mended)

@@ -37,7 +37,7 @@ def test_examples_are_labelled_by_how_they_were_made():
 
 
 @pytest.mark.slow
-def test_running_is_told_from_everything_else(tmp_path):
+def test_running_is_distinguished_from_all_other_behaviors(tmp_path):
     report = bench_judges([RUN], output=tmp_path / "report.json")
     right = {each.name: each.score for each in report.examples if each.is_right}
     assert right["good example"] >= PASS

@@ -84,7 +84,7 @@ def test_results_of_cases_whose_words_changed_are_left_out():
     assert found(old.model_copy(update={"case": changed})).overall.total == 0
 
 
-def test_a_benchmark_of_an_earlier_version_is_gone_on_with(tmp_path):
+def test_benchmark_of_an_earlier_version_is_resumed(tmp_path):
     options = session_options({"iterations": 2})
     now = BenchConfig(suite="small", telic="0", options=options)
     then = {name: value for name, value in options.items() if name != "judge"}

@@ -34,7 +34,7 @@ def test_only_what_exceeds_noise_and_matters_has_changed(before, after, verdict)
     assert script("compare").change(before, after).verdict == verdict
 
 
-def test_every_second_of_a_session_is_told_once(tmp_path):
+def test_every_second_of_a_session_is_counted_once(tmp_path):
     times = {
         "session.start": 10.0,
         "session.asked": 10.5,

@@ -51,7 +51,7 @@ def test_cases_are_chosen_by_id_robot_and_difficulty():
     }
 
 
-def test_what_does_not_exist_is_said():
+def test_unknown_names_are_reported():
     suite = load_suite("core")
     with pytest.raises(UnknownName, match=r'"ant-wlak".*') as error:
         suite.select(only=["ant-wlak"])

@@ -96,7 +96,7 @@ def prepare(command: KilledCommand, folder: Path) -> Path:
     return folder
 
 
-def said(folder: Path) -> str:
+def printed(folder: Path) -> str:
     return (folder / "said.txt").read_text()
 
 
@@ -105,7 +105,7 @@ def whole(command: KilledCommand, folder: Path) -> tuple[Any, float]:
     prepare(command, folder)
     began = time.monotonic()
     start(command, folder).wait()
-    assert command.is_done(folder), said(folder)
+    assert command.is_done(folder), printed(folder)
     return command.outcome(folder), time.monotonic() - began
 
 
@@ -125,8 +125,8 @@ def kill_again_and_again(
         process.wait()
         if left := wait_for_orphans(before):
             report.differed.append(f"{here}: left running: {left}")
-        if "Traceback" in said(here):
-            report.differed.append(f"{here}: {said(here)[-2000:]}")
+        if "Traceback" in printed(here):
+            report.differed.append(f"{here}: {printed(here)[-2000:]}")
             break
         if command.is_done(here):
             report.finished += 1

@@ -74,7 +74,7 @@ def trained(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def said(trained, monkeypatch, capsys):
+def printed(trained, monkeypatch, capsys):
     """Run a command in this process: importing everything anew for each would take minutes."""
     monkeypatch.chdir(trained)
 
@@ -88,7 +88,7 @@ def said(trained, monkeypatch, capsys):
     return run
 
 
-def test_json_is_one_document_for_every_command(said):
+def test_json_is_one_document_for_every_command(printed):
     for args in (
         ["list"],
         ["show"],
@@ -98,30 +98,30 @@ def test_json_is_one_document_for_every_command(said):
         ["train", "Ant-v5", "--dry-run"],
         ["doctor"],
     ):
-        done = said(*args, "--json")
+        done = printed(*args, "--json")
         json.loads(done.out)
         assert done.err == "", args
 
 
-def test_a_run_is_shown_with_its_members_and_findings(said):
-    page = said("show", "latest").out
+def test_a_run_is_shown_with_its_members_and_findings(printed):
+    page = printed("show", "latest").out
     assert "reward_seed_1" in page and "reward_seed_2" in page and "completed" in page
-    single = said("show", "latest", "--member", "reward_seed_1").out
+    single = printed("show", "latest", "--member", "reward_seed_1").out
     assert "95 % interval" in single and "speed" in single
-    command = json.loads(said("show", "latest", "--json").out)["command"]
+    command = json.loads(printed("show", "latest", "--json").out)["command"]
     assert command.startswith("telic train HalfCheetah-v5 --reward reward.py")
 
 
 @pytest.mark.slow
-def test_play_renders_a_recorded_and_a_new_episode(trained, said):
+def test_play_renders_a_recorded_and_a_new_episode(trained, printed):
     for extra in ([], ["--seed", "5"]):
-        made = json.loads(said("play", "--size", "160x120", "--json", *extra).out)
+        made = json.loads(printed("play", "--size", "160x120", "--json", *extra).out)
         video = trained / made["video"]
         assert video.read_bytes()[4:8] == b"ftyp"
 
 
-def test_export_writes_a_verified_bundle(trained, said):
-    made = json.loads(said("export", "--json", "--out", "bundle").out)
+def test_export_writes_a_verified_bundle(trained, printed):
+    made = json.loads(printed("export", "--json", "--out", "bundle").out)
     assert made
     names = {each.name for each in (trained / "bundle").iterdir()}
     assert {"policy.onnx", "policy.npz", "README.md", "reward_fn.py"} <= names
@@ -151,10 +151,10 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("args", "code", "says"), REFUSALS, ids=lambda value: str(value)[:40])
-def test_bad_input_gets_one_clear_paragraph(trained, said, args, code, says):
+def test_bad_input_gets_one_clear_paragraph(trained, printed, args, code, says):
     (trained / "broken.py").write_text("def reward_fn(obs:\n")
     (trained / "hostile.py").write_text("import os\n" + REWARD)
-    done = said(*args, code=code)
+    done = printed(*args, code=code)
     assert says in done.err, done.err
     assert "Traceback" not in done.err + done.out
     assert len(done.err.strip().splitlines()) <= 12
@@ -218,8 +218,8 @@ def test_a_killed_command_leaves_no_process_behind_and_can_be_resumed(tmp_path):
     ],
     ids=lambda words: " ".join(words)[:30],
 )
-def test_a_place_that_cannot_be_is_refused_in_a_sentence(said, words):
-    done = said(*words, code=2)
+def test_a_place_that_cannot_be_is_refused_in_a_sentence(printed, words):
+    done = printed(*words, code=2)
     assert "Traceback" not in done.err and len(done.err.strip().splitlines()) <= 6
 
 

@@ -57,7 +57,7 @@ def answer(*args: str, folder: Path) -> dict:
     return json.loads(telic(*args, "--json", folder=folder).stdout)
 
 
-def said(*args: str, folder: Path, check: int = 0) -> Result:
+def typed(*args: str, folder: Path, check: int = 0) -> Result:
     """Run a command in this process: importing everything anew for each would take minutes."""
     with contextlib.chdir(folder):
         done = CliRunner().invoke(app, list(args))
@@ -100,11 +100,11 @@ def running(session, tmp_path):
 
 def test_a_session_is_paused_resumed_and_stopped_from_outside(running, tmp_path):
     assert answer("pause", folder=tmp_path) == {"session": NAME, "status": "paused"}
-    assert json.loads(said("list", "--json", folder=tmp_path).stdout)[0]["state"] == "paused"
+    assert json.loads(typed("list", "--json", folder=tmp_path).stdout)[0]["state"] == "paused"
     assert answer("resume", NAME, folder=tmp_path)["status"] == "running"
     assert not running.pause.exists()
     assert answer("stop", "2026", folder=tmp_path) == {"session": NAME, "status": "stopped"}
-    page = said("list", folder=tmp_path).stdout
+    page = typed("list", folder=tmp_path).stdout
     assert "run forward" in page and "stopped" in page
 
 
@@ -117,8 +117,8 @@ def test_a_running_session_is_not_resumed_and_keeps_its_limits(running, tmp_path
 
 
 def test_a_note_is_kept_with_its_author(session, tmp_path):
-    said("note", "less bouncing please", folder=tmp_path)
-    said("note", "and faster", "--session", "20260102", folder=tmp_path)
+    typed("note", "less bouncing please", folder=tmp_path)
+    typed("note", "and faster", "--session", "20260102", folder=tmp_path)
     first, second = Note.read(session.notes)
     assert (first.text, second.text) == ("less bouncing please", "and faster") and first.author
 
@@ -130,18 +130,18 @@ def test_criteria_are_approved_with_a_persons_edit(session, tmp_path):
     shown = read_json(session.criteria)
     shown["criteria"][0]["goal"] = 2.5
     (tmp_path / "mine.json").write_text(json.dumps(shown))
-    done = json.loads(said("approve", "--criteria", "mine.json", "--json", folder=tmp_path).stdout)
+    done = json.loads(typed("approve", "--criteria", "mine.json", "--json", folder=tmp_path).stdout)
     assert done["edited"] and done["criteria"][0]["goal"] == 2.5
     assert read_json(session.approval)["criteria"][0]["goal"] == 2.5
 
 
-def test_a_branch_is_made_beside_its_origin(session, tmp_path):
+def test_branch_is_created_next_to_its_origin(session, tmp_path):
     words = ["branch", "--iteration", "1", "--note", "slower", "--json"]
-    made = json.loads(said(*words, folder=tmp_path).stdout)
+    made = json.loads(typed(*words, folder=tmp_path).stdout)
     assert made["origin"] == NAME
     branch = next(each for each in list_sessions(tmp_path / "runs") if each.name != NAME)
     assert branch.name == made["session"] and Note.read(branch.notes)[0].text == "slower"
-    page = said("branch", NAME, "--iteration", "1", folder=tmp_path).stdout
+    page = typed("branch", NAME, "--iteration", "1", folder=tmp_path).stdout
     assert "telic resume session_" in page
 
 
@@ -164,7 +164,7 @@ REFUSALS = [
 @pytest.mark.parametrize(("args", "code", "says"), REFUSALS, ids=lambda value: str(value)[:40])
 def test_bad_input_gets_one_clear_paragraph(session, tmp_path, args, code, says):
     add_run(tmp_path / "runs" / "run_1", steps=10)
-    done = said(*args, folder=tmp_path, check=code)
+    done = typed(*args, folder=tmp_path, check=code)
     assert says in done.stderr, done.stderr
     assert "Traceback" not in done.stderr + done.stdout
     assert not session.stop.exists() and not session.pause.exists()
@@ -173,11 +173,11 @@ def test_bad_input_gets_one_clear_paragraph(session, tmp_path, args, code, says)
 def test_a_finished_session_points_to_a_branch(session, tmp_path):
     write_json(session.summary, {"outcome": "not_passed"})
     for args in (["note", "faster"], ["resume", NAME]):
-        refused = said(*args, folder=tmp_path, check=2)
+        refused = typed(*args, folder=tmp_path, check=2)
         assert f"telic branch {NAME}" in refused.stderr
 
 
-def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
+def test_cost_and_waiting_of_a_session_are_described(session):
     view = ProgressView(is_session=True)
     request = asked(
         env="x",
@@ -188,7 +188,7 @@ def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
         vision=False,
     )
     made = session_forecast(request, 1, session.path.parent)
-    with console.capture() as said:
+    with console.capture() as typed:
         view(decode_event({"event": "session.forecast", **made.model_dump()}))
         view(SessionAccount(session, asked(max_steps=50_000, max_hours=2)).spending(1))
         for name in ("paused", "waiting"):
@@ -197,7 +197,7 @@ def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
         view(SessionResumed())
         view(SessionAdmitted(waited_s=75.0))
         view(DeliveredNotes(number=2, notes=(Note(id="1", time="", author="ada", text="slow"),)))
-    text = said.get()
+    text = typed.get()
     for words in (
         "30,000 steps if the first iteration passes, at most 87,000 steps",
         "not trained on this machine before",

@@ -30,7 +30,7 @@ def check(command: KilledCommand, folder, wanted: int, seed: int) -> None:
         pytest.param("export", marks=pytest.mark.long),
     ],
 )
-def test_a_killed_command_goes_on_as_if_nothing_had_happened(verb, trained, tmp_path):
+def test_killed_command_resumes_exactly(verb, trained, tmp_path):
     check(commands(trained, is_long=False)[verb], tmp_path, wanted=2, seed=1)
 
 

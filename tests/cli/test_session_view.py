@@ -27,7 +27,7 @@ def progress(seconds, rate=1000.0):
     )
 
 
-def test_terms_that_stay_zero_are_left_to_the_records_and_the_rest_is_said(capsys):
+def test_terms_that_stay_zero_are_hidden_and_the_others_printed(capsys):
     view = ProgressView(is_session=True)
     view(finding("dead_term:body"))
     view(finding("plateau"))
@@ -40,9 +40,9 @@ def test_terms_that_stay_zero_are_left_to_the_records_and_the_rest_is_said(capsy
             reward="reward", mode="batched", microseconds_per_step=1.0, findings=findings
         )
     )
-    said = capsys.readouterr().out
-    assert "dead_term" not in said and "was 0" not in said
-    assert "plateau" in said and "96 %" in said and "probed reward" in said
+    printed = capsys.readouterr().out
+    assert "dead_term" not in printed and "was 0" not in printed
+    assert "plateau" in printed and "96 %" in printed and "probed reward" in printed
 
 
 def test_a_host_reads_with_every_line_that_an_order_waits(capsys):
@@ -60,22 +60,22 @@ def test_a_host_reads_with_every_line_that_an_order_waits(capsys):
 
 @pytest.mark.parametrize("is_case", [False, True])
 def test_a_finding_of_many_members_is_one_line(is_case, capsys):
-    def tell(event):
+    def emit(event):
         view(BenchEvent(case="x", inner=event) if is_case else event)
 
     with ProgressView() as view:
         for member in range(40):
-            tell(finding("plateau", f"reward_seed_{member}"))
-        tell(finding("kl_blow_up"))
-        tell(progress(1.0))
-        tell(finding("plateau", "reward_seed_41"))
+            emit(finding("plateau", f"reward_seed_{member}"))
+        emit(finding("kl_blow_up"))
+        emit(progress(1.0))
+        emit(finding("plateau", "reward_seed_41"))
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("!")]
     assert lines == ["! reward_seed_0: plateau", "! reward_seed_1: kl_blow_up"]
 
 
 def test_a_session_on_a_new_machine_knows_its_time_after_ten_seconds_of_training(capsys):
-    heard = []
-    tell = MeasuredForecast(heard.append, asked(max_hours=1.0))
+    received = []
+    emit = MeasuredForecast(received.append, asked(max_hours=1.0))
     unknown = Forecast(
         iterations=4,
         first_steps=30_000,
@@ -89,13 +89,13 @@ def test_a_session_on_a_new_machine_knows_its_time_after_ten_seconds_of_training
         short=(),
     )
     for event in (unknown, *map(progress, (1.0, 9.9, 10.0, 11.0, 20.0))):
-        tell(event)
-    told = [event for event in heard if isinstance(event, Forecast)]
-    assert [event.first_seconds for event in told] == [None, 30.0]
-    assert told[1].most_seconds == 9000.0 and told[1].short == ("hours",)
+        emit(event)
+    reported = [event for event in received if isinstance(event, Forecast)]
+    assert [event.first_seconds for event in reported] == [None, 30.0]
+    assert reported[1].most_seconds == 9000.0 and reported[1].short == ("hours",)
     view = ProgressView(is_session=True)
-    for event in told:
+    for event in reported:
         view(event)
-    said = capsys.readouterr().out
-    assert "available after ten seconds of training" in said
-    assert "about 30.0 s if the first iteration passes, at most 2 h 30 min" in said
+    printed = capsys.readouterr().out
+    assert "available after ten seconds of training" in printed
+    assert "about 30.0 s if the first iteration passes, at most 2 h 30 min" in printed

@@ -23,7 +23,7 @@ SEARCH = ("search", "--env=CartPole-v1", "--method=cma", "--runs=2", "--episodes
 
 
 @pytest.fixture(autouse=True)
-def heard():
+def received():
     """Whoever runs the tests may ignore SIGHUP, and what they start would inherit that."""
     previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
@@ -44,7 +44,7 @@ def start_search(folder: Path, *words: str) -> subprocess.Popen[str]:
     return process
 
 
-def test_sigterm_saves_a_run_and_says_how_to_go_on(tmp_path):
+def test_sigterm_saves_a_run_and_prints_the_resume_command(tmp_path):
     process = start_long_run(tmp_path)
     process.terminate()
     output, _ = process.communicate(timeout=60)

@@ -12,9 +12,9 @@ ROWS = [(NAME, "keep the pole upright", "InvertedPendulum-v5", "unproven", 1.0)]
 @pytest.mark.parametrize("width", [50, 80, 140])
 def test_names_stay_whole_and_nothing_is_lost(width, monkeypatch):
     monkeypatch.setattr(console, "width", width)
-    with console.capture() as said:
+    with console.capture() as printed:
         print_rows(COLUMNS, ROWS)
-    text = said.get()
+    text = printed.get()
     assert text.count(NAME) == 2 and max(map(len, text.splitlines())) <= width
     for letter in "pv":
         assert text.count(letter) == sum(

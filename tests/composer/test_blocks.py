@@ -49,7 +49,7 @@ def test_words_decide_the_task_and_all_of_them_are_carried(spec, intent, task, t
     assert "Block()" in made.reward
 
 
-def test_what_is_left_open_or_not_understood_is_told(spec):
+def test_open_or_unknown_parts_are_reported(spec):
     assert "no height is given" in compose("lift the block", spec).doubts[0]
     assert "no target is given" in compose("push the block", spec).doubts[0]
     assert compose("push the block to the goal like a cat", spec).not_understood == ("like a cat",)
@@ -67,7 +67,7 @@ def test_the_opposite_and_the_impossible_are_refused(spec, intent):
         compose(intent, spec)
 
 
-def test_a_task_of_somebody_else_s_class_is_none_of_ours(spec):
+def test_task_of_a_foreign_class_is_not_built_in(spec):
     other = spec.model_copy(update={"arguments": {"task": "push-v2"}})
     assert not is_about_block("push the block to the goal", other)
     assert is_about_block("push the block to the goal", spec)
@@ -92,7 +92,7 @@ def test_criteria_can_be_edited_and_examples_are_offered(spec):
         pytest.param("lift the block", marks=pytest.mark.slow),
     ],
 )
-def test_no_bad_habit_passes_for_it(arm, spec, intent, tmp_path):  # noqa: F811
+def test_no_failure_mode_passes_for_a_gait(arm, spec, intent, tmp_path):  # noqa: F811
     made = compose(intent, spec)
     args = {**made.env_args, "max_episode_steps": 60}
     trial = try_out(arm(), made.model_copy(update={"env_args": args}), 0.7, tmp_path)

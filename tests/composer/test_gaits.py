@@ -97,7 +97,7 @@ def test_each_gait_passes_for_itself_and_for_no_other(env, words):
         assert passing == {asked}, (asked, scores)
 
 
-def test_a_pace_is_no_trot_and_a_crawl_is_slow():
+def test_pace_is_not_a_trot_and_a_crawl_is_slow():
     trot = gait_of(ANT, "trot")
     corners = corners_of(None, Scene.of(spec_of(ANT)))
     times = {"front left": 0.0, "hind left": 0.0, "front right": 0.5, "hind right": 0.5}

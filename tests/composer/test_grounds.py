@@ -59,7 +59,7 @@ def test_steep_is_harder_than_what_is_usual_and_gentle_is_easier(spec):
 
 
 @pytest.mark.parametrize("words", ["climb", "go up", "walk down"])
-def test_who_shall_climb_is_asked_what(spec, words):
+def test_climbing_without_a_terrain_is_a_question(spec, words):
     with pytest.raises(BadEnvironment, match="the stairs"):
         compose(words, spec)
 
@@ -71,11 +71,11 @@ def test_ground_is_refused_where_it_cannot_be_laid():
     assert parse("climb the stairs", ant).unread == ()
 
 
-def test_steps_of_a_dance_are_no_stairs(spec):
+def test_dance_steps_are_not_stairs(spec):
     assert "terrain" not in compose("walk with small steps", spec).env_args
 
 
-def test_who_starts_before_stairs_can_walk_beside_them_turn_round_and_fall(dog):
+def test_failure_modes_on_stairs_include_bypassing_turning_back_and_falling(dog):
     arguments = {"terrain": "stairs", "terrain_start": "foot", "max_episode_steps": 100}
     env = make(dog, num_envs=1, **arguments)
     assert {*look_alikes(env, (Motion(seconds=2.0, forward_mps=0.4),))} >= CLIMBING
@@ -85,7 +85,7 @@ def test_who_starts_before_stairs_can_walk_beside_them_turn_round_and_fall(dog):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", ["climb the stairs", "walk up the slope"])
-def test_the_judge_knows_a_climber_from_who_walks_beside_turns_round_or_falls(dog, spec, words):
+def test_judge_distinguishes_climbing_from_bypassing_turning_back_and_falling(dog, spec, words):
     made = compose(words, spec)
     examples = try_here(dog, made).examples
     scores = {each.name: each.score for each in examples}

@@ -151,22 +151,22 @@ PAIRED = ("trot", "pace", "pronk", "bound")
 
 
 @pytest.mark.parametrize(
-    ("said", "done"),
+    ("printed", "done"),
     [
         ("trot", "trot"),
         ("trot", "pace"),
         *(
-            pytest.param(said, done, marks=pytest.mark.slow)
-            for said, done in [*zip(PAIRED[1:], PAIRED[1:], strict=True), *pairwise(PAIRED[1:])]
+            pytest.param(printed, done, marks=pytest.mark.slow)
+            for printed, done in [*zip(PAIRED[1:], PAIRED[1:], strict=True), *pairwise(PAIRED[1:])]
         ),
     ],
 )
-def test_a_way_is_walked_in_the_gait_that_was_asked_for(said, done):
+def test_a_way_is_walked_in_the_gait_that_was_asked_for(printed, done):
     ant = "Ant-v5"
-    assert composed(ant, f"{said} 5 m").motions
-    rejects = score(ant, f"{said} forward", shown(ant, f"{done} forward")) < PASSES
-    way = score(ant, f"{said} 5 m", shown(ant, f"{done} 5 m"))
-    assert rejects == (said != done)
+    assert composed(ant, f"{printed} 5 m").motions
+    rejects = score(ant, f"{printed} forward", shown(ant, f"{done} forward")) < PASSES
+    way = score(ant, f"{printed} 5 m", shown(ant, f"{done} 5 m"))
+    assert rejects == (printed != done)
     assert (way < PASSES) == rejects, way
 
 
@@ -237,7 +237,7 @@ def generated():
     for robot, verb, (phrase, instead) in product(ROBOTS, GOES, PHRASES.items()):
         join = ", " if phrase.startswith(("but", "then")) else " "
         yield robot, f"{verb}{join}{phrase}", None if instead is None else f"{verb} {instead}"
-    yield from ((robot, said, done) for robot in ROBOTS for said, done in OTHERS)
+    yield from ((robot, printed, done) for robot in ROBOTS for printed, done in OTHERS)
 
 
 def thrashing(trajectory):
@@ -251,18 +251,18 @@ def thrashing(trajectory):
 def missed_phrases(sample):
     """Yield the pairs whose judge lets an episode pass that lacks the phrase; count the others."""
     judged = 0
-    for robot, said, done in sample:
-        made, own = composed(robot, said), shown(robot, said)
-        phrase = said.removeprefix(done or "").strip(" ,")
+    for robot, printed, done in sample:
+        made, own = composed(robot, printed), shown(robot, printed)
+        phrase = printed.removeprefix(done or "").strip(" ,")
         if own is None or made.dropped or made.not_understood:
             continue  # named as not judged, or not validated: the session says so
         other = thrashing(own) if done is None else shown(robot, done.strip())
         if other is None:
             continue
-        good, bad = score(robot, said, own), score(robot, said, other)
+        good, bad = score(robot, printed, own), score(robot, printed, other)
         judged += 1
         if good < PASSES or bad >= PASSES:
-            yield f"{robot}: {said!r} ({phrase}) own {good:.2f}, without {bad:.2f}"
+            yield f"{robot}: {printed!r} ({phrase}) own {good:.2f}, without {bad:.2f}"
     yield judged
 
 
@@ -335,11 +335,11 @@ def same_as():
 
 
 def test_other_wordings_are_judged_alike():
-    for robot, said, plain in same_as():
-        made, other = composed(robot, said), composed(robot, plain)
-        assert made is not None and other is not None, (said, plain)
+    for robot, printed, plain in same_as():
+        made, other = composed(robot, printed), composed(robot, plain)
+        assert made is not None and other is not None, (printed, plain)
         judged = [[(c.goal, c.is_guard) for c in each.criteria] for each in (made, other)]
-        assert judged[0] == judged[1], (said, plain)
+        assert judged[0] == judged[1], (printed, plain)
 
 
 @pytest.mark.parametrize(
@@ -375,11 +375,11 @@ AT_ONCE = [
 MEANWHILE = ("walk", "wave", "crouch", "stand", "jump", "lie down")
 
 
-@pytest.mark.parametrize("said", AT_ONCE)
-def test_what_is_done_while_something_else_is_done_is_one_phase_or_named(said):
+@pytest.mark.parametrize("printed", AT_ONCE)
+def test_what_is_done_while_something_else_is_done_is_one_phase_or_named(printed):
     together = 0
     for one, other in permutations(MEANWHILE, 2):
-        made = composed("Humanoid-v5", text := said(one, other))
+        made = composed("Humanoid-v5", text := printed(one, other))
         if made is None:
             continue  # a contradiction
         phases = max(1, len(made.phases) - ("then" in text))
@@ -473,13 +473,13 @@ def test_laps_are_circles():
             assert laps == titles("Ant-v5", f"{verb} in a circle {often}"), (verb, number, noun)
 
 
-def test_a_side_without_a_limb_is_no_direction():
+def test_side_without_a_limb_is_not_a_direction():
     for verb, word in product(("step forward", "walk", "march"), ("with", "using")):
         made = composed("Humanoid-v5", f"{verb} {word} the left")
         assert goals(made) == goals(composed("Humanoid-v5", verb)) and "left" in made.dropped
 
 
-def test_what_is_held_or_kept_and_not_known_is_no_next_movement():
+def test_unknown_object_of_hold_or_keep_is_not_a_next_movement():
     for deed, more in product(
         ("walk fast", "run at 2 m/s"), (" while keeping your cool", ", holding a cup of tea")
     ):
@@ -516,19 +516,19 @@ EDITS = [
 ]
 
 
-@pytest.mark.parametrize(("robot", "said", "title", "goal", "meant"), EDITS)
-def test_an_edited_goal_is_judged_and_paid_as_if_it_had_been_said(robot, said, title, goal, meant):
-    made = composed(robot, said)
+@pytest.mark.parametrize(("robot", "printed", "title", "goal", "meant"), EDITS)
+def test_edited_goal_is_judged_and_rewarded_like_a_stated_one(robot, printed, title, goal, meant):
+    made = composed(robot, printed)
     edited = [
         c.model_copy(update={"goal": goal}) if c.title.startswith(title) else c
         for c in made.criteria
     ]
-    once = compose(said, spec_of(robot), edited)
+    once = compose(printed, spec_of(robot), edited)
     assert goals(once) == goals(composed(robot, meant))
-    assert once.reward.partition("weights")[2].replace(said, "") == composed(
+    assert once.reward.partition("weights")[2].replace(printed, "") == composed(
         robot, meant
     ).reward.partition("weights")[2].replace(meant, "")
-    assert goals(compose(said, spec_of(robot), once.criteria)) == goals(once)
+    assert goals(compose(printed, spec_of(robot), once.criteria)) == goals(once)
 
 
 @pytest.mark.parametrize("robot", ["HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5"])

@@ -14,7 +14,7 @@ from telic.session.control import check_note
 from tests.composer.specs import spec_of
 from tests.session.sessions import make_session
 
-HEEDED = [
+APPLIED = [
     ("HalfCheetah", "run forward", "faster", "too_slow"),
     ("HalfCheetah", "run forward", "a bit slower please", "too_fast"),
     ("HalfCheetah", "run forward", "too slow", "too_slow"),
@@ -39,15 +39,13 @@ UNREAD = [
 ]
 
 
-@pytest.mark.parametrize(("robot", "intent", "note", "tag"), HEEDED, ids=[e[2] for e in HEEDED])
+@pytest.mark.parametrize(("robot", "intent", "note", "tag"), APPLIED, ids=[e[2] for e in APPLIED])
 def test_a_note_is_read_by_the_grammar_of_intents(robot, intent, note, tag):
     assert tag in read_wish(note, intent, spec_of(f"{robot}-v5")).tags
 
 
 @pytest.mark.parametrize(("robot", "intent", "note", "why"), UNREAD, ids=[e[2] for e in UNREAD])
-def test_a_note_that_nothing_can_be_made_of_is_refused_with_what_is_heeded(
-    robot, intent, note, why
-):
+def test_unusable_note_is_refused_with_a_list_of_usable_ones(robot, intent, note, why):
     with pytest.raises(NotUnderstood, match=why) as caught:
         read_wish(note, intent, spec_of(f"{robot}-v5"))
     assert "Supported: faster" in str(caught.value)

@@ -71,7 +71,7 @@ def episode(spec: EnvSpec, observed: np.ndarray) -> Trajectory:
 
 
 @pytest.mark.parametrize("env", [*CLASSIC, OWN])
-def test_all_that_a_person_is_told_to_ask_is_rewarded_and_judged(env):
+def test_suggested_intents_are_rewarded_and_judged(env):
     made = make(env, num_envs=4)
     moments = collect(made, 24)
     made.close()
@@ -93,23 +93,23 @@ def test_all_that_a_person_is_told_to_ask_is_rewarded_and_judged(env):
 def test_a_word_that_means_nothing_here_is_never_silent(env):
     spec = described(env)
     for intent in examples(spec):
-        for said in (f"{intent} and juggle", f"zigzag {intent}", f"{intent} every 7 seconds"):
-            told = compose(said, spec).not_understood
-            assert {"juggle", "zigzag", "7"} & {*" ".join(told).split()}, (said, told)
+        for printed in (f"{intent} and juggle", f"zigzag {intent}", f"{intent} every 7 seconds"):
+            reported = compose(printed, spec).not_understood
+            assert {"juggle", "zigzag", "7"} & {*" ".join(reported).split()}, (printed, reported)
 
 
 @pytest.mark.parametrize("env", CLASSIC)
 def test_the_opposite_is_refused_and_not_taken_for_the_thing(env):
     spec = described(env)
     for intent in examples(spec)[:-3]:
-        for said in (f"do not {intent}", f"never {intent}"):
+        for printed in (f"do not {intent}", f"never {intent}"):
             with pytest.raises(Refused) as refused:
-                compose(said, spec)
+                compose(printed, spec)
             assert "Examples: " in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("said", "inside", "outside"),
+    ("printed", "inside", "outside"),
     [
         ("keep obs 1 near 2 within 0.5", 2.3, 2.8),
         ("keep obs[1] above -1", -0.5, -1.5),
@@ -118,9 +118,9 @@ def test_the_opposite_is_refused_and_not_taken_for_the_thing(env):
         ("hold the cart velocity at 0.5 m/s within 0.1", 0.55, 0.3),
     ],
 )
-def test_a_column_is_judged_on_the_share_of_the_time_it_is_right(said, inside, outside):
+def test_a_column_is_judged_on_the_share_of_the_time_it_is_right(printed, inside, outside):
     spec = described("CartPole-v1")
-    judge = JudgeCode(compose(said, spec).judge)
+    judge = JudgeCode(compose(printed, spec).judge)
     seen = np.zeros((500, 4))
     for value, score in ((inside, 1.0), (outside, 0.0)):
         seen[:, 1] = value
@@ -131,8 +131,8 @@ def test_a_column_is_judged_on_the_share_of_the_time_it_is_right(said, inside, o
 
 def test_every_part_of_an_intent_is_covered_by_its_criteria_until_a_person_drops_them():
     spec = described("CartPole-v1")
-    said = "keep the pole upright and keep cart velocity below 1"
-    made = compose(said, spec)
+    printed = "keep the pole upright and keep cart velocity below 1"
+    made = compose(printed, spec)
     words = {each.words: each.criteria for each in made.covered}
     assert words == {
         "keep the pole upright": ("keeps the pole upright at least 85% of the time",),
@@ -140,7 +140,7 @@ def test_every_part_of_an_intent_is_covered_by_its_criteria_until_a_person_drops
             "keeps cart velocity within 1 m/s of 0 at least 85% of the time",
         ),
     }
-    edited = compose(said, spec, made.criteria[:1])
+    edited = compose(printed, spec, made.criteria[:1])
     assert edited.dropped == ("keep cart velocity below 1",)
 
 
@@ -194,7 +194,7 @@ class Table(Goals):
         return {"goal": goal, "puck": place, "puck_velocity": np.zeros(2, dtype=np.float32)}
 
 
-def test_a_thing_is_brought_to_a_goal_where_both_are_observed_by_name():
+def test_object_is_moved_to_a_goal_where_both_are_observed_by_name():
     env = make(f"{__name__}:Table", num_envs=1)
     made = compose("push the puck to the goal", env.spec)
     assert made.not_understood == () and made.dropped == ()
@@ -208,7 +208,7 @@ def test_a_thing_is_brought_to_a_goal_where_both_are_observed_by_name():
     assert float(observed_value(o, away.kind, away.columns)) == pytest.approx(5.0)
 
 
-def test_what_must_be_observed_to_bring_something_somewhere_is_said_before_training():
+def test_missing_observations_for_moving_an_object_are_reported_before_training():
     env = make("CartPole-v1", num_envs=1)
     with pytest.raises(Refused, match="a Dict with puck and goal"):
         compose("push the puck to the goal", env.spec)

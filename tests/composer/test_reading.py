@@ -449,7 +449,7 @@ PARTS = itertools.product(
     ["arms", "left arm", "knees", "left foot"],
     ["forward", "down", "to the left", "straight", "low"],
 )
-THINGS = itertools.product(
+OBJECTS = itertools.product(
     ["jump", "spin", "hop"],
     ["at {} bpm", "at {} paces", "with {} kg"],
     ["2", "three", "half"],
@@ -474,7 +474,7 @@ WHOLES = itertools.product(
 PLAINER = [
     *(("Humanoid", f"{a}{b} {c}", a, f"{b.split()[-1]} {c.split()[-1]}") for a, b, c in UNKNOWN),
     *(("Humanoid", f"{a} {b.format(c, d)}", a, d.split()[-1]) for a, b, c, d in PARTS),
-    *(("Ant", f"{a} {b.format(c)}", a, f"{c} {b.split()[-1]}") for a, b, c in THINGS),
+    *(("Ant", f"{a} {b.format(c)}", a, f"{c} {b.split()[-1]}") for a, b, c in OBJECTS),
     *(("Ant", f"{a} {b} {c}", a, b.split()[0]) for a, b, c in MULTIPLES),
     *(("Ant", f"jump {a} {b}", "jump", a.split()[1]) for a, b in COMPARED),
     *(("Humanoid", f"{a} {b}", a.split()[0], f"{a.split()[-1]} {b.split()[0]}") for a, b in SIZES),
@@ -485,14 +485,14 @@ PLAINER = [
 ]
 
 
-def test_what_is_said_of_something_else_is_named_and_changes_nothing():
+def test_remarks_about_something_else_are_named_and_ignored():
     def asked(parsed):
         return [replace(frame, word="") for frame in parsed.frames], parsed.limits
 
-    for robot, text, plain, said in PLAINER:
+    for robot, text, plain, printed in PLAINER:
         parsed = read(text, robot)
         assert asked(parsed) == asked(read(plain, robot)), text
-        assert {*said.split()} <= {*" ".join(parsed.unread).split()}, text
+        assert {*printed.split()} <= {*" ".join(parsed.unread).split()}, text
 
 
 NOTHING = "turn your head, roll your shoulders, run your wrist, lift the box, raise a flag"
@@ -542,7 +542,7 @@ def test_a_rate_is_an_amount_per_time_in_any_units():
     assert period == pytest.approx(2 / 3)
 
 
-def test_what_comes_later_and_what_goes_on_meanwhile():
+def test_sequential_and_simultaneous_parts_are_distinguished():
     for text in ("walk 2 m, turning left", "turn left while walking", "run, jumping twice"):
         assert not any(title.startswith("first") for title in titles(text, "Ant")), text
     for one, other in itertools.permutations(["walk", "wave", "stand"], 2):
@@ -714,7 +714,7 @@ def test_another_model_is_known_by_its_own_names():
     assert parse("swing up and hold the pole up", spec_of("Pendulum-v1")).frames[0].verb == "swing"
 
 
-def test_a_slip_of_one_letter_is_forgiven_and_said_and_more_is_not_guessed():
+def test_one_typo_is_corrected_with_a_note_and_more_are_not_guessed():
     for typed, meant in {"backflp": "flip", "balanse": "balance", "cirlce": "circle"}.items():
         parsed = read(typed)
         assert (parsed.frames[0].verb, parsed.claims[0].words) == (meant, typed)

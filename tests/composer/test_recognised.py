@@ -132,8 +132,8 @@ ALIKE = [
 SHOWN: dict[tuple[str, str], list[tuple[bool, list[Motion] | None]]] = {}
 """by environment and intent: whether it passes, and the motions; None: the composer's own"""
 for passes, cases in ((True, GOOD), (False, ALIKE)):
-    for robot, said, moved in cases:
-        SHOWN.setdefault((robot, said), []).append((passes, moved))
+    for robot, printed, moved in cases:
+        SHOWN.setdefault((robot, printed), []).append((passes, moved))
 
 
 QUICK = {"turn 180 degrees left", "walk 2 m", "stand upright on two legs", "walk in a circle"}
@@ -180,7 +180,7 @@ def test_the_real_thing_is_recognised_and_what_only_looks_like_it_is_not(env, in
     ],
     ids=["jump", "backflip"],
 )
-def test_how_often_is_meant_as_it_was_said(deed, shown, often, meant):
+def test_stated_frequency_is_used_as_stated(deed, shown, often, meant):
     intent = often.format(deed)
     made = compose(intent, spec_of(CHEETAH))
     motions = {str(k): (*([shown(k)] if k else []), STILL) for k in (0, 1, 2, 3, 5)}
@@ -246,7 +246,7 @@ CALLED_OFF = {(HOPPER, "kick"), (HOPPER, "lift a foot")}
         *(pytest.param(each, TEMPTING, marks=pytest.mark.long) for each in (ANT, HOPPER)),
     ],
 )
-def test_no_bad_habit_passes_for_what_was_asked(env, tempting):
+def test_no_failure_mode_passes(env, tempting):
     known = {}
     for intent in tempting:
         if (env, intent) in CALLED_OFF:
@@ -389,7 +389,7 @@ def test_low_intents_may_touch_the_ground():
     assert "body off the ground" not in compose("run low", spec_of(HUMANOID)).judge
 
 
-def test_jumps_that_there_is_no_time_for_are_lower_or_refused_and_waiting_is_seen():
+def test_jumps_without_enough_time_are_lower_or_refused_and_waiting_is_observed():
     assert "the highest possible" in compose("jump twice per second", spec_of(CHEETAH)).doubts[0]
     with pytest.raises(BadEnvironment, match="shorter than two periods"):
         compose("jump every 20 seconds", spec_of(CHEETAH))

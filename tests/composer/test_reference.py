@@ -67,7 +67,7 @@ def test_a_wave_while_walking_is_recognised_and_its_look_alikes_are_not(waving):
     assert not reward_problems(tuple(results.values()), fine)
 
 
-def test_what_is_followed_is_said_and_judged(waving):
+def test_followed_motion_is_named_and_judged(waving):
     made = waving[0]
     assert any(
         "it follows the motion walk_wave: generated for this robot" in x for x in made.doubts

@@ -24,14 +24,14 @@ def test_a_later_phase_counts_only_after_the_one_before_it():
     assert later and all(each.counted == 0.0 for each in later)
 
 
-def test_who_gets_up_afterwards_is_not_to_stay_up_meanwhile():
+def test_getting_up_later_does_not_require_staying_up_before():
     """Otherwise the reward pays for standing still, and the deed is worth less than that."""
     for deed, rising in (("do a forward roll", "stand up"), ("walk 2 m", "come back up")):
         paid = weights_in(compose(f"{deed} and {rising}", spec_of("Humanoid-v5")).reward)
         assert "height_2" in paid and not {"still", "still_1", "posture", "posture_1"} & {*paid}
 
 
-def test_a_reward_pays_more_for_going_on_than_for_staying_in_a_phase():
+def test_reward_is_higher_for_advancing_than_for_staying_in_a_phase():
     """Led through both phases, the puppet earns more per step in the second, and more in all."""
     made = compose("run forward for 3 seconds, then stop", spec_of(CHEETAH))
     motions = {GOOD: (RUN, STILL), "lingers": (RUN.model_copy(update={"seconds": 20.0}),)}
@@ -91,5 +91,5 @@ def test_only_a_phase_that_lasts_pays_for_being_alive():
 
 
 @pytest.mark.parametrize("words", ["turn around once", "spin several turns", "turn 90 degrees"])
-def test_who_turns_so_far_and_no_farther_sees_how_far_it_has_turned(words):
+def test_bounded_turn_observes_its_angle(words):
     assert load_reward(compose(words, spec_of(ANT)).reward).seen_memory

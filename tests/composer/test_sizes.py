@@ -107,22 +107,22 @@ def test_a_goal_says_where_it_comes_from_before_training():
     assert '"run": at least 2 m/s (Froude 0.5 with legs of 0.83 m)' in made.doubts
     assert any("reference speed is 0.6 m/s" in doubt for doubt in made.doubts)
     assert "Froude 0.5" in made.criteria[0].source
-    said = compose("run at 3 m/s", spec_of("Humanoid-v5"))
-    assert said.criteria[0].source == "as given"
+    printed = compose("run at 3 m/s", spec_of("Humanoid-v5"))
+    assert printed.criteria[0].source == "as given"
     assert made.steps > word_table("calibration")["Humanoid-v5"]["learns"]
 
 
 def test_what_is_open_ended_names_the_best_that_is_known_or_says_that_none_is():
     cheetah = compose("run as fast as possible", spec_of("HalfCheetah-v5"))
-    speed_leaf = cheetah.criteria[0]
-    assert speed_leaf.is_open and speed_leaf.best > speed_leaf.goal and speed_leaf.best_source
+    speed = cheetah.criteria[0]
+    assert speed.is_open and speed.best > speed.goal and speed.best_source
     assert any("the best known: 9" in doubt for doubt in cheetah.doubts)
     unknown = compose("go as fast as possible", quadruped(1.0)).criteria[0]
     assert unknown.is_open and unknown.best is None
     assert not any(each.is_open for each in compose("run fast", spec_of("Ant-v5")).criteria)
 
 
-def test_every_best_that_is_known_says_who_reached_it():
+def test_every_known_best_value_has_a_source():
     for robot, known in word_table("calibration").items():
         bests = [name for name in ("best_speed", "best_jump") if name in known]
         assert all(f"{name}_source" in known for name in bests), robot
@@ -159,8 +159,8 @@ def test_a_hop_as_high_as_possible_is_judged_by_its_height_and_not_by_going_some
     (high,) = (each for each in made.criteria if each.is_open)
     assert high.title.startswith("hops") and high.unit == "m"
     assert not any("moves" in each.title for each in made.criteria)
-    said = compose("hop 0.3 m high", spec_of("Ant-v5"))
-    assert any(each.goal == 0.3 and each.source == "as given" for each in said.criteria)
+    printed = compose("hop 0.3 m high", spec_of("Ant-v5"))
+    assert any(each.goal == 0.3 and each.source == "as given" for each in printed.criteria)
 
 
 @lru_cache
@@ -179,25 +179,25 @@ def run_at_three():
         ("slower than", (3.1, 4.0, 5.0), (1.0, 2.0, 2.6)),
     ],
 )
-def test_a_speed_that_was_said_as_a_number_is_met_or_it_does_not_pass(rule, passes, fails):
+def test_stated_speed_must_be_reached_to_pass(rule, passes, fails):
     run, env_args = run_at_three()
     env = make("HalfCheetah-v5", num_envs=1, **env_args)
     env.close()
-    for said in (*passes, *fails):
-        made = compose(f"run forward {rule} {said} m/s", spec_of("HalfCheetah-v5"))
+    for printed in (*passes, *fails):
+        made = compose(f"run forward {rule} {printed} m/s", spec_of("HalfCheetah-v5"))
         assert made.env_args == env_args
         verdict = JudgeCode(made.judge)(run, env.spec)
         assert verdict.score is not None, verdict.reason
-        assert (verdict.score >= 0.8) == (said in passes), said
+        assert (verdict.score >= 0.8) == (printed in passes), printed
 
 
-def test_a_rate_of_turning_that_was_said_is_judged_from_both_sides():
+def test_stated_turning_rate_is_judged_from_both_sides():
     made = compose("spin at 30 rpm", spec_of("Ant-v5"))
     assert made.criteria[0].direction == "about"
     assert compose("spin faster than 30 rpm", spec_of("Ant-v5")).criteria[0].direction == "at_least"
 
 
-def test_who_can_fall_from_two_feet_practises_longer_than_who_stands_on_four():
+def test_bipeds_train_longer_than_quadrupeds():
     # Under a name that is in no table of what robots took.
     humanoid, ant = (
         Scene.of(spec_of(env).model_copy(update={"id": "mine.xml"})).known["learns"]

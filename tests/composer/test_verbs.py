@@ -83,7 +83,7 @@ ALL = [(env, text) for env in TASKS for texts in ASKED.values() for text in text
 
 
 @lru_cache
-def habits(env):
+def modes(env):
     return failure_modes(env, {"max_episode_steps": 60})
 
 
@@ -135,7 +135,7 @@ def test_what_is_composed_is_accepted_and_runs(env):
         report = probe(load_reward(made.reward), batch, transitions=32)
         batch.close()
         assert report.mode == "batched", text
-        judge, examples = JudgeCode(made.judge), habits(env)
+        judge, examples = JudgeCode(made.judge), modes(env)
         for name in ("flails", "ends at once"):
             verdict = judge(examples.trajectory(name), examples.spec)
             assert verdict.score is not None, (text, name, verdict.reason)
@@ -143,7 +143,7 @@ def test_what_is_composed_is_accepted_and_runs(env):
             assert titles == [each.title for each in made.criteria], text
 
 
-def test_memory_starts_anew_with_an_episode():
+def test_memory_is_reset_with_an_episode():
     made = compose("jump twice, then turn 90 degrees left", spec_of("Ant-v5"))
     env = make("Ant-v5", num_envs=3, **made.env_args)
     reward = load_reward(made.reward)
@@ -173,16 +173,14 @@ def test_intents_cannot_break_out_of_their_strings():
     ("intent", "is_carried"),
     [("walk forward", True), ("walk forward, then raise your left arm", False)],
 )
-def test_who_is_driven_by_position_keeps_its_arms_quiet_unless_they_are_asked_for(
-    intent, is_carried
-):
+def test_position_controlled_arms_stay_still_unless_requested(intent, is_carried):
     spec = make("Humanoid-v5", num_envs=1).spec
     driven = spec.model_copy(update={"arguments": {**spec.arguments, "commands": None}})
     assert "carriage" not in compose(intent, spec).reward
     assert ("carriage" in compose(intent, driven).reward) is is_carried
 
 
-def test_constant_effort_is_no_bad_habit_of_what_drives_on_wheels():
+def test_constant_effort_is_not_a_failure_mode_of_wheeled_robots():
     rover = Path(bench.__file__).parent / "suites" / "robots" / "rover.xml"
     made = compose("drive forward at 1 m/s", make(str(rover), num_envs=1).spec)
     assert set(made.fine) == {"pushes", "pulls"}

@@ -45,7 +45,7 @@ def composed(robot, intent):
         return None
 
 
-def told(made):
+def reported(made):
     return " ".join((named(made), *made.doubts))
 
 
@@ -92,17 +92,17 @@ def test_no_number_is_lost():
     for _ in range(40):
         robot, intent = dice.choice(PLAIN)
         before = dice.choice(("", "at", "for", "at least", "every", "within", "by"))
-        said = f"{dice.choice(('2', '0.5', '7', '12', '1.25', 'three'))} {dice.choice(UNITS)}"
-        made = composed(robot, text := inserted(dice, intent, f"{before} {said}".strip()))
+        printed = f"{dice.choice(('2', '0.5', '7', '12', '1.25', 'three'))} {dice.choice(UNITS)}"
+        made = composed(robot, text := inserted(dice, intent, f"{before} {printed}".strip()))
         # What lasts 8 s is judged for at least the seconds that were said.
         if made is not None and measured(made) == measured(composed(robot, intent)):
-            assert said.endswith(" s") or all(w in told(made) for w in said.split()), text
+            assert printed.endswith(" s") or all(w in reported(made) for w in printed.split()), text
     for _ in range(25):
         robot, intent = dice.choice(PLAIN)
         more = dice.choice(("lower", "higher", "faster", "slower", "farther", "longer", "less"))
-        said = f"{dice.choice(('2', '0.5', '12'))} {dice.choice(('m', 'cm', 'm/s', 'percent'))}"
-        made = composed(robot, text := inserted(dice, intent, f"{said} {more}"))
-        assert made is None or all(word in told(made) for word in said.split()), text
+        printed = f"{dice.choice(('2', '0.5', '12'))} {dice.choice(('m', 'cm', 'm/s', 'percent'))}"
+        made = composed(robot, text := inserted(dice, intent, f"{printed} {more}"))
+        assert made is None or all(word in reported(made) for word in printed.split()), text
     rows = [row for rows in word_table("constraints").values() for row in rows]
     phrases = [phrase for row in rows for phrase in row.get("forbidden", ())]
     for _ in range(20):  # of a limit: another number, another judge; or it is named
@@ -111,7 +111,7 @@ def test_no_number_is_lost():
         texts = [f"{intent}, do not {limit} more than {n} {unit}" for n in ("12", "36")]
         one, other = (composed(robot, text) for text in texts)
         if one is not None and other is not None and measured(one) == measured(other):
-            assert "12" in told(one), texts[0]
+            assert "12" in reported(one), texts[0]
     for number, deed in itertools.product(("half", "quarter"), ("walk", "jump", "crouch", "stand")):
         left = parse(f"{deed} {number}", spec_of("HalfCheetah-v5")).unknown
         assert number in [word for _, word in left], deed
@@ -134,8 +134,8 @@ def test_no_modifier_is_lost():
         if made is None or measured(made) != measured(composed(robot, intent)):
             continue
         carried = any(words in each.words for each in made.covered)
-        said = any(word in told(made) for word in words.split())
-        assert carried or said or value == "most", text
+        printed = any(word in reported(made) for word in words.split())
+        assert carried or printed or value == "most", text
 
 
 # ---- what is not to be done, and phrases that stand for themselves

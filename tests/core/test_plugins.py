@@ -43,7 +43,7 @@ def test_a_part_is_found_by_name_and_its_package_is_imported_when_it_is_used(ins
     assert load_plugin("judges", "lenient") is None
 
 
-def test_two_packages_may_not_bring_the_same_name(install):
+def test_two_packages_may_not_provide_the_same_name(install):
     install("one", "proposers", "swarm = one:make")
     install("two", "proposers", "swarm = two:make")
     with pytest.raises(PluginError, match=r"provided by one and by two.*rename one of them"):

@@ -43,7 +43,7 @@ def test_codes_give_back_what_they_were_made_of(levels):
     assert torch.equal(quantiser.codes(quantiser.values(codes)).long(), codes)
 
 
-def test_snapping_leaves_the_grid_alone_and_brings_the_rest_to_it():
+def test_snapping_moves_only_values_off_the_grid():
     quantiser = Quantiser(8)
     grid = quantiser.values(torch.arange(8))
     assert torch.equal(quantiser.snap(grid), grid)

@@ -89,10 +89,8 @@ class RandomRobot:
         kind, count = self.one(_GEOMS)
         size = " ".join(str(self.number(0.02, 0.1)) for _ in range(count))
         shape = f'type="{kind}" size="{size}"'
-        ghost = (
-            '<geom size=".01" mass="0" contype="0" conaffinity="0"/>' if self.chance(0.2) else ""
-        )
-        return f"<geom {shape}/>{ghost}"
+        copy = '<geom size=".01" mass="0" contype="0" conaffinity="0"/>' if self.chance(0.2) else ""
+        return f"<geom {shape}/>{copy}"
 
     def actuator(self, joint: str) -> str:
         """Return what drives a joint."""

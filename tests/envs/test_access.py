@@ -52,7 +52,7 @@ def test_a_model_is_found_through_a_link_and_from_another_folder(tmp_path: Path,
     assert located("../robot.xml") == str(model)
 
 
-def test_names_that_are_no_files_stay_as_they_are(tmp_path: Path, monkeypatch):
+def test_names_that_are_not_files_are_unchanged(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("Ant-v5", "missing.xml", "package.module:Class", "missing.py:Class"):
         assert located(name) == name

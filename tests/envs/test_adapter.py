@@ -217,7 +217,7 @@ def test_spaces_are_flattened_with_names(own):
     assert parts.reset().tolist() == [[1, 0, 0, 1, 0]]
 
 
-def test_unbounded_actions_are_scaled_and_said_so(own):
+def test_unbounded_actions_are_scaled_with_a_note(own):
     env = make(f"{own}:Counter", num_envs=1, act="unbounded")
     assert (env.action_low.item(), env.action_high.item()) == (-1.0, 1.0)
     assert any("no bounds" in note for note in env.spec.notes)

@@ -105,7 +105,7 @@ def notes(tmp_path, text, **arguments):
     return " ".join(assumption_notes(env.spec))
 
 
-def test_a_robot_that_faces_elsewhere_by_its_names_is_told_so(tmp_path):
+def test_facing_that_contradicts_the_names_is_reported(tmp_path):
     assert "faces 90° from it" in notes(tmp_path, scene(walker("y")))
     assert "faces" not in notes(tmp_path, scene(walker("x")))
     sides = walker("y").replace("FL", "left_1").replace("FR", "right_1")

@@ -16,7 +16,7 @@ def test_the_list_has_the_ten_first_and_all_of_gymnasium_that_works():
     assert "HalfCheetah-v2" not in names and not any(each.startswith("GymV") for each in names)
 
 
-def test_what_must_be_installed_first_is_said():
+def test_missing_package_is_reported():
     lander = next(each for each in catalogue() if each.id == "LunarLander-v3")
     assert lander.install is None or "box2d" in lander.install
 
@@ -46,7 +46,7 @@ def test_a_description_says_everything_a_reward_author_needs():
         assert needed in text, needed
 
 
-def test_long_observations_are_told_in_blocks():
+def test_long_observations_are_described_in_blocks():
     text = describe_text("Humanoid-v5")
     assert "| 45..174 | cinert/torso/" in text
     assert text.count("\n") < 200

@@ -106,11 +106,11 @@ def test_health_pays_and_ends_the_episode_only_when_asked_for():
     kept.reset()
     step = kept.step(torch.zeros(1, 4))
     assert not step.terminated.any() and step.info["reward_survive"].item() == 5.0
-    going_on = make(
+    walking = make(
         QUADRUPED, num_envs=1, healthy_z_range=(0.5, 3.0), terminate_when_unhealthy=False
     )
-    going_on.reset()
-    assert not going_on.step(torch.zeros(1, 4)).terminated.any()
+    walking.reset()
+    assert not walking.step(torch.zeros(1, 4)).terminated.any()
 
 
 def test_a_urdf_gets_motors_with_its_effort_limits_and_no_reward():
@@ -146,7 +146,7 @@ def test_a_broken_file_is_explained_with_its_line(tmp_path):
         make(str(file), num_envs=1)
 
 
-def test_a_missing_file_gets_the_closest_one_beside_it():
+def test_missing_file_suggests_the_closest_name_in_its_folder():
     with pytest.raises(UnknownName, match=r"quadruped\.xml"):
         make(str(ROBOTS / "quadrupd.xml"), num_envs=1)
 

@@ -157,7 +157,7 @@ def test_pushes_come_and_change_the_way(dog):
 # --------------------------------------------------------------------------------------- commands
 
 
-def told(commander, draws, time, yaw=0.0):
+def reported(commander, draws, time, yaw=0.0):
     rows = len(draws)
     return commander.at(draws, torch.full((rows,), float(time)), torch.full((rows,), float(yaw)))
 
@@ -167,9 +167,9 @@ def test_commands_stay_within_their_ranges_change_on_time_and_sometimes_stand():
     commander = Commander(commands, 10.0, torch.zeros(1, dtype=torch.float64))
     assert commander.count == 5
     draws = torch.rand(2000, commander.numbers, generator=torch.Generator().manual_seed(0)).double()
-    first = told(commander, draws, 0.0)
-    assert torch.equal(first, told(commander, draws, 1.99))
-    assert not torch.equal(first, told(commander, draws, 2.0))
+    first = reported(commander, draws, 0.0)
+    assert torch.equal(first, reported(commander, draws, 1.99))
+    assert not torch.equal(first, reported(commander, draws, 2.0))
     still = (first == 0).all(1)
     assert 0.07 < float(still.double().mean()) < 0.13
     moving = first[~still]
@@ -181,12 +181,12 @@ def test_a_heading_turns_the_robot_towards_it_the_shorter_way():
     commands = VelocityCommands(turn=(-1, 1), heading=1.0, still=0.0)
     commander = Commander(commands, 5.0, torch.zeros(1, dtype=torch.float64))
     draws = torch.full((1, commander.numbers), 0.5, dtype=torch.float64)  # head for 0
-    assert float(told(commander, draws, 0.0, yaw=0.4)[0, 2]) == pytest.approx(-0.2)
-    assert float(told(commander, draws, 0.0, yaw=-3.0)[0, 2]) == pytest.approx(1.0)
-    assert float(told(commander, draws, 0.0, yaw=3.0)[0, 2]) == pytest.approx(-1.0)
+    assert float(reported(commander, draws, 0.0, yaw=0.4)[0, 2]) == pytest.approx(-0.2)
+    assert float(reported(commander, draws, 0.0, yaw=-3.0)[0, 2]) == pytest.approx(1.0)
+    assert float(reported(commander, draws, 0.0, yaw=3.0)[0, 2]) == pytest.approx(-1.0)
 
 
-def test_who_obeys_earns_more_and_the_command_is_told(dog):
+def test_tracking_earns_more_and_the_command_is_observed(dog):
     env = make(dog, num_envs=64, seed=2, commands={"still": 0.0, "heading": 0.0})
     obs = env.reset()
     step = env.step(env.action_rest.expand(64, -1))
@@ -284,7 +284,7 @@ def test_a_robot_stands_on_every_field_where_it_starts(dog, kind):
     assert float(env.exact_obs[:, 5].max()) < -0.95  # upright, all of them
 
 
-def test_who_gets_away_goes_on_to_harder_fields_and_who_stays_to_easier_ones(dog):
+def test_terrain_curriculum_promotes_and_demotes(dog):
     env = make(dog, num_envs=3, seed=2, terrain="slopes")
     env.reset()
     task = env.task
@@ -301,7 +301,7 @@ def test_who_gets_away_goes_on_to_harder_fields_and_who_stays_to_easier_ones(dog
 
 
 @pytest.mark.parametrize("kind", ["slopes", "stairs"])
-def test_who_climbs_starts_level_at_the_foot_and_is_told_the_ground_as_mujoco_has_it(dog, kind):
+def test_climbing_starts_level_and_observes_the_terrain_of_mujoco(dog, kind):
     env = make(dog, num_envs=40, seed=2, terrain=kind, terrain_start="foot", terrain_hardest=0.5)
     env.reset()
     start = env.sim.field("qpos")[:, :2].clone()
@@ -313,8 +313,8 @@ def test_who_climbs_starts_level_at_the_foot_and_is_told_the_ground_as_mujoco_ha
     mujoco.mj_kinematics(env.model, data)
     for ahead in (0.3, 1.21, 2.87, 3.4):
         place = start + torch.tensor([ahead, 0.4], dtype=start.dtype)
-        told = env.task.board.height(place[:, 0], place[:, 1])
-        for (x, y), height in zip(place[:8].tolist(), told[:8].tolist(), strict=True):
+        reported = env.task.board.height(place[:, 0], place[:, 1])
+        for (x, y), height in zip(place[:8].tolist(), reported[:8].tolist(), strict=True):
             hit, down = np.zeros(1, dtype=np.int32), np.array([0.0, 0.0, -1.0])
             far = mujoco.mj_ray(env.model, data, np.array([x, y, 20.0]), down, group, 1, -1, hit)
             assert height == pytest.approx(20.0 - far, abs=0.03)
@@ -324,7 +324,7 @@ def test_who_climbs_starts_level_at_the_foot_and_is_told_the_ground_as_mujoco_ha
     assert torch.allclose(top, count * step, rtol=0.02)  # what a judge counts steps by
 
 
-def test_what_is_judged_is_ground_that_nobody_was_trained_on(dog):
+def test_judged_terrain_is_not_training_terrain(dog):
     arguments = {"terrain": "rough", "terrain_hardest": 0.4}
     fresh = on_fresh_ground(arguments)
     boards = [terrain(ground_in(each), 0.3).heights for each in (arguments, fresh)]

@@ -17,7 +17,7 @@ def stepped(name="Ant-v5", steps=5, **arguments):
     return env, step
 
 
-def test_a_field_nobody_asked_for_is_not_bound():
+def test_unrequested_field_is_not_bound():
     env, step = stepped("HalfCheetah-v5")
     assert env.sim.bound == {"qpos", "qvel", "ctrl"}
     assert "xpos" in step.info

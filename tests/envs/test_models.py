@@ -108,7 +108,7 @@ def test_a_robot_without_a_floor_gets_one_and_the_picture_shows_it(tmp_path):
 @pytest.mark.parametrize(
     "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 60))]
 )
-def test_a_robot_that_nobody_has_seen_goes_all_the_way_or_is_refused_in_words(tmp_path, seed):
+def test_unseen_robot_works_end_to_end_or_is_refused_with_a_reason(tmp_path, seed):
     path = written(tmp_path, RandomRobot(seed).text())
     try:
         model, notes = read_model(path)

@@ -246,7 +246,7 @@ class GivesUp:
         return torch.tensor([False, True]) if self.gives_up else None
 
 
-def test_a_simulation_the_engine_gives_up_on_is_cut_off_and_starts_anew():
+def test_failed_simulation_is_truncated_and_restarted():
     env = make("Hopper-v5", num_envs=2)
     env.sim = GivesUp(env.sim)
     env.reset()
@@ -259,7 +259,7 @@ def test_a_simulation_the_engine_gives_up_on_is_cut_off_and_starts_anew():
         env.step(torch.zeros(2, 3))
 
 
-def test_a_simulation_that_diverges_is_told():
+def test_diverging_simulation_is_reported():
     env = make("Hopper-v5", num_envs=2, terminate_when_unhealthy=False)
     env.reset()
     assert env.step(torch.zeros(2, 3)).info["diverged"].tolist() == [False, False]

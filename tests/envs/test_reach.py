@@ -74,7 +74,7 @@ def test_it_sees_the_way_to_the_target_and_is_measured_by_it(arm):
 
 
 @pytest.mark.parametrize(("site", "says"), [(SITE, {}), ("", {}), ("", {"hand": "upper"})])
-def test_the_hand_is_the_site_called_so_or_the_last_body_or_what_is_said(arm, site, says):
+def test_hand_is_the_named_site_or_the_last_body_or_as_given(arm, site, says):
     path = arm(site, **says)
     model = mujoco.MjModel.from_xml_path(str(path))
     holder = "upper" if says else "lower"
@@ -83,7 +83,7 @@ def test_the_hand_is_the_site_called_so_or_the_last_body_or_what_is_said(arm, si
     assert robot_facts(path).kind == "arm" and robot_facts(path).joints == 3
 
 
-def test_who_rests_has_reached_nothing(arm):
+def test_resting_arm_has_not_reached_the_goal(arm):
     """In the pose that it rests in, the target is out of the hand's way: resting is no success."""
     for says in ({}, {"goal": BOX}):
         model = mujoco.MjModel.from_xml_path(str(arm(**says)))
@@ -93,7 +93,7 @@ def test_who_rests_has_reached_nothing(arm):
         assert np.linalg.norm(data.body("target").xpos - data.body("fingertip").xpos) > 0.1
 
 
-def test_what_makes_no_sense_is_told(arm):
+def test_contradictory_arguments_are_reported(arm):
     with pytest.raises(BadFile, match="neither a site nor a body"):
         arm(hand="claw")
     with pytest.raises(ConfigError, match="a lower bound exceeds"):

@@ -36,7 +36,7 @@ def test_what_is_guessed_of_a_dog(place):
     assert facts.leg_m and facts.height_m and facts.height_m > 0.8 * facts.leg_m
 
 
-def test_what_is_said_of_feet_scales_and_contacts_is_used(place):
+def test_given_feet_scales_and_contacts_are_used(place):
     guess = robot_facts(built(place))
     feet = guess.feet[:2]
     drive = guessed(DOG).drives[0].replace(joints=".*", scale=0.3)
@@ -49,7 +49,7 @@ def test_what_is_said_of_feet_scales_and_contacts_is_used(place):
     assert torch.allclose(env.action_high - env.action_low, torch.tensor(0.6))
 
 
-def test_a_part_that_is_not_there_is_told(place):
+def test_missing_part_is_reported(place):
     with pytest.raises(BadFile, match='"paw" matches no body'):
         built(place, feet=["paw"])
 
@@ -66,8 +66,8 @@ def test_a_description_says_what_is_guessed_and_holding_on_to_it_changes_nothing
     ]
     file = tmp_path / "mine.toml"
     file.write_text("\n".join(held))
-    said = tomllib.loads(file.read_text())
-    assert said["feet"] and all("scale" in drive for drive in said["drives"])
+    printed = tomllib.loads(file.read_text())
+    assert printed["feet"] and all("scale" in drive for drive in printed["drives"])
     again = robot_facts(build_robot(RobotRecord.read(file), place, "dog"))
     assert again.model_dump(exclude={"action_scales"}) == facts.model_dump(
         exclude={"action_scales"}
@@ -83,7 +83,7 @@ def test_an_episode_ends_when_a_body_touches_the_ground_that_may_not(place):
         assert bool(torch.stack(ended).any(0).all()) is ends
 
 
-def test_a_robot_is_made_once_and_anew_when_a_file_that_it_includes_changes(tmp_path, monkeypatch):
+def test_robot_is_rebuilt_when_an_included_file_changes(tmp_path, monkeypatch):
     folder = Path(shutil.copytree(ROBOTS, tmp_path / "robots"))
     part, model = folder / "dog.xml", folder / "whole.xml"
     model.write_text('<mujoco><include file="dog.xml"/></mujoco>')

@@ -35,12 +35,12 @@ SMALL = {"env": "CartPole-v1", "method": "random", "episodes": 100, "fresh_episo
 @pytest.mark.slow
 def test_a_search_elsewhere_has_the_numbers_of_one_here(tmp_path):
     here = search(**SMALL, runs_dir=tmp_path / "here", jobs=1)
-    told = []
-    there = search(**SMALL, runs_dir=tmp_path / "there", jobs=1, on="local", on_event=told.append)
+    events = []
+    there = search(**SMALL, runs_dir=tmp_path / "there", jobs=1, on="local", on_event=events.append)
     assert there.path.parent == tmp_path / "there"
     assert [each.best for each in there.summary.runs] == [each.best for each in here.summary.runs]
     assert there.best.fresh == here.best.fresh
-    assert "SearchStart" in {type(event).__name__ for event in told}
+    assert "SearchStart" in {type(event).__name__ for event in events}
 
 
 def test_an_error_elsewhere_is_the_error_here(tmp_path):
@@ -50,15 +50,15 @@ def test_an_error_elsewhere_is_the_error_here(tmp_path):
     future.set_result(record.model_copy(update={"state": "failed", "reason": "no room"}))
     with pytest.raises(Refused, match=r"failed on ray: no room.*telic jobs search_.* --logs"):
         artifact_of(job, future, print)  # it never began
-    told = {"error": "No task named CartPole-v9.", "hint": "Closest: CartPole-v1."}
-    progress = JobProgress(pid=1, started=0.0, state="failed", exit_code=2, **told)
+    events = {"error": "No task named CartPole-v9.", "hint": "Closest: CartPole-v1."}
+    progress = JobProgress(pid=1, started=0.0, state="failed", exit_code=2, **events)
     write_json(job.state, progress)
     with pytest.raises(TelicError, match="No task named CartPole-v9") as raised:
         artifact_of(job, future, print)
     assert (raised.value.exit_code, raised.value.hint) == (2, "Closest: CartPole-v1.")
 
 
-def test_nobody_waits_for_an_answer_that_cannot_come(tmp_path):
+def test_unanswerable_request_is_not_awaited(tmp_path):
     with pytest.raises(UsageError, match="cannot wait for answers"):
         run("walk", runs_dir=tmp_path, model="host", on="ray://head:10001")
 
@@ -200,7 +200,7 @@ def test_a_job_without_files_works_on_a_shared_file_system(tmp_path, threads):
     assert (tmp_path / "here").exists()
 
 
-def test_nobody_listens_to_an_attempt_that_was_given_up(tmp_path, threads):
+def test_abandoned_attempt_is_ignored(tmp_path, threads):
     launcher = ray_cluster.RayJobs()
     folder = SimpleNamespace(log=lambda n: tmp_path / f"{n}.log", beat=lambda n: tmp_path / f"{n}")
     task = ray_cluster._Task(None, 2, folder, None)
@@ -216,7 +216,7 @@ def test_nobody_listens_to_an_attempt_that_was_given_up(tmp_path, threads):
     launcher.close()
 
 
-def test_a_lost_cluster_is_said_and_nothing_is_started_instead(tmp_path, threads):
+def test_lost_cluster_is_reported_and_nothing_is_started_instead(tmp_path, threads):
     (tmp_path / "given").write_text("home")
     spec = JobSpec(name="lost", argv=("python", "-c", GROWS), cwd=str(tmp_path), sends=("given",))
     with JobPool(read_place("ray"), tmp_path / "runs") as pool:
@@ -270,9 +270,9 @@ def test_a_killed_node_of_a_real_cluster_loses_nothing():
         text=True,
         timeout=300,
     )
-    told = json.loads(done.stdout[done.stdout.index('{\n  "jobs"') :])
-    assert told["done"] == 40 and told["lost"] == told["settled_twice"] == 0
-    assert told["wrong_at_home"] == 0
+    events = json.loads(done.stdout[done.stdout.index('{\n  "jobs"') :])
+    assert events["done"] == 40 and events["lost"] == events["settled_twice"] == 0
+    assert events["wrong_at_home"] == 0
 
 
 def test_what_the_dashboard_started_is_listed_apart_from_jobs_elsewhere(tmp_path):

@@ -67,13 +67,13 @@ def settled(tmp_path, launcher, *specs, place="local", **more):
 
 
 def test_a_lost_node_is_a_reason_to_try_again(tmp_path):
-    told = []
+    reported = []
     launcher = Scripted("NodeDiedError: it is gone", done(code=None, signal=9), done(1))
-    (record,) = settled(tmp_path, launcher, spec(), on_event=told.append)
+    (record,) = settled(tmp_path, launcher, spec(), on_event=reported.append)
     assert record.state == "done" and record.code == 1  # its own code is a result, not a death
     why = [attempt.ended for attempt in record.attempts]
     assert why == ["NodeDiedError: it is gone", "killed by signal 9 on there", "code 1"]
-    assert [type(event) for event in told] == [LogMessage, LogMessage]
+    assert [type(event) for event in reported] == [LogMessage, LogMessage]
     assert launcher.started == [("job", 1), ("job", 2), ("job", 3)]
     assert read_record(tmp_path / "jobs" / "job" / "job.json", JobRecord) == record
 
@@ -114,7 +114,7 @@ def test_a_silent_attempt_is_given_up(tmp_path):
     assert record.attempts[0].ended == "no heartbeat for 0.6 s"
 
 
-def test_the_same_work_goes_on_under_its_name(tmp_path):
+def test_same_job_resumes_under_its_name(tmp_path):
     failed = settled(tmp_path, Scripted("x"), spec("first", key="k"), place="local?attempts=1")
     assert failed[0].state == "failed"
     (record,) = settled(tmp_path, Scripted(), spec("second", key="k"), place="local?attempts=1")
@@ -144,7 +144,7 @@ def test_what_another_process_does_is_not_done_twice(tmp_path):
     assert JobBoard(tmp_path).stop("job").state == "stopped"
 
 
-def test_a_broken_launcher_is_told_to_whoever_waits(tmp_path):
+def test_broken_launcher_is_reported_to_all_waiting_callers(tmp_path):
     class Broken(Scripted):
         def look(self, spec, folder, attempt):
             raise KeyError("a bug")
@@ -181,7 +181,7 @@ def test_a_job_is_found_by_the_start_of_its_name(tmp_path):
         ("local?at_once=0", "at_once"),
     ],
 )
-def test_what_is_no_place_says_what_is(text, match):
+def test_invalid_place_error_lists_valid_ones(text, match):
     with pytest.raises(UsageError, match=match):
         read_place(text)
 

@@ -124,7 +124,7 @@ def test_the_processes_of_a_pool_end_with_their_parent(tmp_path):
         assert parent.wait() == -signal.SIGKILL and gone(child)
 
 
-def test_a_detached_one_logs_and_is_no_zombie(tmp_path):
+def test_detached_process_logs_and_does_not_become_a_zombie(tmp_path):
     log = tmp_path / "deep" / "log"
     process = Process.detach(["echo", "hello"], log, dict(os.environ))
     assert gone(process.pid)

@@ -137,8 +137,8 @@ def test_a_real_cluster_requeues_at_the_time_limit_and_stops_when_cancelled(tmp_
     saves += "'saved' in (log.read_text() if log.exists() else '') or time.sleep(200)"
     limited = JobSpec(name="limited", argv=("python", "-c", saves), cwd=str(tmp_path))
     stays = JobSpec(name="stays", argv=("sleep", "300"), cwd=str(tmp_path))
-    told = []
-    listening = {"on_event": told.append}
+    events = []
+    listening = {"on_event": events.append}
     with JobPool(read_place("slurm?minutes=1"), tmp_path / "runs", **listening) as pool:
         futures = [pool.submit(each) for each in (limited, stays)]
         board = pool.board
@@ -154,4 +154,4 @@ def test_a_real_cluster_requeues_at_the_time_limit_and_stops_when_cancelled(tmp_
         done = futures[0].result(240)
     assert (done.state, done.code, len(done.attempts)) == ("done", 0, 1)
     assert (tmp_path / "log").read_text() == "saved "
-    assert not [each for each in told if isinstance(each, LogMessage)]  # nothing was rescheduled
+    assert not [each for each in events if isinstance(each, LogMessage)]  # nothing was rescheduled

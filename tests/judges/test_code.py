@@ -160,27 +160,25 @@ UNMEASURED = make_score("unmeasured", float("nan"), zero=0.0, goal=1.0)
     ],
     ids=repr,
 )
-def test_a_leaf_that_claims_more_than_its_value_earns_leaves_the_episode_unknown(
-    episodes, tmp_path, monkeypatch, lie
-):
-    told = judged([HALF], 1.0).model_dump(mode="json")
-    told["criteria"][0] |= lie
-    monkeypatch.setattr(host, "run_worker", lambda *_, **__: {"verdicts": [told] * 3})
+def test_inflated_credit_makes_the_episode_unknown(episodes, tmp_path, monkeypatch, lie):
+    reported = judged([HALF], 1.0).model_dump(mode="json")
+    reported["criteria"][0] |= lie
+    monkeypatch.setattr(host, "run_worker", lambda *_, **__: {"verdicts": [reported] * 3})
     verdicts = judge_files(SPEED, episodes, tmp_path)
     assert {verdict.score for verdict in verdicts} == {None}
 
 
 @pytest.mark.parametrize("lie", [{"credit": 1.0, "counted": 1.0}, {"passed": True}], ids=repr)
 def test_what_was_not_measured_earns_nothing(episodes, tmp_path, monkeypatch, lie):
-    told = judged([HALF, UNMEASURED], 1.0).model_dump(mode="json")
-    told["criteria"][1] |= lie
-    monkeypatch.setattr(host, "run_worker", lambda *_, **__: {"verdicts": [told] * 3})
+    reported = judged([HALF, UNMEASURED], 1.0).model_dump(mode="json")
+    reported["criteria"][1] |= lie
+    monkeypatch.setattr(host, "run_worker", lambda *_, **__: {"verdicts": [reported] * 3})
     assert {each.score for each in judge_files(SPEED, episodes, tmp_path)} == {None}
 
 
 def test_the_score_a_judge_claims_does_not_count(episodes, tmp_path, monkeypatch):
-    told = judged([HALF], 1.0).model_dump(mode="json")
-    monkeypatch.setattr(host, "run_worker", lambda *_, **__: {"verdicts": [told] * 3})
+    reported = judged([HALF], 1.0).model_dump(mode="json")
+    monkeypatch.setattr(host, "run_worker", lambda *_, **__: {"verdicts": [reported] * 3})
     assert {each.score for each in judge_files(SPEED, episodes, tmp_path)} == {0.5}
 
 

@@ -32,7 +32,7 @@ def test_what_is_not_a_number_earns_nothing_and_is_not_measured():
     assert (made.value, made.credit, made.passed) == (None, 0.0, False)
 
 
-def test_a_leaf_behind_a_closed_gate_does_not_count():
+def test_criterion_behind_a_closed_gate_does_not_count():
     first = score("turns", 0.4, zero=0.0, goal=1.0)
     second = score("lands", 1.0, zero=0.0, goal=1.0, after=first)
     assert (second.credit, second.counted, second.passed) == (1.0, 0.0, False)
@@ -64,6 +64,6 @@ def test_a_judge_without_weight_or_range_is_refused():
         score("x", 1.0, zero=1.0, goal=1.0)
 
 
-def test_a_distance_to_a_target_is_told_as_one():
+def test_distance_to_a_target_is_described_as_one():
     assert score_near("speed", 2.5, 2.0, 0.2, unit="m/s").unit == "m/s off"
     assert score_near("share", 0.5, 0.9, 0.1).unit == "off"

@@ -33,26 +33,26 @@ def cheetahs():
     )
 
 
-def test_a_puppet_goes_as_fast_as_it_is_led_and_gets_there(cheetahs):
+def test_demonstration_moves_at_the_requested_speed_and_arrives(cheetahs):
     runs, backs = measured(cheetahs, "runs"), measured(cheetahs, "backs")
     assert runs.mean("forward_velocity") == pytest.approx(2.0, abs=0.15)
     assert runs.last("displacement") == pytest.approx(2.0 * 39 * runs.dt, rel=0.05)
     assert backs.mean("forward_velocity") == pytest.approx(-2.0, abs=0.15)
 
 
-def test_a_puppet_that_stands_touches_the_ground_and_rests(cheetahs):
+def test_demonstrated_stand_touches_the_ground_and_rests(cheetahs):
     stands = measured(cheetahs, "stands")
     assert stands["feet_in_contact"].min() == 2 and stands.highest("speed") < 0.1
 
 
-def test_a_puppet_jumps_leaves_the_ground_and_comes_down(cheetahs):
+def test_demonstrated_jump_leaves_the_ground_and_lands(cheetahs):
     jumps = measured(cheetahs, "jumps")
     rise = jumps.highest("height") - jumps["height"][0]
     assert rise == pytest.approx(0.5, abs=0.12)
     assert jumps.highest("air_time") > 0.3 and jumps["feet_in_contact"][-1] == 2
 
 
-def test_a_puppet_turns_over_backward_once_and_stands(cheetahs):
+def test_demonstrated_backflip_turns_once_and_stands(cheetahs):
     flips = measured(cheetahs, "flips")
     assert flips.last("pitch_turns") == pytest.approx(-1.0, abs=0.03)
     assert flips.lowest("uprightness") < -0.9 and flips.last("uprightness") > 0.95
@@ -77,7 +77,7 @@ def test_a_free_robot_turns_circles_and_goes_aside():
     assert circle.mean("heading_velocity") > 0.3 and circle.last("heading_turns") > 0.4
 
 
-def test_motions_follow_one_another_and_the_last_one_goes_on():
+def test_motions_run_in_sequence_and_the_last_one_continues():
     episode = demonstrate(
         "Swimmer-v5",
         {"max_episode_steps": 50},
@@ -87,18 +87,18 @@ def test_motions_follow_one_another_and_the_last_one_goes_on():
     assert x.argmax() == pytest.approx(25, abs=2) and x[-1] == pytest.approx(0.0, abs=0.15)
 
 
-def test_bad_habits_are_what_they_are_called():
-    habits = failure_modes("HalfCheetah-v5", SHORT)
-    assert habits.names == FAILURE_MODES
-    assert measured(habits, "does nothing").mean("speed") < 0.2
-    assert len(measured(habits, "ends at once")) == 6
-    assert measured(habits, "lies on its back").highest("uprightness") < -0.9
-    actions = habits.trajectory("shakes")["action"]
+def test_failure_modes_match_their_names():
+    modes = failure_modes("HalfCheetah-v5", SHORT)
+    assert modes.names == FAILURE_MODES
+    assert measured(modes, "does nothing").mean("speed") < 0.2
+    assert len(measured(modes, "ends at once")) == 6
+    assert measured(modes, "lies on its back").highest("uprightness") < -0.9
+    actions = modes.trajectory("shakes")["action"]
     assert (actions[1:] == -actions[:-1]).all() and np.abs(actions).min() == 1.0
-    assert measured(habits, "topples over").lowest("uprightness") < 0.0
+    assert measured(modes, "topples over").lowest("uprightness") < 0.0
 
 
 def test_an_example_that_falls_ends_there():
-    habits = failure_modes("Hopper-v5", SHORT)
-    lengths = dict(zip(habits.names, habits.lengths, strict=True))
+    modes = failure_modes("Hopper-v5", SHORT)
+    lengths = dict(zip(modes.names, modes.lengths, strict=True))
     assert lengths["lies on its back"] == 1 and lengths["pulls"] < 40

@@ -14,7 +14,7 @@ from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts
 from tests.judges.test_fusion import measured, watched
 
 
-def test_every_reason_is_said_once_with_a_count():
+def test_every_reason_is_listed_once_with_a_count():
     verdicts = [
         measured(runs=1.0),
         unknown("code", "a"),
@@ -36,10 +36,10 @@ def disputed(code, first, again):
 
 
 def test_a_judge_that_most_pictures_contradict_is_doubted():
-    told = judge_doubted([disputed(1.0, 0.1, 0.2)] * 2 + [disputed(1.0, 1.0, 1.0)])
-    assert told is not None
-    assert '"runs" in 2 of 3 watched episodes' in told
-    assert "code 1.00" in told and "vision 0.20" in told and "runs: 1 m/s" in told
+    reported = judge_doubted([disputed(1.0, 0.1, 0.2)] * 2 + [disputed(1.0, 1.0, 1.0)])
+    assert reported is not None
+    assert '"runs" in 2 of 3 watched episodes' in reported
+    assert "code 1.00" in reported and "vision 0.20" in reported and "runs: 1 m/s" in reported
 
 
 def test_a_failure_that_looks_right_casts_doubt_too():
@@ -55,7 +55,7 @@ def test_only_what_looks_worse_than_it_measures_is_a_doubt_about_a_pass():
     assert judge_doubted([unseen], only_less=True) is not None
 
 
-def test_what_a_closer_look_resolved_or_nobody_watched_is_no_doubt():
+def test_resolved_or_unwatched_disagreement_is_not_a_doubt():
     assert judge_doubted([disputed(1.0, 0.1, 0.9)] * 3) is None
     assert judge_doubted([measured(runs=1.0)] * 3) is None
     one_of_three = [disputed(1.0, 0.1, 0.2), *[disputed(1.0, 1.0, 1.0)] * 2]

@@ -144,7 +144,7 @@ def test_a_second_look_that_still_disagrees_or_cannot_see_lowers_the_score():
     assert [each.asked_again for each in blind.disagreements] == [None, None]
 
 
-def test_what_nobody_watched_loses_what_the_watched_episodes_beside_it_lost():
+def test_unwatched_episodes_get_the_deduction_of_the_watched_ones():
     code = [measured(runs=score) for score in (0.2, 0.3, 0.6, 0.9, 1.0)]
     fused = {0: fuse(code[0], watched(0.2)), 4: fuse(code[4], watched(0.1))}
     loss = 1.0 - 0.1 - 0.7 * 0.25

@@ -37,7 +37,7 @@ GOING = {
 
 
 @pytest.mark.parametrize("measure", GOING)
-def test_what_going_and_resting_comes_to(episode, measure):
+def test_going_and_resting_combine_as_expected(episode, measure):
     expected, within = GOING[measure]
     assert value(measure, episode) == pytest.approx(expected, abs=within)
 

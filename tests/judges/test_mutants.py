@@ -78,7 +78,7 @@ def test_a_mirror_turns_velocities_and_turns_alike(example):
     assert again.columns["qpos"] == pytest.approx(trajectory.columns["qpos"], abs=1e-5)
 
 
-def test_a_criterion_is_told_from_one_that_notices_nothing(example):
+def test_sensitive_criterion_is_distinguished_from_an_insensitive_one(example):
     trajectory, spec = example
     judge = JudgeCode(JUDGE)
     mutants = [judge(mutant, spec) for mutant in mutants_of(trajectory, spec).values()]

@@ -46,7 +46,7 @@ def order(tmp_path, count=2, **more):
     ],
     ids=repr,
 )
-def test_memory_that_is_no_row_of_numbers_is_refused(memory):
+def test_memory_that_is_not_a_row_of_numbers_is_refused(memory):
     with pytest.raises(WorkerDied, match="memory"):
         bounded(memory, rows=2)
 
@@ -55,7 +55,7 @@ def test_memory_is_cut_to_what_a_reward_may_count():
     assert bounded([[1e300, -7], [0.5, -1e300]], rows=2) == [[1e6, -7.0], [0.5, -1e6]]
 
 
-def test_what_a_policy_is_told_changes_what_it_does_and_not_what_is_written_of_it(tmp_path):
+def test_command_changes_the_actions_but_not_the_recorded_values(tmp_path):
     """The simulation answers the actions; memory reaches the policy and nothing else."""
 
     def policy(obs, memory):
@@ -106,9 +106,9 @@ def worker(monkeypatch):
     return answering
 
 
-@pytest.mark.parametrize("told", [None, [], "x", ["a"], ["a", "b", "c"], {"0": "a"}, 7])
-def test_a_recorder_that_does_not_name_its_files_is_not_believed(tmp_path, worker, told):
-    worker(result={"sha256": told})
+@pytest.mark.parametrize("reported", [None, [], "x", ["a"], ["a", "b", "c"], {"0": "a"}, 7])
+def test_a_recorder_that_does_not_name_its_files_is_not_believed(tmp_path, worker, reported):
+    worker(result={"sha256": reported})
     with pytest.raises(WorkerDied, match="one hash per file"):
         recorder.record(order(tmp_path), tmp_path)
 
@@ -143,13 +143,13 @@ def test_a_reward_that_cannot_run_ends_the_recording(tmp_path, reward, error, wo
 
 
 @pytest.mark.parametrize(
-    ("told", "most", "error"),
+    ("reported", "most", "error"),
     [([[1.0], [2.0]], 3, "more than 3 values"), ([[1.0]], 99, "not a row of numbers")],
 )
 def test_a_reward_that_floods_or_lies_ends_the_recording(
-    tmp_path, monkeypatch, worker, told, most, error
+    tmp_path, monkeypatch, worker, reported, most, error
 ):
-    worker(*[{"memory": told}] * 9)
+    worker(*[{"memory": reported}] * 9)
     monkeypatch.setattr(recorder, "_MAX_VALUES", most)
     with pytest.raises(WorkerDied, match=error):
         recorder._followed(order(tmp_path, reward="text"))
@@ -211,20 +211,20 @@ def test_a_reward_reports_the_memory_that_the_recorder_then_plays(tmp_path):
 
     class Channel:
         def __init__(self):
-            self.told = []
+            self.reported = []
 
         def send(self, message):
-            self.told.append(bounded(message["memory"], 2))
+            self.reported.append(bounded(message["memory"], 2))
 
         def ask(self, message):
-            return {"memory": self.told[message["step"]]}
+            return {"memory": self.reported[message["step"]]}
 
     asked = order(tmp_path, reward=SUMS, disturbance=Disturbance(push=0.1, noise=0.01, delay=1))
     channel = Channel()
     env, disturbed = recorder._open(asked)
     live, lengths = recorder._tape(policy, env, recorder._LiveMemory(channel, asked), disturbed)
     play(policy, asked, recorder._KnownMemory(channel))
-    assert channel.told[2][0][0] == 2.0
+    assert channel.reported[2][0][0] == 2.0
     for row, length in enumerate(lengths):
         episode = read_trajectory(tmp_path / f"{row}.npz")
         assert len(episode) == length

@@ -64,7 +64,7 @@ def test_a_judge_that_does_not_recognise_a_good_example_is_found_out(tmp_path):
     assert "good example" in problem and "0.00" in problem and "x: -" in problem
 
 
-def test_an_example_that_meets_what_does_not_count_yet_is_told_so(tmp_path):
+def test_example_that_meets_a_gated_criterion_is_reported(tmp_path):
     judge = """
 from telic import score
 

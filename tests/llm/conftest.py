@@ -6,7 +6,7 @@ from pydantic import Field
 from telic.core.config import Record
 from telic.llm import CallLimits, Models, Request
 from telic.llm.keys import KEY_NAMES
-from tests.heard import Heard
+from tests.event_list import EventList
 
 
 class Plan(Record):
@@ -33,7 +33,7 @@ def _no_keys(monkeypatch):
 
 @pytest.fixture
 def events():
-    return Heard()
+    return EventList()
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def test_nothing_is_sent_when_the_budget_is_short(models):
     assert provider.requests == []
 
 
-def test_the_budget_goes_on_after_a_restart(models):
+def test_budget_is_kept_after_a_restart(models):
     reply = RawReply(text=GOOD.model_dump_json(), tokens=Tokens(input=10, output=5), price_usd=0.25)
     models(Scripted([reply])).ask(question())
     resumed = Budget(calls=1)
@@ -49,7 +49,7 @@ def test_the_budget_goes_on_after_a_restart(models):
     assert path.ask(question()).cached, "what was paid for is free"
 
 
-def test_who_may_send_a_bill():
+def test_only_metered_providers_charge():
     assert is_metered("anthropic:claude-x") and is_metered("openrouter:a/b")
     assert is_metered("openai-compatible:https://api.example.com/v1#m")
     for own in ("host", "scripted", "ollama:http://127.0.0.1:11434/v1#m"):

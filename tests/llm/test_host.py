@@ -110,7 +110,7 @@ def test_a_half_written_answer_is_waited_for(models, tmp_path, monkeypatch):
     assert not (orders / f"{KEY}.rejected.txt").exists()
 
 
-def test_an_answer_written_while_nobody_ran_is_taken(models, tmp_path):
+def test_answer_written_while_stopped_is_accepted(models, tmp_path):
     path = models(Host(tmp_path / "orders"), limits=FAST.replace(deadline_s=0.3))
     with pytest.raises(ModelUnavailable, match=f"{KEY} .elicitor"):
         path.ask(REQUEST)
@@ -154,7 +154,7 @@ def test_an_unknown_or_ambiguous_key_is_explained(tmp_path):
     assert list_orders(tmp_path / "nowhere") == []
 
 
-def test_an_answered_order_is_closed_whoever_answers_at_the_same_time(tmp_path):
+def test_answered_order_is_closed_despite_concurrent_answers(tmp_path):
     publish(tmp_path, KEY, REQUEST)
     answers = [GOOD.model_copy(update={"title": f"run {number}"}) for number in range(8)]
     taken = []

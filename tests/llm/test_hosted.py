@@ -124,7 +124,7 @@ def test_well_known_servers_are_called_at_their_address(server, models, kind):
     assert server.seen[0][2]["response_format"]["type"] == "json_schema"
 
 
-def test_a_real_servers_failures_are_told_apart(server, models, monkeypatch, tmp_path):
+def test_failures_of_a_real_server_are_distinguished(server, models, monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", KEY)
     busy = (429, {"Retry-After": "0"}, {"error": {"message": "slow down"}})
     good = (200, {}, completion(GOOD.model_dump_json()))

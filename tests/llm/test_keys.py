@@ -28,7 +28,7 @@ def everything_written(folder):
     return b"".join(each.read_bytes() for each in folder.rglob("*") if each.is_file())
 
 
-def everything_said(error):
+def everything_printed(error):
     text = "".join(traceback.format_exception(error)) + repr(error) + str(error)
     return text + repr(error.__context__) + repr(error.__cause__) + repr(vars(error))
 
@@ -65,7 +65,7 @@ def test_a_key_in_an_error_reaches_nothing(models, tmp_path, error):
             path.ask(question(f"My key is {KEY}."))
     written = everything_written(tmp_path)
     assert b"model.failed" in written and b"[key removed]" in written
-    for text in (written.decode(), everything_said(caught.value), repr(provider), repr(path)):
+    for text in (written.decode(), everything_printed(caught.value), repr(provider), repr(path)):
         assert KEY not in text and quote(KEY, safe="") not in text
 
 

@@ -43,7 +43,7 @@ def test_unknown_tokens_stay_unknown_in_a_sum():
 
 
 @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
-def test_what_is_no_number_is_no_answer(number):
+def test_non_numeric_value_is_not_an_answer(number):
     """Parsers take it, and training on it would break a session for good."""
     with pytest.raises(InvalidAnswer, match="every number must be finite"):
         read_answer(f'{{"title": "t", "weights": {{"speed": {number}}}}}', Plan)

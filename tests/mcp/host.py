@@ -14,18 +14,18 @@ class Host:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self.heard: list[str] = []
+        self.received: list[str] = []
         self.reviewer = self
         """another agent, where one is asked: nobody reviews what they wrote"""
 
     async def __call__(self, tool: str, **arguments) -> dict:
         found = await self.client.call_tool(tool, arguments)
-        self.heard.append(found.model_dump_json())
+        self.received.append(found.model_dump_json())
         if found.is_error:
             raise Refusal(found.content[0].text)
         return found.structured_content
 
     async def read(self, uri: str):
         found = await self.client.read_resource(uri)
-        self.heard.append(found.model_dump_json())
+        self.received.append(found.model_dump_json())
         return json.loads(found.contents[0].text)

@@ -114,7 +114,7 @@ def idea(title: str, gain: float) -> dict:
     }
 
 
-async def go_on(call, ideas: list[dict], most: int = 60) -> list[str]:
+async def run_until(call, ideas: list[dict], most: int = 60) -> list[str]:
     """Let the study run until it wants more ideas than there are; returns what was asked."""
     done = []
     for _ in range(most):

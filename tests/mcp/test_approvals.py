@@ -85,7 +85,7 @@ async def test_what_the_agent_writes_counts_for_nothing(host, repository):
     assert status_of(repository) == "pending"
 
 
-async def test_a_reply_to_a_question_that_was_never_asked_is_no_answer(host, repository):
+async def test_reply_to_an_unknown_question_is_not_an_answer(host, repository):
     person = Person("declines")
     async with host(person) as call:
         await draft(call)
@@ -165,7 +165,7 @@ async def test_an_amendment_is_of_the_contract_that_was_shown(host, repository):
     assert Study.find(repository).state.contract_version == 2
 
 
-async def test_a_paused_study_goes_on_when_a_person_says_so(host):
+async def test_paused_study_resumes_when_a_person_confirms(host):
     async with host(Person()) as call:
         await draft(call)
         await call("study_run", pause=True, because="lunch")

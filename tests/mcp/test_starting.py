@@ -47,7 +47,7 @@ async def test_a_launch_needs_the_word_the_gates_and_the_person(host, repository
         assert (await call("study_status", about="runs")) == {}
 
 
-async def test_a_search_goes_on_by_itself_and_says_where_it_writes(host, repository):
+async def test_search_runs_in_the_background_and_reports_its_folder(host, repository):
     async with host(allow_launch=True) as call:
         found = await call("start_search", env="No-such-task", method="cma", model=None)
     deadline = time.monotonic() + 60

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from mcp_types import Implementation
 
-from tests.mcp.story import POINT_MASS, go_on, idea, set_up, weights
+from tests.mcp.story import POINT_MASS, idea, run_until, set_up, weights
 from tests.mcp.toy import ENVIRONMENT_SECRET, SECRET, Person
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +21,7 @@ async def test_from_nothing_to_a_trusted_baseline_and_the_next_candidate(host, r
     person = Person()
     async with host(person, allow_launch=True) as call:
         await set_up(call)
-        done = await go_on(call, [])
+        done = await run_until(call, [])
         state = await call("study_status")
         assert state["incumbent"]["candidate"] == "c-0001-baseline"
         assert state["incumbent"]["n"] == 5 and state["noise_floor"] > 0
@@ -42,7 +42,7 @@ async def test_from_nothing_to_a_trusted_baseline_and_the_next_candidate(host, r
         assert "c-0001-baseline" in report and "c-0002-more-gain" in report
         assert (await call("study_verify"))["ok"]
         assert all(
-            secret not in each for each in call.heard for secret in (SECRET, ENVIRONMENT_SECRET)
+            secret not in each for each in call.received for secret in (SECRET, ENVIRONMENT_SECRET)
         )
     asked = [each for each in person.asked if "Start runs" in each]
     assert len(asked) == 2, "before runs are started, and after the decision"
@@ -56,7 +56,7 @@ async def test_the_toy_study_ends_over_mcp_as_it_does_from_the_command_line(toy_
         toy_host(client_info=another) as call.reviewer,
     ):
         await set_up(call, POINT_MASS)
-        done = await go_on(call, weights())
+        done = await run_until(call, weights())
         found = await call("study_status", about="candidates")
         assert {name: each["status"] for name, each in found.items()} == {
             "c-0001-baseline": "accepted",
@@ -68,5 +68,5 @@ async def test_the_toy_study_ends_over_mcp_as_it_does_from_the_command_line(toy_
         assert (await call("study_status"))["incumbent"]["candidate"] == "c-0004-less-effort"
         report = await report_of(call)
         assert all(name in report for name in found)
-        assert len(call.heard) <= 60, "three candidates"
+        assert len(call.received) <= 60, "three candidates"
         assert (await call("study_verify"))["ok"]

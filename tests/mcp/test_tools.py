@@ -156,8 +156,8 @@ async def test_secrets_are_hidden_wherever_they_were_written(host):
         await call.client.read_resource("telic://toy/gain/contract")
         with pytest.raises(Refusal):
             await call("study_status", about=f"c-{ENVIRONMENT_SECRET}")
-    assert "[redacted]" in "".join(call.heard)
-    assert all(each not in "".join(call.heard) for each in (SECRET, ENVIRONMENT_SECRET))
+    assert "[redacted]" in "".join(call.received)
+    assert all(each not in "".join(call.received) for each in (SECRET, ENVIRONMENT_SECRET))
 
 
 def test_digests_and_code_are_not_secrets(monkeypatch):

@@ -34,7 +34,7 @@ def test_any_other_shape_is_refused_in_a_sentence(column: str, shape: list[int])
         CLIP.replace(**{column: np.zeros(shape)})
 
 
-def test_a_quaternion_that_is_no_rotation_is_refused_and_a_rounded_one_is_mended() -> None:
+def test_invalid_quaternion_is_refused_and_a_rounded_one_is_normalized() -> None:
     assert np.allclose(CLIP.replace(root_quat=CLIP.root_quat * 1.01).root_quat, CLIP.root_quat)
     with pytest.raises(BadFile, match="frame 0: root_quat has norm 2"):
         CLIP.replace(root_quat=CLIP.root_quat * 2)

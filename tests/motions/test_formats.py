@@ -250,6 +250,6 @@ def test_programs_in_pickles_are_refused(code: bytes) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"\n\n", b"hello", b"%PDF-1.4", b"\x00" * 50, b"{}", b"[]"]
 )
-def test_what_is_no_motion_is_said(tmp_path: Path, content: bytes) -> None:
+def test_invalid_motion_is_reported(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(BadFile, match=r"f\.x"):
         _read(tmp_path, content, "f.x")

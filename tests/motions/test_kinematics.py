@@ -74,7 +74,7 @@ def test_a_state_becomes_a_pose_and_back(name: str) -> None:
     assert np.allclose(qvel[0], data.qvel, atol=1e-4)
 
 
-def test_what_motions_are_not_for_is_said() -> None:
+def test_unsuitable_robots_are_reported() -> None:
     with pytest.raises(UnknownName, match="planar-bipde"):
         motion_robot("planar-bipde")
     with pytest.raises(BadEnvironment, match="fixed base"):

@@ -116,7 +116,7 @@ def test_an_import_that_adds_nothing_fails(tmp_path: Path) -> None:
     assert made.counts == {"unreadable": 1} and verbs.import_motions.exit_code(made) == 1
 
 
-def test_what_cannot_be_is_said(library: Path, tmp_path: Path) -> None:
+def test_impossible_request_is_reported(library: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not exist"):
         verbs.import_motions(["nowhere.bvh"], robot="planar-biped", library=tmp_path / "x")
     with pytest.raises(BadFile, match="is not a motion library"):

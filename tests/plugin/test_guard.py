@@ -52,7 +52,7 @@ ALLOWED = [
 
 
 @pytest.mark.parametrize("line", DENIED)
-def test_training_beside_the_gate_is_denied(repository, line):
+def test_training_that_bypasses_the_gate_is_denied(repository, line):
     (repository / "run.sh").write_text("#!/bin/sh\npython scripts/train.py\n")
     assert shell_refusal(line, repository) == GATE
 
@@ -135,7 +135,7 @@ def test_a_script_that_also_evaluates_may_evaluate(with_adapter):
         "TELIC_ACTOR=human:ada telic study run --resume",
     ],
 )
-def test_nobody_answers_for_a_person(repository, line):
+def test_agent_cannot_answer_for_a_person(repository, line):
     assert "requires a person" in (shell_refusal(line, repository) or "")
 
 

@@ -12,7 +12,7 @@ from telic.errors import TelicError
 from telic.plugin.hooks import answer
 
 
-def test_an_event_that_is_no_object_is_not_taken_for_a_denial():
+def test_event_that_is_not_an_object_is_not_a_denial():
     for text in ("", "[]", "no"):
         with pytest.raises(TelicError) as error:
             answer("before-shell", text)

@@ -22,7 +22,7 @@ def moving(pose, yaw=0.0, velocity=(0.0, 0.0), rate=0.0, command=(0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("yaw", [0.0, 0.7, -2.5, math.pi / 2])
-def test_who_goes_as_told_is_not_off_whatever_it_faces(pose, yaw):
+def test_tracked_command_has_no_error_in_any_heading(pose, yaw):
     ahead, aside, turn = 0.8, -0.3, 0.5
     world = (
         ahead * math.cos(yaw) - aside * math.sin(yaw),
@@ -35,7 +35,7 @@ def test_who_goes_as_told_is_not_off_whatever_it_faces(pose, yaw):
     assert q.turn_command_error(info).item() == pytest.approx(0.0, abs=1e-5)
 
 
-def test_who_stands_is_off_by_what_it_is_told(pose):
+def test_standing_robot_has_the_error_of_its_command(pose):
     for command in ((3.0, 4.0, -2.0), (0.0, 0.0, 0.0), (-1.0, 0.0, 0.0)):
         info = moving(pose, command=command)
         assert q.command_error(info).item() == pytest.approx(math.hypot(*command[:2]))

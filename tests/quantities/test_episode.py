@@ -63,7 +63,7 @@ def test_a_turn_on_the_spot_changes_the_heading(recording):
     assert q.roll_rotation.over(turn)[-1].item() == pytest.approx(0.0, abs=1e-9)
 
 
-def test_a_new_episode_starts_counting_anew(recording):
+def test_new_episode_resets_the_counts(recording):
     two = turning(
         recording, "HalfCheetah", [0.0, 0.5, 1.0, 4.0, 4.5], [True, False, False, True, False]
     )
@@ -113,7 +113,7 @@ def test_hopping_on_one_leg_or_on_both_does_not_alternate(recording):
     assert q.stride_alternation.over(both)[-1].item() == 0.0
 
 
-def test_a_limp_alternates_in_part(recording):
+def test_limp_alternates_partially(recording):
     # touchdowns: left, right, right, left: two of three follow the other side
     limp = stepping(recording, [1, 0, 0, 0, 1], [0, 1, 0, 1, 0])
     assert q.stride_alternation.over(limp)[-1].item() == pytest.approx(2 / 3)

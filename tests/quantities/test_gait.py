@@ -63,7 +63,7 @@ def test_feet_that_keep_no_time_have_no_lock(recording):
     assert last(q.foot_phase_lock, walking(recording, contact))[1].item() < 0.3
 
 
-def test_trembling_is_not_landing(recording):
+def test_vibrating_is_not_landing(recording):
     contact = pattern((0.0, 0.5), 0.5)
     feet = (4, 7)
     shaken = contact.repeat_interleave(8, 0)  # at 0.00625 s a step
@@ -99,7 +99,7 @@ def test_many_episodes_at_once_are_measured_like_one(recording):
     )
 
 
-def test_sliding_on_a_shin_is_no_flight(recording):
+def test_sliding_on_a_shin_is_not_flight(recording):
     contact = torch.zeros(10, 4)
     contacts = torch.zeros(10, 14)
     contacts[:5, 3] = 1000.0  # a body above the foot
@@ -176,7 +176,7 @@ def gliding(recording, contact, steps_back):
         ((0.3, 0.3, 0.3, 0.3), 0.0),
     ],
 )
-def test_who_has_a_foot_that_stays_where_it_is_does_not_slide(recording, back, share):
+def test_robot_with_a_resting_foot_does_not_slide(recording, back, share):
     on = torch.ones(40, 4)
     assert last(q.slide_share, gliding(recording, on, back)).item() == pytest.approx(share)
     assert last(q.slide_share, gliding(recording, 0 * on, back)).item() == 0.0

@@ -13,7 +13,7 @@ from telic.rendering.job import RenderJob
 from telic.rendering.jobs import _graphics_variables, _read_report, render
 from telic.sandbox.host import available
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
-from tests.rendering.films import read_frames
+from tests.rendering.videos import read_frames
 
 ENVIRONMENT = """
 import os, pathlib, socket, subprocess

@@ -80,7 +80,7 @@ def test_a_users_robot_keeps_its_own_colours_and_gets_a_floor_below_it(tmp_path)
     assert periods == pytest.approx(round(periods)), "its lines are not at whole tiles"
 
 
-def test_a_file_that_is_no_model_is_named(tmp_path):
+def test_error_names_the_file_that_is_not_a_model(tmp_path):
     path = tmp_path / "bad.xml"
     path.write_text("<mujoco><worldbody><geom size='-1'/></worldbody></mujoco>")
     with pytest.raises(BadEnvironment, match=r"cannot read .*bad\.xml"):

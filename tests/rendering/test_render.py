@@ -13,8 +13,8 @@ from telic.rendering import RenderJob, choose_backend, draw_portrait, render, re
 from telic.rendering import jobs as backends
 from telic.sim.files import assets_dir
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
-from tests.heard import Heard
-from tests.rendering.films import read_frames, read_video_facts
+from tests.event_list import EventList
+from tests.rendering.videos import read_frames, read_video_facts
 
 SMALL = {"env": "HalfCheetah-v5", "width": 96, "height": 72}
 
@@ -41,19 +41,19 @@ def test_a_backend_that_cannot_draw_says_why(monkeypatch):
 @pytest.mark.slow
 def test_rays_draw_a_video_and_a_strip_in_one_child(cheetah_file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    heard = Heard()
+    received = EventList()
     jobs = [
         RenderJob(trajectory=cheetah_file, output=Path("v.mp4"), **SMALL),
         RenderJob(trajectory=Path("cheetah.npz"), output=Path("s.png"), frames=3, **SMALL),
     ]
-    video, strip = render(jobs, backend="rays", listener=heard)
+    video, strip = render(jobs, backend="rays", listener=received)
     assert (video.error, video.backend) == (None, "rays")
     facts = read_video_facts(tmp_path / "v.mp4")
     assert (facts.codec, facts.width, facts.height, facts.fps) == ("h264", 96, 72, 20.0)
     assert facts.duration_s == pytest.approx(2.0, abs=0.06)
     assert (strip.error, strip.output) == (None, Path("s.png"))
     assert (tmp_path / "s.png").read_bytes()[16:24] == bytes([0, 0, 1, 36, 0, 0, 0, 72])  # 292 wide
-    assert heard[0] == {"event": "video.progress", "path": "v.mp4", "frame": 0, "frames": 40}
+    assert received[0] == {"event": "video.progress", "path": "v.mp4", "frame": 0, "frames": 40}
     assert sorted(each.name for each in tmp_path.iterdir()) == ["cheetah.npz", "s.png", "v.mp4"]
 
 
@@ -89,7 +89,7 @@ def test_opengl_draws_what_the_rays_draw_however_far_away(cheetah, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_backend_that_crashes_is_replaced_and_that_is_said(cheetah_file, tmp_path, monkeypatch):
+def test_crashing_backend_is_replaced_with_a_message(cheetah_file, tmp_path, monkeypatch):
     real = backends.run_worker
     started = []
 
@@ -100,13 +100,13 @@ def test_a_backend_that_crashes_is_replaced_and_that_is_said(cheetah_file, tmp_p
         return real(*given, **options)
 
     monkeypatch.setattr(backends, "run_worker", crash)
-    heard = Heard()
+    received = EventList()
     job = RenderJob(trajectory=cheetah_file, output=tmp_path / "s.png", frames=1, **SMALL)
     crashes = 2
-    (done,) = render([job], backend="egl", listener=heard)
+    (done,) = render([job], backend="egl", listener=received)
     assert (done.error, done.backend) == (None, "rays")
-    (said,) = [event["message"] for event in heard if event["event"] == "log"]
-    assert said.startswith("Rendering continues with rays: egl failed (The worker was killed by")
+    (printed,) = [event["message"] for event in received if event["event"] == "log"]
+    assert printed.startswith("Rendering continues with rays: egl failed (The worker was killed by")
     started.clear()
     crashes = 9
     (failed,) = render([job], backend="egl")

@@ -6,7 +6,7 @@ import pytest
 from telic.errors import ResourceError, TelicError
 from telic.rendering import media
 from telic.rendering.media import draw_caption, strip_height, write_png, write_video
-from tests.rendering.films import pixels, read_frames, read_video_facts
+from tests.rendering.videos import pixels, read_frames, read_video_facts
 
 
 def gradient(count, height=48, width=64):

@@ -51,10 +51,10 @@ INLINE = (
 
 def every_block(folder: Path) -> tuple[doc.AnyBlock, ...]:
     """One block of each kind, each with as much foreign text as it takes."""
-    picture, film = folder / "a.png", folder / "b.mp4"
+    picture, video_block = folder / "a.png", folder / "b.mp4"
     picture.write_bytes(b"png")
-    film.write_bytes(b"mp4")
-    shown = (doc.Picture(picture, EVIL, EVIL), doc.Video(film, EVIL))
+    video_block.write_bytes(b"mp4")
+    shown = (doc.Picture(picture, EVIL, EVIL), doc.Video(video_block, EVIL))
     card = doc.Card(EVIL, doc.Badge(EVIL, "good"), (EVIL,), shown, (doc.Text(EVIL),))
     stack = doc.Stack((EVIL, doc.Items(((EVIL, INLINE[-2]),), "rated")))
     return (

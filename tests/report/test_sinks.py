@@ -12,7 +12,7 @@ from telic.report import sinks
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
 from telic.verbs.train import train
-from tests.heard import Heard
+from tests.event_list import EventList
 from tests.training.small import SETTINGS
 
 
@@ -60,8 +60,8 @@ def test_every_metric_arrives_once_although_another_tracker_fails(tmp_path, monk
     monkeypatch.setattr(sinks, "_SINKS", {"broken": Broken, "kept": Kept})
     monkeypatch.setattr(sinks, "find_spec", lambda name: name)
     monkeypatch.setattr(Kept, "made", [])
-    heard = Heard()
-    run = trained(tmp_path, "broken", "kept", on_event=heard)
+    received = EventList()
+    run = trained(tmp_path, "broken", "kept", on_event=received)
     kept = next(each for each in Kept.made if type(each) is Kept)
     steps = [step for step, _ in kept.rows]
     assert steps == sorted(steps)
@@ -73,7 +73,7 @@ def test_every_metric_arrives_once_although_another_tracker_fails(tmp_path, monk
     assert any(name.endswith("eval/mean_return") for _, name in sent)
     assert kept.name == run.path.name and kept.config["env"] == "InvertedPendulum-v5"
     assert kept.result["status"] == "completed" and kept.result["best_return"] == run.best_return
-    messages = [each["message"] for each in heard if each["event"] == "log"]
+    messages = [each["message"] for each in received if each["event"] == "log"]
     assert any("broken" in text and "no route" in text for text in messages)
 
 

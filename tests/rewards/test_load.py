@@ -53,7 +53,7 @@ def test_a_file_without_a_reward_says_what_to_define():
         load_reward("x = 1\nreward_fn = 3\n")
 
 
-def test_the_last_of_several_classes_is_used_and_said_so():
+def test_last_of_several_classes_is_used_with_a_note():
     reward = load_reward(GOOD + GOOD.replace("Good", "Better"))
     assert reward.name == "Better"
     assert "defines Good, Better; the last one is used" in reward.code.notes[0].message

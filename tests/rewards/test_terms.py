@@ -139,7 +139,7 @@ class Composed(ComposedReward):
 '''
 
 
-def test_a_sequence_goes_on_when_its_conditions_held_for_long_enough():
+def test_sequence_advances_when_its_conditions_held_long_enough():
     env = make("HalfCheetah-v5", num_envs=3)
     reward = load_reward(FILE)
     report = probe(reward, env, transitions=24)

@@ -77,7 +77,7 @@ def test_links_of_a_wheel_are_plain_files(tmp_path):
 
 
 @KINDS
-def test_an_archive_that_is_cut_short_or_lacks_the_robot_is_told(tmp_path, write):
+def test_truncated_or_incomplete_archive_is_reported(tmp_path, write):
     file = write(tmp_path / "toys", GOOD)
     with pytest.raises(BadFile, match="does not contain toys/cat"):
         unpack(file, tmp_path / "out", ["toys/zoo", "toys/cat"])

@@ -29,7 +29,7 @@ from telic.robots.record import RobotRecord, _moving_joints, guessed
 from telic.robots.scene import write_scene
 from telic.sim.files import model_files
 from telic.verbs.envs import robots
-from tests.rendering.films import pixels
+from tests.rendering.videos import pixels
 
 ROBOTS = Path(catalogue.__file__).parents[1] / "bench" / "suites" / "robots"
 TOY = """
@@ -115,7 +115,7 @@ def test_a_robot_is_fetched_once_and_only_its_own_files_are(indexed, monkeypatch
 
 
 @pytest.mark.parametrize("harm", ["changed", "added", "taken away"])
-def test_files_that_are_not_what_was_fetched_are_fetched_anew(toy, monkeypatch, harm):
+def test_modified_files_are_fetched_again(toy, monkeypatch, harm):
     model = fetch(toy)
     block, extra = model.parent / "assets" / "block.obj", model.parent / "assets" / "more.obj"
     good = block.read_bytes()
@@ -179,7 +179,7 @@ def stands(text, seconds=2.0):
 
 
 @pytest.mark.parametrize("name", ["dog", "beetle"])
-def test_a_robot_that_nobody_described_gets_drives_that_hold_its_pose(name):
+def test_undescribed_robot_gets_actuators_that_hold_its_pose(name):
     record = guessed(ROBOTS / f"{name}.xml")
     joints = _moving_joints(record.spec().compile())
     assert sum(len(drive.joints.split("|")) for drive in record.drives) == len(joints)
@@ -202,7 +202,7 @@ def test_a_described_robot_is_the_same_robot(toy, tmp_path):
 
 
 @pytest.mark.parametrize("lie", ['gravity="0 0 -0.1"', "<!-- -->", "\udcff"])
-def test_a_built_model_that_somebody_changed_is_made_anew(toy, lie):
+def test_edited_built_model_is_rebuilt(toy, lie):
     path = Path(located("toy-dog"))
     honest = path.read_bytes()
     option = f"<option {lie} " if lie.startswith("gravity") else f"{lie}<option "
@@ -215,7 +215,7 @@ def test_a_built_model_that_somebody_changed_is_made_anew(toy, lie):
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "said"),
+    ("text", "error", "printed"),
     [
         (
             "model = 'dog.xml'\n[pose]\nankle = 1\n",
@@ -242,13 +242,13 @@ def test_a_built_model_that_somebody_changed_is_made_anew(toy, lie):
         ("model = [", BadFile, "not TOML"),
     ],
 )
-def test_a_bad_description_ends_in_a_sentence(tmp_path, text, error, said):
+def test_a_bad_description_ends_in_a_sentence(tmp_path, text, error, printed):
     for name, content in toy_files().items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
     file = tmp_path / "toys" / "zoo" / "bad.toml"
     file.write_text(text)
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=printed):
         built_robot(str(file))
 
 
@@ -274,7 +274,7 @@ def test_parts_touch_the_ground_and_each_other_only_where_that_is_asked_for(toy,
 
 
 @pytest.mark.slow
-def test_a_robot_is_drawn_and_told_of(toy, tmp_path):
+def test_robot_is_drawn_and_described(toy, tmp_path):
     page = robots("toy-dog", output=str(tmp_path / "dog.png"))
     assert pixels(Path(page["picture"])).std() > 5  # not one colour
     assert page["facts"]["kind"] == "quadruped" and page["licence"] == "MIT"

@@ -56,10 +56,10 @@ def threads_first():
     event = threading.Event()
     thread = threading.Thread(target=event.wait, name="pool")
     thread.start()
-    said = tried(lambda: confine(RULES))
+    printed = tried(lambda: confine(RULES))
     event.set()
     thread.join()
-    return {"said": said, **doors()}
+    return {"said": printed, **doors()}
 
 
 def threads_afterwards():

@@ -173,12 +173,12 @@ def test_available_tries_the_doors_without_confining_the_caller():
     assert subprocess.run([sys.executable, "-c", ""], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("beside", ["mine.egg-info", "src"])
+@pytest.mark.parametrize("parallel", ["mine.egg-info", "src"])
 def test_installed_packages_can_be_read_wherever_a_pth_file_names_them_and_no_project(
-    tmp_path, monkeypatch, beside
+    tmp_path, monkeypatch, parallel
 ):
     unpacked, project = tmp_path / "unpacked", tmp_path / "project"
-    for folder in (unpacked / "robots-1.0.dist-info", project / "mine", project / beside):
+    for folder in (unpacked / "robots-1.0.dist-info", project / "mine", project / parallel):
         folder.mkdir(parents=True)
     for name in ("mine/__init__.py", "settings.py", ".env"):
         (project / name).touch()

@@ -36,17 +36,17 @@ def children(pid: int) -> list[int]:
 def test_workers_are_forks_of_one_process_which_ends_with_the_outermost_block(folder, monkeypatch):
     monkeypatch.setenv("TELIC_TEST_API_KEY", "sk-secret")
     with prewarmed(["json"]):
-        mother = fork_server._shared.server.pid
-        assert "sk-secret" not in Path(f"/proc/{mother}/environ").read_text()
+        server = fork_server._shared.server.pid
+        assert "sk-secret" not in Path(f"/proc/{server}/environ").read_text()
         first = work(folder)
         with prewarmed(["nothing_more"]):
             second = work(folder)
-        assert first["parent"] == second["parent"] == mother
+        assert first["parent"] == second["parent"] == server
         assert first["cwd"] == str(folder)
         assert "TELIC_TEST_API_KEY" not in first["environment"]
         assert "a stray line" in (folder / LOG_NAME).read_text()
-        assert children(mother) == []
-    assert fork_server._shared.server is None and not is_alive(mother)
+        assert children(server) == []
+    assert fork_server._shared.server is None and not is_alive(server)
 
 
 def test_a_fork_is_confined_like_any_other_worker(folder):
@@ -71,7 +71,7 @@ def test_threads_share_it(folder, tmp_path):
     folders = [tmp_path / str(number) for number in range(4)]
     results = []
     with prewarmed(["json"]):
-        mother = fork_server._shared.server.pid
+        server = fork_server._shared.server.pid
         threads = []
         for own in folders:
             own.mkdir()
@@ -79,7 +79,7 @@ def test_threads_share_it(folder, tmp_path):
             threads[-1].start()
         for thread in threads:
             thread.join()
-    assert [result["parent"] for result in results] == [mother] * 4
+    assert [result["parent"] for result in results] == [server] * 4
     assert sorted(result["cwd"] for result in results) == sorted(map(str, folders))
 
 
@@ -95,7 +95,7 @@ def test_a_host_that_is_killed_leaves_neither_server_nor_fork(tmp_path):
     (tmp_path / "outside").write_text("read before confinement")
     words = [sys.executable, "-c", code, tmp_path, tmp_path / "outside", HERE]
     with subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True) as host:
-        mother = int(host.stdout.readline())
-        forks = wait_for(lambda: children(mother))
+        server = int(host.stdout.readline())
+        forks = wait_for(lambda: children(server))
         host.kill()
-    assert wait_for(lambda: not any(map(is_alive, (mother, *forks))))
+    assert wait_for(lambda: not any(map(is_alive, (server, *forks))))

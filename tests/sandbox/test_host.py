@@ -87,7 +87,7 @@ def test_a_bug_is_reported_with_the_last_lines_of_the_log(folder):
     assert "in raise_bug" in caught.value.hint
 
 
-def test_a_lack_of_memory_is_told_as_such(folder):
+def test_out_of_memory_is_reported_as_such(folder):
     with pytest.raises(ResourceError, match="memory limit"):
         make(folder, "raise_memory_error").run()
 
@@ -98,24 +98,24 @@ def test_a_stop_asked_for_is_a_clean_end(folder):
     assert result == {"stopped": True}
 
 
-def test_who_must_wait_stands_still_and_is_not_called_silent(folder):
-    heard, asked = [], []
+def test_paused_worker_does_not_count_as_silent(folder):
+    received, asked = [], []
 
     def should_wait():
-        if len(heard) < 3:
+        if len(received) < 3:
             return False
         asked.append(time.monotonic())
         return asked[-1] - asked[0] < 0.8
 
     worker = make(folder, "tick_until_stopped", beat_s=0.4)
     ended = worker.run(
-        lambda _: heard.append(time.monotonic()), lambda: len(heard) > 20, should_wait
+        lambda _: received.append(time.monotonic()), lambda: len(received) > 20, should_wait
     )
     assert ended == {"stopped": True}
-    assert max(later - earlier for earlier, later in pairwise(heard)) > 0.6
+    assert max(later - earlier for earlier, later in pairwise(received)) > 0.6
 
 
-def test_silence_is_ended_and_says_what_went_on(folder):
+def test_silent_worker_is_ended_with_its_last_activity(folder):
     with pytest.raises(WorkerDied) as caught:
         make(folder, "fall_silent", beat_s=0.5).run()
     assert "no heartbeat for 0.5 s while running the reward of test.py" in str(caught.value)
@@ -131,7 +131,7 @@ def test_beats_keep_a_slow_worker_alive(folder):
     assert make(folder, "keep_beating").run() == {}
 
 
-def test_the_time_that_a_listener_takes_is_no_silence_of_the_worker(folder):
+def test_listener_time_does_not_count_as_silence(folder):
     def listen(message):
         time.sleep(1.2)
         return {}
@@ -228,7 +228,7 @@ def test_a_file_that_was_removed_and_is_held_all_the_same_counts(tmp_path, is_ma
     watch._check_disk()
 
 
-def test_folders_that_nobody_could_look_through_end_the_worker(tmp_path):
+def test_worker_with_unscannable_folders_is_ended(tmp_path):
     """A thousand in one another ended who looked, and longer paths hid what lay below."""
     for number in range(12):
         (tmp_path / str(number)).touch()

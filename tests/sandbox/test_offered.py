@@ -131,7 +131,7 @@ def test_lines_are_counted_as_python_counts_them(end):
     assert source_lines(text) == [f"# a comment{end}import os", "x = 1", "y = 2", "z = 3"]
 
 
-def test_a_leaf_holds_only_numbers_that_can_be_true():
+def test_criterion_score_accepts_only_consistent_numbers():
     for wrong in ({"credit": 99.0}, {"weight": float("nan")}, {"weight": -1.0}, {"counted": 2.0}):
         fields = score("x", 1.0, zero=0.0, goal=1.0).model_dump() | wrong
         with pytest.raises(ValueError, match="CriterionScore"):

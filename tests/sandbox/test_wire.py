@@ -8,7 +8,7 @@ from telic.sandbox.wire import LineBuffer, bounded_text, decode, encode, pack_er
 
 
 @pytest.mark.parametrize("line", [b"garbage", b"[1]", b"{}", b'{"kind": 3}', b"[" * 100_000])
-def test_what_is_no_message_is_refused(line):
+def test_invalid_message_is_refused(line):
     with pytest.raises(ValueError):
         decode(line)
 

@@ -32,8 +32,8 @@ def start(runs_dir: Path, episodes: int) -> subprocess.Popen[bytes]:
 def finish(runs_dir: Path, episodes: int) -> None:
     """Let the search come to its end."""
     process = start(runs_dir, episodes)
-    _, said = process.communicate()
-    assert process.returncode == 0, said.decode()
+    _, printed = process.communicate()
+    assert process.returncode == 0, printed.decode()
 
 
 def has_ended(runs_dir: Path) -> bool:
@@ -41,7 +41,7 @@ def has_ended(runs_dir: Path) -> bool:
     return any(runs_dir.glob("*/summary.json"))
 
 
-def came_to(runs_dir: Path) -> dict[str, Any]:
+def reached(runs_dir: Path) -> dict[str, Any]:
     """Return every iteration of a search, and its summaries without the time they took."""
     (folder,) = [path.parent for path in runs_dir.glob("*/search.json")]
     logs = {
@@ -80,8 +80,8 @@ def kill_one(process: subprocess.Popen[bytes], rng: random.Random) -> str:
     if workers and rng.random() < 0.2:
         victim = rng.choice(sorted(workers))
     os.kill(victim, signal.SIGKILL)
-    said = process.communicate()[1].decode()
-    assert "Traceback" not in said, said
+    printed = process.communicate()[1].decode()
+    assert "Traceback" not in printed, printed
     deadline = time.monotonic() + _PATIENCE_S
     while any(map(is_alive, workers)):
         assert time.monotonic() < deadline, "a worker outlived its search"
@@ -111,7 +111,7 @@ def run_kills(count: int, seed: int, home: Path, episodes: int) -> Counter[str]:
     began = time.monotonic()
     finish(home / "whole", episodes)
     longest_s = time.monotonic() - began
-    whole = came_to(home / "whole")
+    whole = reached(home / "whole")
     assert len(whole) == 9, "four logs, four summaries of runs and that of the search"
     while seen["kills"] < count:
         runs_dir = home / f"killed-{seen['searches']}"
@@ -126,5 +126,5 @@ def run_kills(count: int, seed: int, home: Path, episodes: int) -> Counter[str]:
                 seen["kills with work done"] += any(runs_dir.glob("*/run_*/journal.jsonl"))
         if not has_ended(runs_dir):
             finish(runs_dir, episodes)
-        assert came_to(runs_dir) == whole, runs_dir
+        assert reached(runs_dir) == whole, runs_dir
     return seen

@@ -144,15 +144,15 @@ def test_runs_are_the_same_together_alone_and_in_processes(tmp_path, monkeypatch
     assert len(set(bests)) == 3, "runs are independent"
 
 
-def test_stopping_saves_and_the_same_command_goes_on(tmp_path):
+def test_stopped_search_is_saved_and_the_same_command_resumes_it(tmp_path):
     request = small(model="scripted", episodes=40)
     asked = iter([False, False, True])
     stopped = search(runs_dir=tmp_path, should_stop=lambda: next(asked, True), **request)
     assert stopped.summary.outcome == "stopped" and not stopped.summary.runs
     finished = search(runs_dir=tmp_path, **request)
     assert finished.path == stopped.path and finished.summary.outcome == "completed"
-    anew = search(runs_dir=tmp_path, fresh=True, **request)
-    assert anew.path != finished.path and log(anew)[-1].candidates == log(finished)[-1].candidates
+    again = search(runs_dir=tmp_path, fresh=True, **request)
+    assert again.path != finished.path and log(again)[-1].candidates == log(finished)[-1].candidates
 
 
 def test_an_answer_that_never_becomes_valid_is_replaced_by_a_marked_numeric_step(tmp_path):
@@ -264,7 +264,7 @@ def test_prompts_hold_what_the_switches_say(tmp_path):
     assert "one of its episodes" in asked["last"] and "Ten sticks" in asked["last"]
 
 
-def test_the_call_budget_is_hard_and_a_larger_one_goes_on(tmp_path):
+def test_call_budget_is_hard_and_a_larger_one_resumes(tmp_path):
     from telic.llm import BudgetExceeded
 
     request = small(model="scripted", episodes=40)
@@ -278,7 +278,7 @@ def test_the_call_budget_is_hard_and_a_larger_one_goes_on(tmp_path):
     assert list(SearchFolder(folder).run(1).read())[: len(done)] == done
 
 
-def test_finalists_are_told_apart_by_new_episodes_alone_and_measured_on_yet_others(tmp_path):
+def test_finalists_are_compared_on_new_episodes_and_measured_on_others(tmp_path):
     found = search(
         runs_dir=tmp_path,
         env="FrozenLake-v1",

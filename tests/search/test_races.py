@@ -75,7 +75,7 @@ def test_the_race_of_finalists_finds_one_of_the_best_and_keeps_to_its_budget():
 
 
 @pytest.mark.parametrize(("gap", "most_decided"), [(0.0, 0.05), (3.0, 1.0)])
-def test_equals_are_told_apart_by_mistake_in_at_most_five_of_a_hundred_races(gap, most_decided):
+def test_races_between_equals_have_at_most_five_percent_false_positives(gap, most_decided):
     rng, decided = np.random.default_rng(2), 0
     for _ in range(300):
         run = Drawn([0.0, gap], rng, budget=1000, shared=3.0)

@@ -69,7 +69,7 @@ def test_the_returns_of_every_iteration_are_those_of_the_recording(run):
     assert summary.calls == len(recorded["answers"]) and summary.fallbacks == 0
 
 
-def test_a_replay_of_the_replies_comes_to_the_same_candidates(run, tmp_path, monkeypatch):
+def test_replayed_replies_yield_the_same_candidates(run, tmp_path, monkeypatch):
     recorded, found, folder = run
     again = search_again(recorded, Replay(next(folder.rglob("replies"))), tmp_path, monkeypatch)
     assert [each.candidates for each in log(again)] == [each.candidates for each in log(found)]

@@ -26,7 +26,7 @@ from telic.training import _worker as worker
 from telic.training.plan import PRESETS
 from telic.training.run import LocalChannel
 from tests.authors.scripts import REVISION, SCRIPT
-from tests.heard import Heard
+from tests.event_list import EventList
 from tests.training.small import SETTINGS
 
 FAST = CallLimits(deadline_s=600, attempt_s=300, attempts=2, first_wait_s=0.01, longest_wait_s=0.02)
@@ -130,7 +130,7 @@ class Asking:
     def __init__(self, patch: pytest.MonkeyPatch, runs_dir) -> None:
         self._patch = patch
         self.runs_dir = runs_dir
-        self.events = Heard()
+        self.events = EventList()
         """of the last session"""
         self.requests: list[Request] = []
         """everything that was ever asked"""
@@ -148,7 +148,7 @@ class Asking:
     def run(self, script, *, intent="run", until: str | None = None, limits=FAST, **changes):
         """Run a session, or the beginning of it; returns it and the roles that were asked."""
         self.connect(script, limits)
-        self.events, before = Heard(), len(self.requests)
+        self.events, before = EventList(), len(self.requests)
         request = {**SMALL, "iterations": 1, "runs_dir": self.runs_dir, **changes}
 
         def should_stop() -> bool:
@@ -161,7 +161,7 @@ class Asking:
         """Return the kinds of the events so far, in order."""
         return [each["event"] for each in self.events]
 
-    def told(self, kind: str) -> list[dict]:
+    def reported(self, kind: str) -> list[dict]:
         """Return the events of one kind."""
         return [each for each in self.events if each["event"] == kind]
 

@@ -78,7 +78,7 @@ def test_a_judge_that_is_blind_or_dishonest_ends_the_session_before_training(wat
     assert (session.path / "report").exists() or summary.reasons
 
 
-def test_criteria_with_problems_are_sent_back_in_one_message(watched):
+def test_criteria_with_problems_are_returned_in_one_message(watched):
     wrong = [{**MEASURED[0], "quantity": "foward_velocity"}, {**MEASURED[1], "zero": 2.0}]
     wrong[0]["measure"] = "mean(foward_velocity)"
     first = {**script(MEASURED, "1.0")["elicitor"], "criteria": wrong}
@@ -153,7 +153,7 @@ def test_a_stated_duration_is_read_without_the_composer(intent, seconds):
     assert stated_seconds(intent) == seconds
 
 
-def test_episodes_shorter_than_the_stated_duration_are_sent_back(watched):
+def test_episodes_shorter_than_the_stated_duration_are_rejected(watched):
     short = script(MEASURED, "1.0")
     short["elicitor"] = [{**short["elicitor"], "seconds": 1.5}, {**short["elicitor"], "seconds": 5}]
     _, roles = watched.run(short, intent="run forward for 5 seconds", until="session.forecast")

@@ -76,7 +76,7 @@ def test_an_iteration_that_was_not_judged_is_refused(origin):
     assert list_sessions(origin.path.parent) == [origin]
 
 
-def test_a_copy_that_breaks_off_is_no_session(origin, monkeypatch):
+def test_interrupted_copy_is_not_a_session(origin, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 

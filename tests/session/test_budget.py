@@ -142,9 +142,9 @@ def test_what_is_left_is_never_negative_and_no_limit_stays_no_limit(tmp_path):
 # ---------------------------------------------------------------------------- forecast
 
 
-def add_measured(path, rate, members=3, processors=None, **facts):
+def add_measured(path, rate, members=3, cpus=None, **facts):
     run = add_run(path, steps=10, members=members, steps_per_second=rate, **facts)
-    here = {"processors": processors or os.cpu_count(), "platform": platform.platform()}
+    here = {"processors": cpus or os.cpu_count(), "platform": platform.platform()}
     write_json(run.manifest, here)
     return RunFolder(path)
 
@@ -166,7 +166,7 @@ def test_the_forecast_uses_what_was_measured_here(tmp_path):
 
 
 def test_what_was_never_measured_is_unknown(tmp_path):
-    add_measured(tmp_path / "elsewhere", 1e6, processors=999)
+    add_measured(tmp_path / "elsewhere", 1e6, cpus=999)
     add_measured(tmp_path / "other", 1e6, config={"env": "Ant-v5"})
     add_measured(tmp_path / "gpu", 1e6, config={"device": "cuda"})
     add_measured(tmp_path / "blink", 1e6, training_time_s=0.5)

@@ -93,7 +93,7 @@ def test_a_pass_carries_the_hashes_of_the_judge_and_the_reward_that_were_tried(p
     assert any(each["caught"] for each in sealed["mutants"])
 
 
-def test_what_nobody_touched_is_believed_again(copy):
+def test_untouched_session_is_verified_again(copy):
     assert copy.doubts() == ()
 
 
@@ -402,7 +402,7 @@ def test_a_forged_step_is_doubted(copy, forge):
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
-def test_whoever_edits_a_stopped_session_and_goes_on_proves_nothing(copy, forge, why):
+def test_edited_stopped_session_proves_nothing(copy, forge, why):
     forget_the_end(copy)
     forge(copy)
     summary = resumed(copy)
@@ -427,7 +427,7 @@ def test_a_session_whose_journal_is_not_its_own_is_not_resumed(copy, forge):
         resumed(copy)
 
 
-def test_a_stopped_session_that_nobody_edited_goes_on_to_its_pass(copy):
+def test_unedited_stopped_session_resumes_and_passes(copy):
     forget_the_end(copy)
     assert resumed(copy).outcome == "passed"
 
@@ -441,7 +441,7 @@ def test_a_branch_does_not_make_a_forged_record_its_own(copy):
 
 
 @pytest.mark.parametrize("kind", ["robot.xml", "world.py"])
-def test_a_robot_that_is_changed_makes_the_records_so_far_somebody_elses(tmp_path, kind):
+def test_changed_robot_invalidates_earlier_records(tmp_path, kind):
     file = tmp_path / kind
     file.write_text("<mujoco/>" if kind.endswith("xml") else "class World: ...\n")
     env = str(file) if kind.endswith("xml") else f"{file}:World"

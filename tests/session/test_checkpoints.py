@@ -32,7 +32,7 @@ def asking(tmp_path):
 def at_once(monkeypatch):
     """Let training wait for every look, so that a test does not depend on time."""
 
-    def hear(self, event):
+    def receive(self, event):
         self._work.emit(event)
         if isinstance(event, TrainStart):
             self._end = event.total_steps
@@ -42,19 +42,19 @@ def at_once(monkeypatch):
             self._evaluate(event.step)
             self._playing.clear()
 
-    monkeypatch.setattr(CheckpointJudge, "__call__", hear)
+    monkeypatch.setattr(CheckpointJudge, "__call__", receive)
 
 
 @pytest.mark.slow
 def test_checkpoints_are_judged_before_training_ends_and_the_last_one_afterwards(asking, at_once):
     asking.run(FAILING, steps=STEPS)
-    told = asking.told("session.checkpoint")
+    reported = asking.reported("session.checkpoint")
     files = asking.folder.iteration(1)
-    assert len(told) == 3 and {each["number"] for each in told} == {1}
-    assert 0 < told[0]["step"] < told[-1]["step"] < asking.told("eval.done")[-1]["step"]
-    assert all(0.0 <= score <= 1.0 for each in told for score in each["scores"].values())
+    assert len(reported) == 3 and {each["number"] for each in reported} == {1}
+    assert 0 < reported[0]["step"] < reported[-1]["step"] < asking.reported("eval.done")[-1]["step"]
+    assert all(0.0 <= score <= 1.0 for each in reported for score in each["scores"].values())
     rows = list(read_json_lines(files.checkpoints))
-    assert [(each["step"], each["scores"]) for each in told] == [
+    assert [(each["step"], each["scores"]) for each in reported] == [
         (row["step"], row["scores"]) for row in rows
     ]
     assert not files.proof.exists() and not (files.path / "chosen").exists()
@@ -94,7 +94,7 @@ def test_training_ends_as_soon_as_its_policies_pass(asking, at_once, monkeypatch
 
 
 @pytest.mark.slow
-def test_whoever_is_killed_between_proof_and_end_trains_no_further(asking, at_once, monkeypatch):
+def test_kill_between_proof_and_end_does_not_continue_training(asking, at_once, monkeypatch):
     def die(*_):
         raise KeyboardInterrupt
 
@@ -106,7 +106,7 @@ def test_whoever_is_killed_between_proof_and_end_trains_no_further(asking, at_on
     proof = read_record(files.proof, Proof)
     asking.run(PASSING, steps=STEPS)
     assert read_record(files.proof, Proof) == proof and read_json(files.judgment)["passed"]
-    assert not asking.told("session.checkpoint")
+    assert not asking.reported("session.checkpoint")
 
 
 @pytest.mark.slow
@@ -117,8 +117,8 @@ def test_a_checkpoint_that_cannot_be_judged_costs_nothing_else(asking, monkeypat
     monkeypatch.setattr(training, "JsonLines", full)
     asking.run(PASSING, steps=STEPS)
     assert read_json(asking.folder.iteration(1).judgment)["passed"]
-    assert not asking.told("session.checkpoint")
-    assert any("no room on the disk" in each["message"] for each in asking.told("log"))
+    assert not asking.reported("session.checkpoint")
+    assert any("no room on the disk" in each["message"] for each in asking.reported("log"))
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from telic.storage.layout import RunFolder
 from telic.storage.locks import RunLock
 from telic.storage.resources import Admission
 from telic.training.folder import status_of
-from tests.heard import Heard
+from tests.event_list import EventList
 from tests.session.sessions import CRITERIA, asked, begun, make_session, until
 from tests.training.small import small_job
 
@@ -38,7 +38,7 @@ class Sitting:
 
     def __init__(self, folder, work, runtime, **limits):
         self.folder = folder
-        self.events = Heard()
+        self.events = EventList()
         self.result = None
         self.error = None
         account = SessionAccount(folder, asked(**limits))
@@ -97,7 +97,7 @@ def training(spec, **changes):
 
 
 @pytest.mark.slow
-def test_training_is_paused_for_real_and_goes_on_to_its_end(sit, spec):
+def test_paused_training_stops_stepping_and_then_completes(sit, spec):
     sitting = sit(training(spec, steps=8_192, save_every_s=5.0))
     folder = sitting.folder
     until(lambda: sitting.saw("train.progress"))
@@ -158,7 +158,7 @@ def test_time_that_is_up_ends_training_with_its_reason(sit, spec):
     assert status_of(run) == "stopped"  # saved, not killed
 
 
-def test_who_waits_for_processors_says_so_and_is_not_charged(sit, spec, tmp_path):
+def test_waiting_for_cores_is_reported_and_not_charged(sit, spec, tmp_path):
     door = Admission(tmp_path / "runtime", cores=[0, 1])
     from telic.storage.resources import ResourceNeed
 
@@ -193,7 +193,7 @@ def test_every_note_is_answered_by_exactly_one_iteration(tmp_path):
     folder = make_session(tmp_path)
     first = add_note(folder, " less bouncing please ", author="ada")
     assert (first.text, first.author) == ("less bouncing please", "ada")
-    control = SessionControl(folder, Heard(), lambda: False, None)
+    control = SessionControl(folder, EventList(), lambda: False, None)
     assert control.notes(2) == (first,)
     second = add_note(folder, "and faster")
     assert control.notes(2) == (first,), "asked again after a crash"
@@ -236,7 +236,7 @@ def test_only_what_was_proposed_is_approved(tmp_path):
     assert not folder.approval.exists()
 
 
-def test_a_file_that_nobody_approved_is_no_approval(sit, tmp_path):
+def test_unapproved_file_is_not_an_approval(sit, tmp_path):
     folder = make_session(tmp_path)
     records = begun(folder)
     lax = CriteriaApproval(time="now", criteria=CRITERIA[:1], author="mallory", edited=True)

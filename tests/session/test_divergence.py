@@ -29,8 +29,8 @@ def judged(tmp_path, then, end, *, scale=1.0, half=10.0):
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
 def test_a_reward_that_pays_for_something_else_is_named(tmp_path, scale):
-    (said,) = judged(tmp_path, (100, 0.7), (300, 0.3), scale=scale)
-    assert "from step 100 to the end" in said and "score fell from 0.70 to 0.30" in said
+    (printed,) = judged(tmp_path, (100, 0.7), (300, 0.3), scale=scale)
+    assert "from step 100 to the end" in printed and "score fell from 0.70 to 0.30" in printed
 
 
 @pytest.mark.parametrize(
@@ -38,16 +38,16 @@ def test_a_reward_that_pays_for_something_else_is_named(tmp_path, scale):
     [((100, 0.3), (300, 0.7)), ((100, 0.7), (110, 0.3)), ((100, 0.7), (300, 0.6))],
     ids=["both rise", "the return may not have risen", "the score hardly fell"],
 )
-def test_what_may_be_chance_or_is_as_it_should_be_is_no_alarm(tmp_path, then, end):
+def test_chance_and_expected_changes_raise_no_alarm(tmp_path, then, end):
     assert judged(tmp_path, then, end) == ()
 
 
-def test_nothing_is_said_of_what_could_not_be_judged(tmp_path):
+def test_unjudged_episodes_raise_no_alarm(tmp_path):
     assert judged(tmp_path, (100, None), (300, 0.1)) == ()
     assert alarms(IterationFolder(tmp_path / "none"), iteration(1, score(None))) == ()
 
 
-def test_what_looks_took_off_is_no_fall_of_what_the_code_measured(tmp_path):
+def test_vision_deduction_is_not_a_drop_of_the_code_score(tmp_path):
     """While a policy learns only code judges it; compared is what code says at both moments."""
     files = IterationFolder(tmp_path)
     evaluate(files.run.path / "reward_seed_1", (100, 100.0, 1.0), (256, 300.0, 1.0))
@@ -61,5 +61,5 @@ def test_what_looks_took_off_is_no_fall_of_what_the_code_measured(tmp_path):
     judgment = seen.judgment.model_copy(update={"verdicts": tuple(by_code)})
     looked_at = seen.model_copy(update={"judgment": judgment})
     assert alarms(files, iteration(1, looked_at)) == ()
-    (said,) = alarms(files, iteration(1, score(0.4)))
-    assert "score fell from 0.90 to 0.40" in said
+    (printed,) = alarms(files, iteration(1, score(0.4)))
+    assert "score fell from 0.90 to 0.40" in printed

@@ -47,7 +47,7 @@ def test_an_environment_without_a_robot_goes_all_the_way(home, tmp_path, monkeyp
 
 
 @pytest.mark.long
-def test_a_robot_of_many_files_is_tried_trained_judged_and_filmed_confined(tmp_path, monkeypatch):
+def test_robot_of_many_files_is_probed_trained_judged_and_rendered_confined(tmp_path, monkeypatch):
     model = write_robot(tmp_path / "robots")
     monkeypatch.chdir(model.parent)
     session = run_session("walk forward", env="robot.xml", runs_dir=tmp_path / "runs", **SMALL)

@@ -69,7 +69,7 @@ def checkpoint(tmp_path_factory):
     return RunFolder(run.path).members()[0].checkpoints()[-1].path
 
 
-def test_a_policy_that_sees_memory_is_played_beside_its_reward(checkpoint, tmp_path):
+def test_policy_that_observes_reward_memory_is_played_with_its_reward(checkpoint, tmp_path):
     paths = [tmp_path / "own" / f"{index}.npz" for index in range(2)]
     order = order_of(checkpoint, paths)
     files = record(order, tmp_path)

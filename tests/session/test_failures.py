@@ -36,8 +36,8 @@ def test_a_failure_that_looks_right_keeps_its_score_and_casts_doubt():
     assert len(paths) == len(shown) == 1 and best.member in str(paths[0])
     assert after[0] == worse
     assert after[1].judgment.score == best.judgment.score and after[1].low == best.low
-    told = judge_doubted([verdict for each in after for verdict in each.judgment.verdicts])
-    assert told is not None and '"runs"' in told and "vision 1.00" in told
+    reported = judge_doubted([verdict for each in after for verdict in each.judgment.verdicts])
+    assert reported is not None and '"runs"' in reported and "vision 1.00" in reported
 
 
 def test_a_failure_that_looks_like_one_casts_no_doubt():

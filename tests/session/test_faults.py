@@ -42,12 +42,12 @@ WRITERS = ("elicitor", "reward_author", "judge_author", "reviewer")
         for role in WRITERS
     ],
 )
-def test_an_outage_before_training_ends_with_a_paragraph_and_goes_on_later(asking, role):
+def test_outage_before_training_ends_with_a_message_and_resumes_later(asking, role):
     with pytest.raises(ModelUnavailable, match="not available after 2 attempts") as error:
         asking.run({**PASSING, role: DOWN})
     assert "\n" not in str(error.value) and "Run the same command again" in error.value.hint
     assert session_state(asking.folder) == "interrupted" and not asking.folder.summary.exists()
-    paid = {each["role"] for each in asking.told("model.reply")}
+    paid = {each["role"] for each in asking.reported("model.reply")}
     session, asked = asking.run(PASSING, until="session.forecast")
     assert session.path == asking.folder.path
     # Everybody once; the judge's author again, whose unchanged file is refused three times.
@@ -65,7 +65,7 @@ def test_without_a_reviser_what_was_trained_is_kept(asking):
     assert asked == ["reviser", "analyst"]
     assert session.summary.outcome == "not_passed" and session.summary.iterations == 2
     assert asking.folder.iteration(1).judgment.read_bytes() == first
-    assert len(asking.told("train.start")) == 1  # that of iteration 2
+    assert len(asking.reported("train.start")) == 1  # that of iteration 2
 
 
 @pytest.mark.slow
@@ -84,7 +84,7 @@ def test_without_eyes_the_code_judge_stands_alone_and_says_so(asking, fault):
 
 
 @pytest.mark.slow
-def test_episodes_that_somebody_looked_at_are_still_those_that_were_judged(asking, monkeypatch):
+def test_inspected_episodes_are_still_the_judged_ones(asking, monkeypatch):
     def watch(eyes, episodes, repeats=1):
         return [Verdict(source="vision", score=0.95)] * len(episodes)
 
@@ -104,7 +104,7 @@ def test_without_an_analyst_there_is_a_report(asking):
     session, _ = asking.run({**PASSING, "analyst": DOWN})
     assert session.summary.outcome == "unproven" and not asking.folder.analysis.exists()
     assert asking.folder.report.exists() and asking.folder.page.exists()
-    assert any("no analysis was written" in each["message"] for each in asking.told("log"))
+    assert any("no analysis was written" in each["message"] for each in asking.reported("log"))
 
 
 # ----------------------------------------------------------------------- answers that are garbage
@@ -118,7 +118,7 @@ def test_without_an_analyst_there_is_a_report(asking):
     ],
     ids=["not JSON", "a refusal"],
 )
-def test_garbage_is_mended_once_then_it_is_an_error_and_asked_for_anew(asking, garbage):
+def test_invalid_answer_is_repaired_once_then_an_error_and_asked_again(asking, garbage):
     with pytest.raises(ModelAnswerError, match="no valid Elicited for the role elicitor") as error:
         asking.run({**PASSING, "elicitor": garbage})
     assert "Nothing was scored" in error.value.hint and len(str(error.value)) < 2000
@@ -136,7 +136,7 @@ def spent_calls(asking) -> int:
     return budget.paid(asking.folder)[1]
 
 
-def test_code_that_is_refused_again_and_again_says_how_to_ask_anew(asking):
+def test_repeatedly_refused_code_explains_how_to_ask_again(asking):
     nosy = {**REWARD, "source": "import os\n" + REWARD["source"]}
     with pytest.raises(
         RewardError, match="reward_author returned no usable answer in 3 attempts"
@@ -163,13 +163,13 @@ def test_a_revision_that_cannot_run_goes_back_before_it_is_trained(asking):
     turns = revised({"source": broken}, {"weights": [{"sped": 2.0}]}, good)
     session, asked = asking.run({**FAILING, "reviser": turns}, iterations=2)
     assert asked.count("reviser") == 3 and session.summary.iterations == 2
-    told = [each.prompt for each in asking.requests if each.role == "reviser"]
-    assert 'no key "nothing"' in told[1] and "No weight is named sped" in told[2]
+    reported = [each.prompt for each in asking.requests if each.role == "reviser"]
+    assert 'no key "nothing"' in reported[1] and "No weight is named sped" in reported[2]
     # How long to train was asked for, so it is not the reviser's to change.
     assert read_json(asking.folder.iteration(2).candidate)["steps"] == 256
 
 
-def test_a_candidate_that_cannot_be_trained_is_tried_and_told(asking, home):
+def test_untrainable_candidate_is_attempted_and_reported(asking, home):
     def train(work, number, candidate):
         if number == 1:
             raise TrainingFailed("Every member stopped. The reward became NaN.")
@@ -226,7 +226,7 @@ def assert_stopped_with_a_policy(session, why):
 
 
 @pytest.mark.long
-def test_when_the_calls_are_used_up_the_best_is_kept_and_more_calls_go_on(asking):
+def test_used_up_calls_keep_the_best_and_more_calls_resume(asking):
     stopped, asked = asking.run(FAILING, iterations=2, max_calls=4)
     assert sorted(asked) == sorted(WRITERS)
     assert_stopped_with_a_policy(stopped, "budget of 4 model calls is used up")
@@ -405,14 +405,14 @@ def test_a_judge_whose_worker_is_killed_leaves_scores_unknown(asking, real_judge
 
 @pytest.mark.long
 def test_a_judge_that_never_ends_is_ended_and_leaves_scores_unknown(asking, real_judge):
-    hear = host.Worker._hear
+    receive = host.Worker._receive
 
     def impatiently(worker, message, *rest):
         if message.get("doing") == "judging":
             message = {**message, "seconds": 0.5}
-        return hear(worker, message, *rest)
+        return receive(worker, message, *rest)
 
-    real_judge.setattr(host.Worker, "_hear", impatiently)
+    real_judge.setattr(host.Worker, "_receive", impatiently)
     session, _ = asking.run(judged_by(ENDLESS))
     assert_unknown(asking, session, "no heartbeat for 0.5 s while judging")
 
@@ -452,5 +452,5 @@ def test_without_a_renderer_there_is_a_report_without_pictures(asking, home, err
         and "<video" not in (session.path / "report.html").read_text()
     )
     why = "nothing is drawn" if error is None else "no OpenGL here"
-    assert any(why in each["message"] for each in asking.told("log"))
+    assert any(why in each["message"] for each in asking.reported("log"))
     assert why in (session.path / "report.md").read_text()

@@ -149,7 +149,7 @@ def test_kills_at_random_moments_change_nothing(start, whole, tmp_path, wanted):
 
 
 @pytest.mark.slow
-def test_who_is_killed_during_the_report_gets_it_later(asking, home):
+def test_report_is_written_later_after_a_kill(asking, home):
     """The summary is the last word: with it, the same command would begin a new session."""
 
     def die(*_, **__):
@@ -215,7 +215,7 @@ def children(pid: int) -> list[int]:
 
 
 @pytest.mark.long
-def test_a_killed_command_takes_its_worker_with_it_and_goes_on(tmp_path):
+def test_killed_command_ends_its_worker_and_resumes(tmp_path):
     first = command(tmp_path)
     trained = "runs/*/iter_1/train/*/metrics/scalars.jsonl"
     while first.poll() is None and not list(tmp_path.glob(trained)):
@@ -228,6 +228,6 @@ def test_a_killed_command_takes_its_worker_with_it_and_goes_on(tmp_path):
     while any(Path(f"/proc/{each}").exists() for each in workers):
         assert time.monotonic() < deadline, "the worker outlived its session"
         time.sleep(0.02)
-    said, _ = command(tmp_path).communicate(timeout=300)
-    assert "(resumed)" in said and "Traceback" not in said
+    printed, _ = command(tmp_path).communicate(timeout=300)
+    assert "(resumed)" in printed and "Traceback" not in printed
     assert session_state(only(tmp_path)) in ENDED

@@ -57,7 +57,7 @@ def passed(runs, name="session_20260102_030405_abcd1234"):
     return folder
 
 
-def test_a_label_keeps_what_the_judges_had_said_and_whether_they_differ(session):
+def test_label_keeps_the_scores_of_the_judges_and_their_disagreement(session):
     no = add_label(session, False, why=" it slides ", author="ada")
     assert (no.iteration, no.member, no.episode, no.score) == (1, "reward_seed_1", 3, 0.95)
     assert no.disagrees and no.why == "it slides" and no.recording == "reward_seed_1-2"
@@ -68,7 +68,7 @@ def test_a_label_keeps_what_the_judges_had_said_and_whether_they_differ(session)
     assert [each.id for each in EpisodeLabel.read(session.labels)][:2] == [no.id, yes.id]
 
 
-def test_who_says_something_else_later_means_that_and_both_are_kept(session):
+def test_later_label_overrides_and_both_are_kept(session):
     add_label(session, True, author="ada")
     add_label(session, False, author="ada")
     add_label(session, True, author="bob")
@@ -158,14 +158,14 @@ def test_what_did_not_pass_cannot_be_vetoed(session, outcome):
 def test_the_report_says_what_people_say(session):
     add_label(session, False, why="it slides", author="ada")
     add_veto(session, "a look-alike", "bob")
-    said = str(people_section(_read(session)))
+    printed = str(people_section(_read(session)))
     for words in (
         "vetoed by bob",
         "it slides",
         "differ",
         "fewer than 6 labels do not change scores",
     ):
-        assert words in said
+        assert words in printed
 
 
 def telic(*words, code=0):
@@ -176,8 +176,8 @@ def telic(*words, code=0):
 
 def test_a_label_is_given_and_listed_at_a_terminal(session):
     runs = ("--runs-dir", session.path.parent)
-    said = telic("label", "no", "--why", "it slides", *runs)
-    assert "disagrees" in said and "it slides" in said and "telic veto" in said
+    printed = telic("label", "no", "--why", "it slides", *runs)
+    assert "disagrees" in printed and "it slides" in printed and "telic veto" in printed
     telic("label", "yes", "--session", session.name, "--episode", "1", *runs)
     assert "it slides" in telic("label", *runs)
     assert json.loads(telic("list", *runs, "--json"))[0]["disputed"] == 2

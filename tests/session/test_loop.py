@@ -21,7 +21,7 @@ from telic.session.loop import run_session
 from telic.session.robustness import read_card
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
-from tests.heard import Heard
+from tests.event_list import EventList
 from tests.session.quick import PASSING
 from tests.training.small import SPEED
 
@@ -68,7 +68,7 @@ def test_a_judge_that_takes_anything_leaves_a_session_unproven(
     author, tmp_path, monkeypatch, capsys
 ):
     author(goal=1.0)
-    events = Heard()
+    events = EventList()
     session = run_session("move", runs_dir=tmp_path, on_event=events, **{**SMALL, "seeds": (1, 2)})
     assert session.summary.outcome == "unproven" and session.summary.score == pytest.approx(1.0)
     assert session.summary.iterations == 1
@@ -136,7 +136,7 @@ def decide(*scores):
     return decide_on(config, 1, candidate, list(scores))
 
 
-def test_who_passes_lacks_nothing_and_what_is_lacking_is_said_of_those_that_do_not():
+def test_only_failing_policies_have_failed_criteria():
     good, poor = (0.99, 0.99, 0.99, 1.0), (0.3, 0.4, 0.2, 0.3)
     assert decide(score(0, 1, *good), score(0, 2, *good), score(0, 3, *poor)).tags == ()
     lucky = decide(score(0, 1, 1, 1, 1, 1), score(0, 2, *poor), score(0, 3, *poor))
@@ -153,7 +153,7 @@ def test_one_lucky_seed_does_not_pass():
     ).passed
 
 
-def test_episodes_that_nobody_could_judge_prove_nothing():
+def test_unjudged_episodes_prove_nothing():
     """Else a judge that fails on bad episodes alone would let every policy pass."""
     few = decide(*[score(0, seed, 1, 1, *[None] * 10) for seed in (1, 2, 3)])
     assert not few.passed and few.score == 1.0 and few.members[0].low < 2 / 12
@@ -186,7 +186,7 @@ def test_a_revision_raises_what_is_lacking_and_tries_no_weights_twice():
     assert all(each not in made.variants[1:] for each in again.variants[1:])
 
 
-def test_a_revision_goes_on_from_the_best_iteration_and_its_policies():
+def test_revision_starts_from_the_best_iteration_and_its_policies():
     good = decide(*[score(0, seed, 0.7, 0.7) for seed in (1, 2, 3)])
     bad = decide(*[score(1, seed, 0.2, 0.2) for seed in (1, 2, 3)])
     bad = bad.model_copy(update={"number": 2})

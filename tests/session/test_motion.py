@@ -3,12 +3,12 @@
 import pytest
 
 from telic.session.loop import run_session
-from tests.heard import Heard
+from tests.event_list import EventList
 
 
 @pytest.mark.long
 def test_a_biped_walks_after_a_motion_that_was_named_before_training(tmp_path):
-    heard = Heard()
+    received = EventList()
     session = run_session(
         "walk forward",
         env="planar-biped",
@@ -18,10 +18,10 @@ def test_a_biped_walks_after_a_motion_that_was_named_before_training(tmp_path):
         robustness=False,
         start_seed=0,
         runs_dir=tmp_path,
-        on_event=heard,
+        on_event=received,
     )
-    names = [event["event"] for event in heard]
-    asked = heard[names.index("session.asked")]
+    names = [event["event"] for event in received]
+    asked = received[names.index("session.asked")]
     assert names.index("session.asked") < names.index("train.progress")
     assert any("it follows the motion walk" in doubt for doubt in asked["doubts"])
     assert any(each["title"] == "moves as in the motion walk" for each in asked["criteria"])

@@ -26,7 +26,7 @@ def test_every_outcome_has_words_and_is_known_wherever_outcomes_are():
     assert set(ENDED) == set(OUTCOMES) - {"stopped"}
 
 
-def test_a_shell_is_told_zero_for_a_pass_alone():
+def test_exit_code_is_zero_only_for_a_pass():
     codes = {outcome: exit_code(outcome) for outcome in OUTCOMES}
     assert codes == {
         "passed": 0,
@@ -56,6 +56,6 @@ def test_only_what_nothing_speaks_against_is_a_pass(doubts, left_out, accept_par
         assert "“the piano”" in ending.reasons[-1]
 
 
-def test_what_narrows_a_pass_is_said_with_it():
+def test_limits_of_a_pass_are_reported_with_it():
     assert outcome_words("passed", (ONE_SEED,)) == "passed (one training seed)"
     assert outcome_words("not_passed", (ONE_SEED,)) == "did not pass"

@@ -29,7 +29,7 @@ from telic.session.report import save_report
 from telic.storage.files import read_json, write_json, write_text
 from telic.storage.layout import SessionFolder
 from telic.storage.scalars import ScalarLog
-from tests.heard import Heard
+from tests.event_list import EventList
 from tests.report.reader import Reader
 from tests.session.sessions import summary_of
 from tests.session.test_budget import pay
@@ -137,9 +137,9 @@ class Session:
 
     def report(self):
         """Write the report; return page, Markdown, and what was told."""
-        told = Heard()
-        save_report(self.folder, self.config, self.author, self.history, self.summary, told)
-        return self.folder.page.read_text(), self.folder.report.read_text(), told
+        reported = EventList()
+        save_report(self.folder, self.config, self.author, self.history, self.summary, reported)
+        return self.folder.page.read_text(), self.folder.report.read_text(), reported
 
 
 @pytest.fixture(autouse=True)
@@ -156,13 +156,13 @@ def drawn(monkeypatch):
     return sizes
 
 
-def test_the_page_tells_the_whole_story(tmp_path):
+def test_page_contains_the_whole_session(tmp_path):
     first = iteration(1, *(score(0.5, seed) for seed in (1, 2, 3)))
     second = iteration(2, *(score(0.95, seed) for seed in (1, 2, 3)), passed=True, change="faster")
     session = Session(tmp_path, first, second, outcome="passed")
-    page, markdown, told = session.report()
+    page, markdown, reported = session.report()
     text = Reader(page).text
-    assert told == []
+    assert reported == []
     for part in (text, markdown.replace("\\", "")):
         assert "The best policy scores 0.95 on 64 new episodes" in part
         assert "2 of 3 training seeds must prove 0.8; 3 of 3 did." in part
@@ -184,8 +184,8 @@ def test_foreign_text_stays_text(tmp_path):
     session.summary = session.summary.model_copy(
         update={"doubts": (EVIL,), "not_understood": (EVIL,), "best_iteration": 1, "reason": EVIL}
     )
-    page, markdown, told = session.report()
-    assert told == []
+    page, markdown, reported = session.report()
+    assert reported == []
     read = Reader(page)
     assert "<script>alert(1)</script>" in read.text  # shown as it was typed
     assert not [tag for tag, _ in read.elements if tag == "script"]
@@ -198,19 +198,19 @@ def test_foreign_text_stays_text(tmp_path):
     assert all(each in (3, 5, 6, 8) for each in columns)
 
 
-def test_variants_and_their_trials_are_told_apart(tmp_path):
+def test_variants_and_their_screening_runs_are_distinguished(tmp_path):
     tried = iteration(1, score(0.9, variant=1))
     trials = (score(0.2, variant=0), score(0.4, variant=1))
     tried = tried.model_copy(update={"trials": trials})
     session = Session(tmp_path, tried, seeds=(1,))
     variants = (Variant(weights={"speed": 1.0}), Variant(weights={"speed": 2.0}, warm=True))
     session.write_iteration(tried, variants=variants)
-    page, markdown, told = session.report()
+    page, markdown, reported = session.report()
     for part in (Reader(page).text, markdown):
         assert "Variant 2: speed 2, starts from the policies of its parent" in part
         low, high = interval_of(trials[1].judgment)
         assert f"0.40 ({low:.2f} to {high:.2f})" in part
-    assert told == []  # trials whose metrics are gone draw no chart
+    assert reported == []  # trials whose metrics are gone draw no chart
 
 
 def test_what_the_eye_saw_and_where_judges_differ(tmp_path):
@@ -245,14 +245,14 @@ def test_what_could_not_be_judged_is_unknown_and_says_why(tmp_path):
         assert "unknown" in part and "0.00" not in part
 
 
-def test_a_picture_that_cannot_be_drawn_is_told_and_listed(tmp_path, monkeypatch):
+def test_failed_picture_is_reported_and_listed(tmp_path, monkeypatch):
     def render(jobs):
         return [Rendering(output=job.output, backend="egl", error="no GL") for job in jobs]
 
     monkeypatch.setattr(pictures, "render", render)
-    page, markdown, told = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,)).report()
+    page, markdown, reported = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,)).report()
     assert "median.mp4: no GL" in Reader(page).text and "no GL" in markdown
-    assert {each["event"] for each in told} == {"log"} and len(told) == 4
+    assert {each["event"] for each in reported} == {"log"} and len(reported) == 4
     assert "<video" not in page
 
 
@@ -260,20 +260,20 @@ def test_a_damaged_file_costs_one_section_only(tmp_path):
     session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
     session.folder.iteration(1).run.manifest.write_text("{")
     session.folder.iteration(1).run.member("reward", 1).scalars.write_text("[\n")
-    page, markdown, told = session.report()
+    page, markdown, reported = session.report()
     text = Reader(page).text
     assert "Missing" in text and "manifest.json is not valid JSON" in text
     assert "“Learning curves”" in text and "The best policy scores" in text
-    assert len(told) == 3  # versions, curves, terms
+    assert len(reported) == 3  # versions, curves, terms
     assert "## Missing" in markdown
 
 
 def test_a_report_that_cannot_be_written_does_not_fail_the_session(tmp_path):
     session = Session(tmp_path, outcome="stopped")
     session.folder.page.mkdir()
-    told = Heard()
-    save_report(session.folder, session.config, None, [], session.summary, told)
-    assert "report.html" in told[0]["message"]
+    reported = EventList()
+    save_report(session.folder, session.config, None, [], session.summary, reported)
+    assert "report.html" in reported[0]["message"]
     assert "report.html" in session.folder.report.read_text()
 
 
@@ -330,7 +330,7 @@ def test_the_verb_writes_the_same_report_again_from_the_files(tmp_path):
     assert files.page.read_text() == page and files.report.read_text() == markdown
 
 
-def test_what_was_to_be_as_much_as_possible_stands_beside_the_best_that_is_known():
+def test_open_goal_is_shown_with_the_best_known_value():
     criteria = (
         Criterion(title="fast", quantity="", unit="m/s", is_open=True, best=9.0, best_source="us"),
         Criterion(title="high", quantity="", unit="m", is_open=True),

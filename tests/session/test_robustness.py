@@ -20,7 +20,7 @@ from telic.session.robustness import (
 )
 from telic.storage.files import read_record, write_text
 from telic.training.export.bundle import PolicyProof
-from tests.heard import Heard
+from tests.event_list import EventList
 from tests.session.test_labels import passed
 
 LATE = len(CONDITIONS) - 1
@@ -56,10 +56,10 @@ def recorded(monkeypatch):
     return orders
 
 
-def card_of(folder, told=None, **changes):
+def card_of(folder, reported=None, **changes):
     config = read_record(folder.config, SessionConfig).replace(**changes)
     summary = read_record(folder.summary, SessionSummary)
-    return robustness_card(folder, config, summary, Heard() if told is None else told)
+    return robustness_card(folder, config, summary, EventList() if reported is None else reported)
 
 
 def test_a_policy_that_passed_is_judged_under_every_condition_once(session, recorded):
@@ -79,18 +79,18 @@ def test_a_policy_that_passed_is_judged_under_every_condition_once(session, reco
 def test_what_did_not_pass_has_no_card(session, recorded, changes):
     config = read_record(session.config, SessionConfig)
     summary = read_record(session.summary, SessionSummary).model_copy(update=changes)
-    assert robustness_card(session, config, summary, Heard()) is None and not recorded
+    assert robustness_card(session, config, summary, EventList()) is None and not recorded
 
 
 @pytest.mark.parametrize("error", [WorkerDied("it died"), OSError("the disk is full")])
-def test_a_failure_is_told_and_fails_nothing(session, recorded, monkeypatch, error):
+def test_failure_is_reported_without_failing_the_session(session, recorded, monkeypatch, error):
     def fail(*_):
         raise error
 
     monkeypatch.setattr(robustness, "record_each", fail)
-    told = Heard()
-    assert card_of(session, told) is None and not session.robustness.exists()
-    assert "no robustness card" in told[0]["message"]
+    reported = EventList()
+    assert card_of(session, reported) is None and not session.robustness.exists()
+    assert "no robustness card" in reported[0]["message"]
 
 
 def test_an_environment_with_its_own_physics_has_what_it_can(session, recorded, tmp_path):
@@ -101,11 +101,11 @@ def test_an_environment_with_its_own_physics_has_what_it_can(session, recorded, 
     assert len(others) == 5 and all("not possible" in row.reason for row in others)
 
 
-def test_it_is_told_in_a_table_and_in_a_line(session, recorded):
+def test_robustness_is_reported_as_a_table_and_a_line(session, recorded):
     card = card_of(session)
     assert summary_line(card) == "6 of 7 conditions passed (failed: one-step action delay)"
-    said = str(robustness_table(_read(session)))
-    assert "0 of 16" in said and "15 of 16" in said and "This is not part of the pass" in said
+    table = str(robustness_table(_read(session)))
+    assert "0 of 16" in table and "15 of 16" in table and "This is not part of the pass" in table
     firm = card.model_copy(update={"rows": card.rows[:-1]})
     assert summary_line(firm) == "6 of 6 conditions passed"
 
@@ -114,7 +114,7 @@ def test_an_exported_policy_carries_what_was_asked_and_proven(session, recorded)
     card_of(session)
     proof = policy_proof(session)
     assert isinstance(proof, PolicyProof) and proof.title == "run forward"
-    said = str(proof.sections)
+    table = str(proof.sections)
     for words in ("run forward", "passed", "Robustness", "SHA-256", "judge_fn.py"):
-        assert words in said
+        assert words in table
     assert proof.files[session.judge][0] == "judge_fn.py"

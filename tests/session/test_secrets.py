@@ -44,7 +44,7 @@ def assert_nowhere(folder: Path, *texts: str) -> None:
             assert form.encode() not in content, f"the key is in {name}"
 
 
-def telling(script):
+def revealing(script):
     """Return a model that puts the key into every answer it gives."""
 
     def answer(request):
@@ -62,7 +62,7 @@ def telling(script):
 
 
 def test_a_model_that_repeats_the_key_cannot_get_it_written(asking):
-    session, asked = asking.run(telling(FAILING), iterations=2)
+    session, asked = asking.run(revealing(FAILING), iterations=2)
     assert len(asked) == 6 and session.summary.iterations == 2
     assert_nowhere(asking.runs_dir, spoken(asking))
     assert REMOVED in (session.path / "iter_1" / "reward_fn.py").read_text()  # it was there
@@ -91,16 +91,16 @@ def test_errors_of_a_provider_lose_the_key(asking, error, debug):
     request = ["run", "run", "--model", "scripted", "--runs-dir", str(asking.runs_dir), *debug]
     done = CliRunner().invoke(app, request)
     assert done.exit_code != 0
-    said = [done.output, str(done.exception), repr(done.exception)]
+    printed = [done.output, str(done.exception), repr(done.exception)]
     cause = done.exception
     while cause is not None:
-        said.append(repr(cause))
+        printed.append(repr(cause))
         cause = cause.__cause__ or cause.__context__
-    assert_nowhere(asking.runs_dir, *said)
+    assert_nowhere(asking.runs_dir, *printed)
 
 
 @pytest.mark.slow
-def test_an_outage_in_the_middle_tells_no_key(asking):
+def test_outage_during_a_session_reveals_no_key(asking):
     def watch(request):
         raise Outage(f"no eyes for {KEY}", may_be_paid=True)
 
@@ -122,10 +122,10 @@ def test_a_reward_that_reads_the_environment_is_refused(asking):
 
 @pytest.mark.long
 @pytest.mark.parametrize("status", [401, 500])
-def test_the_real_provider_and_the_real_command_tell_no_key(server, tmp_path, status):  # noqa: F811
+def test_real_provider_and_command_reveal_no_key(server, tmp_path, status):  # noqa: F811
     """The server sends the key back, as some do; the command shows its traceback."""
-    said = {"error": {"message": f"not with Bearer {KEY}", "type": "x", "code": "y"}}
-    server.answers = [(status, {"retry-after": "3600"}, said) for _ in range(20)]
+    printed = {"error": {"message": f"not with Bearer {KEY}", "type": "x", "code": "y"}}
+    server.answers = [(status, {"retry-after": "3600"}, printed) for _ in range(20)]
     done = subprocess.run(
         [sys.executable, "-m", "telic", "run", "run", "--model", server.model, "--debug"],
         cwd=tmp_path,

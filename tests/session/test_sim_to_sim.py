@@ -122,7 +122,7 @@ def test_a_script_that_needs_telic_fails(played, tmp_path, module):
         play_bundle(fake, starts, tmp_path)
 
 
-def test_agreement_is_told_with_what_is_unknown():
+def test_agreement_is_reported_with_unknown_values():
     whole = sim_to_sim.compared([0.9, 0.9, None], [0.8, 0.94, 0.9], 0.8, 0.0)
     assert (whole.episodes, whole.unjudged) == (3, 1)
     assert whole.words == "telic 0.900, plain MuJoCo 0.880, difference -0.020"

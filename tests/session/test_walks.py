@@ -82,11 +82,11 @@ class Walk:
 
     def claims_more(self):
         """Look through every window; say whether one shows a pass that was not proven."""
-        said = [
+        printed = [
             self.tried(lambda: session_state(self.folder)),
             self.tried(self.outcome),
         ]
-        if not any(each in PASSES for each in said):
+        if not any(each in PASSES for each in printed):
             return False
         summary = verified(self.folder)
         asked = self.tried(lambda: read_record(self.folder.config, SessionConfig))
@@ -108,9 +108,9 @@ class Walk:
     def file(self):
         """Return any file of the session, the ones that say something more often."""
         files = sorted(path for path in self.folder.path.rglob("*") if path.is_file())
-        telling = [path for path in files if path.suffix in (".json", ".py", ".jsonl")]
+        revealing = [path for path in files if path.suffix in (".json", ".py", ".jsonl")]
         path = self.chance.choice(
-            (telling if self.chance.random() < 0.8 else files) or [self.folder.config]
+            (revealing if self.chance.random() < 0.8 else files) or [self.folder.config]
         )
         self.steps[-1] += f" {path.relative_to(self.folder.path)}"
         return path
@@ -225,7 +225,7 @@ def veto(walk):
     walk.tried(lambda: add_veto(walk.folder, "it slides"))
 
 
-def tell(walk):
+def emit(walk):
     walk.tried(lambda: report(walk.folder.name, runs_dir=walk.folder.path.parent))
 
 
@@ -255,7 +255,7 @@ EDITS = (
     bend,
     lower,
 )
-VERBS = (look, browse, note, label, veto, tell, resume, resume, stop_at_once)
+VERBS = (look, browse, note, label, veto, emit, resume, resume, stop_at_once)
 
 
 @pytest.mark.slow

@@ -75,7 +75,7 @@ def test_a_field_bound_late_is_right_at_once(ant):
     assert early.field("cfrc_ext").abs().sum() > 0
 
 
-def test_a_reset_starts_the_masked_simulations_anew_and_leaves_the_others(ant):
+def test_reset_affects_only_the_masked_simulations(ant):
     sim = CpuSimulation(ant, 3)
     forces, time, qpos = sim.field("cfrc_ext"), sim.field("time"), sim.field("qpos")
     start, _ = begin(sim)
@@ -92,7 +92,7 @@ def test_a_reset_starts_the_masked_simulations_anew_and_leaves_the_others(ant):
     assert time[0] > 0
 
 
-def test_a_loaded_state_goes_on_bit_for_bit_in_another_simulation(ant):
+def test_loaded_state_continues_bit_for_bit_in_another_simulation(ant):
     one, other = CpuSimulation(ant, 2), CpuSimulation(ant, 2)
     begin(one)
     for _ in range(10):

@@ -182,7 +182,7 @@ def test_room_follows_from_the_model():
     ("device", "text"),
     [("cuda", "cannot be used"), ("gpu", "Unknown device"), ("cuda:x", "Unknown device")],
 )
-def test_without_a_gpu_the_reason_is_told(device, text):
+def test_without_a_gpu_the_reason_is_reported(device, text):
     with pytest.raises(ConfigError, match=text):
         simulate(load_model("ant.xml"), 2, device=device)
 

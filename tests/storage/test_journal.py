@@ -160,7 +160,7 @@ def test_a_journal_that_is_started_again_through_a_link_is_foreign(tmp_path, key
         journal.append("score", {"value": 1})
 
 
-def test_a_journal_that_is_no_file_of_a_journals_size_is_refused_unread(tmp_path, key):
+def test_oversized_or_irregular_journal_is_refused_unread(tmp_path, key):
     path = tmp_path / "j.jsonl"
     filled(path, key)
     os.truncate(path, 40 << 30)
@@ -221,9 +221,9 @@ def test_a_killed_writer_leaves_whole_entries(tmp_path):
     for after in (1, 7, 30):
         command = [sys.executable, "-c", code, str(path)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
-            said = [writer.stdout.readline() for _ in range(after)]
+            printed = [writer.stdout.readline() for _ in range(after)]
             writer.send_signal(signal.SIGKILL)
-        assert all(said)
+        assert all(printed)
         check = Journal(path, "walk").verify()
         assert check.ok or check.torn
         assert check.head.seq >= after

@@ -39,10 +39,10 @@ def start(tmp_path):
 
 
 def visit(folder, name, cores, stay_s):
-    def tell(event):
+    def emit(event):
         (folder / f"{name}.said").write_text(getattr(event, "message", ""))
 
-    with Admission(folder / "door", cores=[0, 1]).admit(ResourceNeed(cores, None), name, emit=tell):
+    with Admission(folder / "door", cores=[0, 1]).admit(ResourceNeed(cores, None), name, emit=emit):
         write(folder, name, "in")
         time.sleep(stay_s)
         write(folder, name, "out")
@@ -68,38 +68,38 @@ def test_sessions_that_need_everything_run_one_after_another(start, tmp_path):
     assert visits(tmp_path) == ["holder in"]
     holder.kill()
     until(lambda: len(visits(tmp_path)) == 1 + 2 * len(names))
-    came = visits(tmp_path)[1:]
-    assert sorted(line.split()[0] for line in came[::2]) == names
-    assert [line.replace(" in", " out") for line in came[::2]] == came[1::2]
+    entered = visits(tmp_path)[1:]
+    assert sorted(line.split()[0] for line in entered[::2]) == names
+    assert [line.replace(" in", " out") for line in entered[::2]] == entered[1::2]
 
 
-def test_a_killed_holder_frees_its_processors_at_once(start, tmp_path):
+def test_killed_holder_frees_its_cores_at_once(start, tmp_path):
     holder = start("holder", stay_s=60)
     until(lambda: visits(tmp_path) == ["holder in"])
     start("next")
-    said = tmp_path / "next.said"
-    until(lambda: said.exists() and said.read_text())
-    assert said.read_text() == "waiting for 2 of 2 cores; held by holder"
+    printed = tmp_path / "next.said"
+    until(lambda: printed.exists() and printed.read_text())
+    assert printed.read_text() == "waiting for 2 of 2 cores; held by holder"
     os.kill(holder.pid, signal.SIGKILL)
     until(lambda: "next in" in visits(tmp_path), seconds=30)
 
 
 @pytest.mark.slow
-def test_a_killed_waiter_holds_nobody_up(start, tmp_path):
+def test_killed_waiter_blocks_no_one(start, tmp_path):
     start("holder", stay_s=4.0)  # long enough that both others come while it is there
     until(lambda: visits(tmp_path) == ["holder in"])
     waiter = start("waiter")
     until((tmp_path / "waiter.said").exists)
     start("last")
-    said = tmp_path / "last.said"
-    until(lambda: said.exists() and said.read_text())  # there, and written
-    assert said.read_text().endswith("queued behind waiter")
+    printed = tmp_path / "last.said"
+    until(lambda: printed.exists() and printed.read_text())  # there, and written
+    assert printed.read_text().endswith("queued behind waiter")
     os.kill(waiter.pid, signal.SIGKILL)
     until(lambda: visits(tmp_path)[-1:] == ["last out"])
     assert not [line for line in visits(tmp_path) if line.startswith("waiter")]
 
 
-def test_who_is_stopped_leaves_the_queue(tmp_path):
+def test_stopped_waiter_leaves_the_queue(tmp_path):
     door = Admission(tmp_path, cores=[0])
     with door.admit(ResourceNeed(1, None), "first") as first:
         asked = iter([False, False, False, True, True])
@@ -120,7 +120,7 @@ def test_waiting_for_the_turn_can_be_stopped(tmp_path):
     os.close(handle)
 
 
-def test_memory_that_nobody_will_give_back_is_refused(tmp_path):
+def test_unavailable_memory_is_refused(tmp_path):
     door = Admission(tmp_path, cores=[0], free_bytes=lambda: 1 * GIB)
     refused = pytest.raises(ResourceError, match=r"needs about 2\.0 GiB of memory, and 1\.0 GiB")
     with refused, door.admit(ResourceNeed(1, 2 * GIB), "large"):
@@ -132,17 +132,17 @@ def test_memory_that_nobody_will_give_back_is_refused(tmp_path):
 def test_memory_promised_to_another_is_waited_for(tmp_path, monkeypatch):
     """Two that start together must not both count on the same free memory."""
     door = Admission(tmp_path, cores=[0, 1], free_bytes=lambda: 3 * GIB)
-    said = []
+    printed = []
     with ExitStack() as first:
         first.enter_context(door.admit(ResourceNeed(1, 2 * GIB), "first"))
 
         def leave(event):
-            said.append(getattr(event, "message", None))
+            printed.append(getattr(event, "message", None))
             first.close()
 
         with door.admit(ResourceNeed(1, 2 * GIB), "second", emit=leave) as got:
             assert got
-    assert said[0] == "waiting for 2.0 GiB of memory, 1.0 GiB are free; held by first"
+    assert printed[0] == "waiting for 2.0 GiB of memory, 1.0 GiB are free; held by first"
     monkeypatch.setattr(resources, "_SETTLING_S", 0.0)  # later, what it took shows by itself
     with (
         door.admit(ResourceNeed(1, 2 * GIB), "first"),

@@ -31,7 +31,7 @@ def test_columns_have_none_where_a_number_is_missing(path):
     assert [row["global_step"] for row in read_rows(path)] == [100, 200, 200, 300]
 
 
-def test_a_resumed_run_drops_later_steps_and_goes_on(path):
+def test_resumed_run_drops_later_steps_and_continues(path):
     log = ScalarLog(path)
     assert log.truncate_after(200) == 1
     log.append({"global_step": 250, "loss": 0.3})

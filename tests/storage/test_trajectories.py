@@ -163,7 +163,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
         read_trajectory(path)
 
 
-def test_a_pipe_is_no_trajectory(tmp_path):
+def test_pipe_is_not_a_trajectory(tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
     with pytest.raises(TelicError, match="not a regular file"):
         read_trajectory(tmp_path / "pipe.npz")
@@ -183,9 +183,9 @@ def test_a_pipe_is_no_trajectory(tmp_path):
     ],
 )
 def test_a_file_is_not_believed_in_what_to_import_or_open(facts, tmp_path):
-    told = TrajectoryFacts(dt_s=0.1, **facts)
+    reported = TrajectoryFacts(dt_s=0.1, **facts)
     path = tmp_path / "told.npz"
-    write_trajectory(path, Trajectory({"qpos": np.zeros((2, 3))}, told))
+    write_trajectory(path, Trajectory({"qpos": np.zeros((2, 3))}, reported))
     with pytest.raises(Refused, match="must not refer"):
         require_registered(read_trajectory(path).facts, path)
     asked = read_trajectory(path, ("Hopper-v5", {"reset_noise_scale": 0.0})).facts

@@ -43,7 +43,7 @@ def test_one_look_up_finds_every_kind(workspace):
         workspace.find("run_2")
 
 
-def test_what_runs_and_what_ended_is_not_gone_on_with(workspace):
+def test_running_and_ended_work_is_not_resumed(workspace):
     folder = workspace.runs_dir / "session_20260101_aa"
     assert workspace.unfinished("session", lambda path: True) is None, "nobody here began it"
     sign_folder(folder)

@@ -54,11 +54,11 @@ def report(step: int = 100, success: bool = True) -> TrackingReport:
     )
 
 
-def test_a_page_tells_every_number_and_runs_nothing_of_what_it_tells():
-    told = evaluation_report(report(success=False))
-    page = render_page(told, Path())
+def test_page_shows_every_number_and_runs_none_of_its_content():
+    reported = evaluation_report(report(success=False))
+    page = render_page(reported, Path())
     assert "&lt;script&gt;alert" in page and EVIL not in page
     assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page
     for words in ("50.0%", "200.0", "60.0%", "resting", "1.50"):
         assert words in page, words
-    assert "walk" in render_markdown(told, Path())
+    assert "walk" in render_markdown(reported, Path())

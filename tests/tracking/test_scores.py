@@ -88,11 +88,11 @@ GROUP = TerminationsGroup(
 
 def failed(target: BodyStates, robot: BodyStates, low: bool = False) -> set[str]:
     found = failures(tracked(robot, target), GROUP, torch.tensor([low]))
-    return {name for name, who in found.items() if bool(who)}
+    return {name for name, hit in found.items() if bool(hit)}
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_limits_are_where_they_are_said_to_be(sign):
+def test_limits_have_their_documented_values(sign):
     robot = bodies()
     for off, names in ((0.14, set()), (0.16, {"anchor_height", "end_height"})):
         # the whole target higher: feet are compared with the target's own height
@@ -117,7 +117,7 @@ def test_a_curriculum_moves_every_limit_and_every_charge_by_its_factor(factor):
         for share, expected in ((0.99, set()), (1.01, names)):
             made = tracked(robot, shifted(robot, pos=share * factor * off))
             found = failures(made, GROUP, torch.tensor([False]), torch.tensor(factor))
-            assert {name for name, who in found.items() if bool(who)} - {"foot_place"} == expected
+            assert {name for name, hit in found.items() if bool(hit)} - {"foot_place"} == expected
     terms = {
         "action_rate": TrackingReward(weight=-1.0),
         "points": TrackingReward(weight=1.0, sigma=1),

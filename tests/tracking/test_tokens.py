@@ -16,7 +16,7 @@ from telic.training.ppo import Samples, gradient
 from tests.tracking.small import ALL, NOTHING, SMALL, networks, some_inputs
 
 
-def test_the_token_of_whoever_drives_is_the_one_that_acts():
+def test_token_of_the_driving_encoder_is_the_one_that_acts():
     made, flat = networks()
     views, inputs = made.views(flat), some_inputs()
     outputs = made.act(views, inputs[..., : SMALL.actor_inputs])
@@ -36,7 +36,7 @@ def test_members_do_not_influence_one_another():
     torch.testing.assert_close(both[1:], alone)
 
 
-def test_zero_error_is_no_loss_and_known_errors_have_known_losses():
+def test_zero_error_has_zero_loss_and_known_errors_have_known_losses():
     x = torch.zeros(1, 2, 4)
     there = torch.ones(1, 2, 2, dtype=torch.bool)
     assert float(alignment([x, x], there)) == 0.0

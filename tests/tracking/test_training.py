@@ -71,7 +71,7 @@ def trained(tmp_path_factory) -> Path:
         return train_tracker(tiny(*CONFIG), folder, options).path
 
 
-def test_a_stopped_training_goes_on_as_if_it_had_not_been(trained, tmp_path):
+def test_stopped_training_resumes_exactly(trained, tmp_path):
     calls = iter([False, True])
     options = TrackingOptions(
         name="parts", evaluations=2, threads=1, seeds=(1,), should_stop=lambda: next(calls, False)
@@ -123,16 +123,16 @@ def test_a_training_is_a_loop_whose_journal_ends_with_the_verdict(trained, tmp_p
 
 
 def test_a_training_states_how_many_clips_it_uses(tmp_path):
-    said: list[str] = []
+    printed: list[str] = []
 
     def listen(event):
-        said.append(getattr(event, "message", ""))
+        printed.append(getattr(event, "message", ""))
 
     options = TrackingOptions(
         evaluations=1, threads=1, on_event=listen, should_stop=lambda: True, fresh=True
     )
     train_tracker(tiny("trainer.steps=48", "motions.at_once=2"), tmp_path, options)
-    assert "training on 2 of 3 clips" in said
+    assert "training on 2 of 3 clips" in printed
 
 
 def test_critics_may_learn_at_another_rate_than_actors():
@@ -203,7 +203,7 @@ def test_a_robot_moved_by_tokens_moves_as_the_tracker_does(trained, tmp_path, mo
         deploy.write_token_robot(tracker, library(), tmp_path / "other")
 
 
-def test_a_file_that_is_no_tracker_is_refused(trained, tmp_path):
+def test_file_without_a_tracker_is_refused(trained, tmp_path):
     good = checkpoint(trained).read_bytes()
     with pytest.raises(MissingFile):
         load_tracker(tmp_path / "none.pt")

@@ -37,11 +37,11 @@ def test_what_stands_on_nothing_or_falls_anyhow_is_not_asked():
     assert calibrate_action_std(str(ROBOTS / "dog.xml"), {"starts": "asleep"}) is None
 
 
-def test_a_plan_begins_gently_unless_it_is_told_how(dogs):
+def test_plan_calibrates_the_action_std_unless_it_is_given(dogs):
     soft = dogs("0.5")
-    borne = calibrate_action_std(soft, {})
-    assert borne is not None and borne < _LEVELS[0]
-    assert {each.settings.log_std for each in plan(soft, seeds=(1, 2)).members} == {borne}
-    for told in ({"log_std": -0.7}, ("log_std=-0.7",)):
-        assert plan(soft, settings=told).members[0].settings.log_std == -0.7
+    withstood = calibrate_action_std(soft, {})
+    assert withstood is not None and withstood < _LEVELS[0]
+    assert {each.settings.log_std for each in plan(soft, seeds=(1, 2)).members} == {withstood}
+    for reported in ({"log_std": -0.7}, ("log_std=-0.7",)):
+        assert plan(soft, settings=reported).members[0].settings.log_std == -0.7
     assert plan("Ant-v5").members[0].settings.log_std == -1.0

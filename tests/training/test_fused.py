@@ -151,7 +151,7 @@ def test_other_networks_are_left_to_pytorch(shape: Shape) -> None:
     assert not fused.is_supported(Population([settings], [0], Networks(shape)))
 
 
-def test_training_goes_on_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_works_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "__file__", str(Path("nowhere") / "fused.py"))
     fused.native_library.cache_clear()
     try:

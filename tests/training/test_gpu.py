@@ -16,7 +16,7 @@ from telic.training.loop import collecting
 from telic.training.plan import GPU_ENVS, plan, preset_for, share_environments
 from telic.training.run import execute
 from telic.training.setup import build_setup, load_rewards, make_environments
-from tests.heard import Heard
+from tests.event_list import EventList
 from tests.training.small import SPEED, train_here
 
 needs_gpu = pytest.mark.skipif(why_no_gpu() is not None, reason=f"needs a GPU: {why_no_gpu()}")
@@ -125,10 +125,10 @@ def test_a_recording_does_what_the_operations_do(reward):
 @needs_gpu
 @pytest.mark.gpu
 def test_a_reward_that_looks_at_values_runs_step_by_step_and_says_so(tmp_path):
-    events = Heard()
+    events = EventList()
     train_here(gpu_job(reward=[LOOKS]), tmp_path, on_event=events)
-    told = [each["message"] for each in events if each["event"] == "log"]
-    assert any("step by step" in each for each in told)
+    reported = [each["message"] for each in events if each["event"] == "log"]
+    assert any("step by step" in each for each in reported)
 
 
 @needs_gpu
@@ -162,11 +162,11 @@ def test_a_confined_run_trains_and_both_devices_agree_on_the_policy(tmp_path):
 @pytest.mark.gpu
 def test_two_processes_on_one_gpu_share_a_policy(tmp_path):
     job = gpu_job(reward=[SPEED], devices=("cuda:0", "cuda:0"), steps=65536)
-    events = Heard()
+    events = EventList()
     run = execute(job, tmp_path, on_event=events)
     assert run.status == "completed" and run.summary["total_timesteps"] >= 65536
-    told = [each["message"] for each in events if each["event"] == "log"]
-    assert any("as one CUDA graph" in each for each in told)
+    reported = [each["message"] for each in events if each["event"] == "log"]
+    assert any("as one CUDA graph" in each for each in reported)
     state = RunFolder(run.path).state
     first, second = state, max(state.parent.glob("state-1-*.pt"))
     one, other = (
@@ -178,9 +178,9 @@ def test_two_processes_on_one_gpu_share_a_policy(tmp_path):
 
 @needs_gpu
 @pytest.mark.gpu
-def test_a_stopped_run_goes_on(tmp_path):
+def test_stopped_run_resumes(tmp_path):
     job = gpu_job(steps=65536)
-    seen = Heard()
+    seen = EventList()
     first = train_here(
         job,
         tmp_path,
@@ -188,7 +188,7 @@ def test_a_stopped_run_goes_on(tmp_path):
         should_stop=lambda: any(each["event"] == "train.progress" for each in seen),
     )
     assert read_json(first.summary)["status"] == "stopped"
-    events = Heard()
+    events = EventList()
     second = train_here(job, tmp_path, on_event=events)
     assert second.path == first.path and read_json(second.summary)["status"] == "completed"
     assert next(each for each in events if each["event"] == "train.start")["resumed"]
@@ -196,10 +196,10 @@ def test_a_stopped_run_goes_on(tmp_path):
 
 @needs_gpu
 @pytest.mark.gpu
-def test_out_of_memory_is_said_and_the_run_goes_on_once_there_is_room(tmp_path):
+def test_out_of_memory_is_reported_and_the_run_resumes_later(tmp_path):
     large = {"num_envs": 2048, "horizon": 16, "minibatch_size": 8192, "hidden": (512, 512)}
     job = gpu_job(steps=1_000_000, settings=large)
-    seen, taken = Heard(), []
+    seen, taken = EventList(), []
     execute(
         job,
         tmp_path,
@@ -216,7 +216,7 @@ def test_out_of_memory_is_said_and_the_run_goes_on_once_there_is_room(tmp_path):
         execute(job, tmp_path, on_event=take_the_rest)
     taken.clear()
     torch.cuda.empty_cache()
-    events = Heard()
+    events = EventList()
     run = execute(job, tmp_path, on_event=events)
     assert run.status == "completed"
     assert next(each for each in events if each["event"] == "train.start")["resumed"]
@@ -243,7 +243,7 @@ def test_a_gpu_that_fails_ends_in_a_clear_error_with_the_run_kept(tmp_path):
     job = gpu_job(steps=1_000_000, reward=[BREAKS], settings={"num_envs": 64, "horizon": 8})
     with pytest.raises(TrainingFailed, match="The GPU failed"):
         execute(job, tmp_path)
-    events = Heard()
+    events = EventList()
     with pytest.raises(TrainingFailed, match="The GPU failed"):
         execute(job, tmp_path, on_event=events)
     assert next(each for each in events if each["event"] == "train.start")["resumed"]

@@ -155,7 +155,7 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
-def test_what_nobody_asked_for_is_refused_and_not_written(message, tmp_path):
+def test_unrequested_writes_are_refused(message, tmp_path):
     from telic.storage.files import write_json
     from telic.training.folder import create_run
     from telic.training.results import RunWriter
@@ -183,11 +183,11 @@ LIES = """
 
 
 def test_a_worker_that_lies_about_the_run_ends_it_and_its_text_is_harmless(tmp_path):
-    heard = []
+    received = []
     with pytest.raises(WorkerDied, match="sent an invalid message"):
-        execute(hostile(LIES, steps=8192), tmp_path, name="run", on_event=heard.append)
+        execute(hostile(LIES, steps=8192), tmp_path, name="run", on_event=received.append)
     run = RunFolder(tmp_path / "run")
     assert not run.summary.exists()
-    said = [row["message"] for row in read_json_lines(run.events) if row["event"] == "log"]
-    assert said == ["?]0;owned? ?[2J all is well"]
-    assert said[0] in [getattr(event, "message", None) for event in heard]
+    printed = [row["message"] for row in read_json_lines(run.events) if row["event"] == "log"]
+    assert printed == ["?]0;owned? ?[2J all is well"]
+    assert printed[0] in [getattr(event, "message", None) for event in received]

@@ -38,7 +38,7 @@ def after(batches):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_a_run_that_was_stopped_goes_on_with_the_numbers_of_one_that_was_not(tmp_path, learner):
+def test_stopped_run_resumes_with_the_numbers_of_an_uninterrupted_one(tmp_path, learner):
     options = {"steps": 384, "seeds": (1, 2), "reward": SPEED, "evaluations": 1}
     whole = train_here(job(learner, **options), tmp_path / "whole")
     for stops in (2, 3):  # after so many batches of this session
@@ -49,7 +49,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_numbers_of_one_that_was_not(tmp
     assert not list(parts.path.rglob("replay-*.pt")), "a finished run keeps no replay"
 
 
-def test_a_damaged_replay_is_said_to_be_damaged(tmp_path):
+def test_damaged_replay_is_reported(tmp_path):
     train_here(job("flashsac"), tmp_path, should_stop=after(1))
     files = sorted(tmp_path.rglob("replay-*.pt"))
     assert files

@@ -80,8 +80,8 @@ def test_only_rewards_that_are_one_program_but_for_its_weights_share_a_process()
 @pytest.mark.slow
 def test_members_trained_apart_learn_what_they_learn_together(tmp_path, workers):
     together = train_here(three(), tmp_path / "together")
-    heard = []
-    run = RunFolder(execute(three(), tmp_path / "apart", on_event=heard.append).path)
+    received = []
+    run = RunFolder(execute(three(), tmp_path / "apart", on_event=received.append).path)
     assert [len(each["payload"]["job"]["members"]) for each in workers] == [1, 1, 1]
     for one, other in zip(together.members(), run.members(), strict=True):
         same(one, other)
@@ -93,7 +93,7 @@ def test_members_trained_apart_learn_what_they_learn_together(tmp_path, workers)
     assert not read_json(run.manifest)["shared_process"]
     kinds = [row["event"] for row in read_json_lines(run.events)]
     assert kinds.count("train.start") == 3 and kinds.count("train.end") == 1
-    steps = [event.step for event in heard if isinstance(event, TrainProgress)]
+    steps = [event.step for event in received if isinstance(event, TrainProgress)]
     assert steps == sorted(steps) and steps[-1] <= 512
 
 
@@ -109,7 +109,7 @@ def test_a_process_may_write_to_no_folder_of_another(tmp_path, workers):
 
 
 @pytest.mark.parametrize("after", [pytest.param(each, marks=pytest.mark.slow) for each in (1, 3)])
-def test_a_run_of_several_processes_goes_on_where_it_stopped(tmp_path, workers, after):
+def test_run_of_several_processes_resumes_where_it_stopped(tmp_path, workers, after):
     job = three()
     whole = RunFolder(execute(job, tmp_path / "whole").path)
     asked = []
@@ -130,15 +130,15 @@ def test_a_run_of_several_processes_goes_on_where_it_stopped(tmp_path, workers, 
 @pytest.mark.slow
 def test_a_reward_that_fails_costs_the_others_nothing(tmp_path, workers):
     job = small_job(reward=[FAILING, SPEED], steps=512)
-    heard = []
+    received = []
     with pytest.raises(RewardError, match="no"):
-        execute(job, tmp_path, name="run", on_event=heard.append)
+        execute(job, tmp_path, name="run", on_event=received.append)
     run = RunFolder(tmp_path / "run")
     alone = train_here(small_job(reward=SPEED, steps=512), tmp_path / "alone")
     assert status_of(run) == "failed" and read_json(run.summary)["status"] == "failed"
     member = next(each for each in run.members() if each.name == "reward2_seed_1")
     same(member, alone.members()[0])
-    assert any("reward cannot be trained" in getattr(event, "message", "") for event in heard)
+    assert any("reward cannot be trained" in getattr(event, "message", "") for event in received)
     with pytest.raises(RewardError):
         execute(job, tmp_path, name="run")  # what is trained is not trained again
     assert [each["payload"]["job"]["rewards"][0]["name"] for each in workers] == [
@@ -186,7 +186,7 @@ class Hostile(RewardFunction):
 
 
 @pytest.mark.parametrize("place", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_reward_with_all_of_python_changes_nothing_for_the_one_beside_it(tmp_path, place):
+def test_unrestricted_reward_does_not_affect_the_other_reward(tmp_path, place):
     rewards = [SPEED]
     rewards.insert(place, HOSTILE)
     job = small_job(reward=rewards, trusted=True, steps=512)

@@ -52,7 +52,7 @@ def test_a_policy_of_impossible_shape_is_refused_in_one_sentence(lie, run, tmp_p
         load_policy(tmp_path / "policy_1.pt")
 
 
-def test_what_is_no_archive_is_no_policy(tmp_path):
+def test_invalid_archive_is_not_a_policy(tmp_path):
     (tmp_path / "policy_1.pt").write_bytes(b"\x80\x04cos\nsystem\n")
     with pytest.raises(TelicError, match="is not a telic policy"):
         load_policy(tmp_path / "policy_1.pt")
@@ -86,6 +86,6 @@ def test_videos_show_the_environment_of_the_job_whatever_the_recording_says(run,
         facts = episode.facts.model_copy(update=lie)
         columns = {name: column[:3] for name, column in episode.columns.items()}
         write_trajectory(artifact.path, type(episode)(columns, facts))
-    heard = []
-    videos = render_run(run.path, which="last", on_event=heard.append)
+    received = []
+    videos = render_run(run.path, which="last", on_event=received.append)
     assert len(videos) == 3 and not (tmp_path / "owned").exists()

@@ -69,7 +69,7 @@ def test_a_member_learns_alone_exactly_what_it_learns_among_others(tmp_path, env
     same_member(alone.members()[0], many)
 
 
-def test_a_member_that_ended_its_epochs_is_left_alone_while_others_go_on(tmp_path):
+def test_finished_member_is_not_updated_while_others_continue(tmp_path):
     settings = {"target_kl": 1e-3, "learning_rate": 3e-3}
     options = {"env": "InvertedPendulum-v5", "settings": settings, "evaluations": 1}
     alone = train_here(small_job(seeds=(2,), **options), tmp_path / "alone")

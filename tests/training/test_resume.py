@@ -111,7 +111,7 @@ def test_a_finished_job_starts_a_new_run_and_another_job_is_not_confused_with_it
 
 
 @pytest.mark.slow
-def test_fresh_starts_anew_although_there_is_something_to_go_on_with(tmp_path):
+def test_fresh_starts_from_scratch_despite_a_resumable_run(tmp_path):
     job = small_job()
     stopped = execute(job, tmp_path, confined=False, should_stop=lambda: True)
     fresh = train_here(job, tmp_path, fresh=True)
@@ -119,7 +119,7 @@ def test_fresh_starts_anew_although_there_is_something_to_go_on_with(tmp_path):
     assert status_of(RunFolder(stopped.path)) == "stopped"
 
 
-def test_a_run_that_somebody_holds_is_left_alone(tmp_path):
+def test_locked_run_is_not_touched(tmp_path):
     from telic.storage.locks import RunLock
 
     job = small_job(steps=256)

@@ -14,7 +14,7 @@ from telic.training.machine import source_commit
 from telic.training.plan import plan
 from telic.training.run import execute
 from telic.verbs.train import emit_assumptions
-from tests.heard import Heard
+from tests.event_list import EventList
 from tests.training.small import SPEED, small_job, train_here
 
 LATE = """
@@ -180,13 +180,13 @@ def test_unknown_weights_get_the_closest_names(tmp_path):
         execute(small_job(reward=[SPEED], weights={"sped": 2.0}), tmp_path, confined=False)
 
 
-def test_what_is_guessed_of_a_robot_in_a_file_is_said_before_it_is_trained():
+def test_assumptions_about_a_robot_file_are_reported_before_training():
     dog = Path(telic.__file__).parent / "bench" / "suites" / "robots" / "dog.xml"
-    told, quiet = Heard(), Heard()
-    emit_assumptions(str(dog), {"max_episode_steps": 20}, told)
-    said = [str(event.get("message")) for event in told]
-    assert any(line.startswith("Assumed feet") for line in said)
-    assert any(line.startswith("Default reward:") for line in said)
+    reported, quiet = EventList(), EventList()
+    emit_assumptions(str(dog), {"max_episode_steps": 20}, reported)
+    printed = [str(event.get("message")) for event in reported]
+    assert any(line.startswith("Assumed feet") for line in printed)
+    assert any(line.startswith("Default reward:") for line in printed)
     emit_assumptions("InvertedPendulum-v5", {}, quiet)
     assert not list(quiet)
 

@@ -9,7 +9,7 @@ from telic.storage.layout import MemberFolder, RunFolder
 from telic.training.plan import plan
 from telic.training.policy import load_policy
 from telic.training.run import execute
-from tests.heard import Heard
+from tests.event_list import EventList
 
 SMALL = {"num_envs": 4, "horizon": 16, "minibatch_size": 32, "hidden": (8,), "overlap": False}
 
@@ -32,7 +32,7 @@ def newest(run, seed):
     return member.checkpoints()[-1].path
 
 
-def test_training_goes_on_from_the_policy_it_is_given(tmp_path):
+def test_training_starts_from_a_given_policy(tmp_path):
     first = execute(job(256), tmp_path, name="first")
     # A learning rate too small to change anything shows where training began.
     frozen = {**SMALL, "learning_rate": 1e-12, "schedule": "constant"}
@@ -79,7 +79,7 @@ def seen_by(policy, obs, memory):
     ("before", "after", "shown"),
     [((2, 5), (2,), "critic"), ((2,), (2, 5), ("kept_1",)), ((3, 1), (3, 4), "actor")],
 )
-def test_a_policy_trained_beside_other_rewards_goes_on_alone_or_beside_others(
+def test_policy_trained_with_other_rewards_continues_alone_or_with_others(
     tmp_path, before, after, shown
 ):
     def asked(counts, steps, **changes):
@@ -92,11 +92,11 @@ def test_a_policy_trained_beside_other_rewards_goes_on_alone_or_beside_others(
     first = here(asked(before, 256), name="first").path / "reward_seed_1"
     start = MemberFolder(first).checkpoints()[-1].path
     frozen = {**SMALL, "learning_rate": 1e-12, "schedule": "constant"}
-    told = Heard()
+    events = EventList()
     onward = asked(after, 64, settings=frozen, starts={(0, 1): start})
-    second = here(onward, name="second", on_event=told).path / "reward_seed_1"
+    second = here(onward, name="second", on_event=events).path / "reward_seed_1"
     assert not any(
-        "training starts without an initial policy" in str(event.get("message")) for event in told
+        "training starts without an initial policy" in str(event.get("message")) for event in events
     )
 
     draw = torch.Generator().manual_seed(3)
@@ -109,15 +109,15 @@ def test_a_policy_trained_beside_other_rewards_goes_on_alone_or_beside_others(
     assert kept[0].std() > 0.001 and kept[1].std() > 0.05
 
 
-def test_a_policy_of_another_size_is_left_and_said_so(tmp_path):
+def test_policy_of_another_size_is_skipped_with_a_message(tmp_path):
     first = execute(job(64), tmp_path, name="first")
-    told = Heard()
+    events = EventList()
     starts = {(0, 1): newest(first, 1)}
     bigger = job(64, settings={**SMALL, "hidden": (16,)}, starts=starts)
-    run = execute(bigger, tmp_path, name="second", on_event=told)
+    run = execute(bigger, tmp_path, name="second", on_event=events)
     assert run.status == "completed"
     assert any(
-        "training starts without an initial policy" in str(event.get("message")) for event in told
+        "training starts without an initial policy" in str(event.get("message")) for event in events
     )
 
 

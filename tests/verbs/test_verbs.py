@@ -71,7 +71,7 @@ app(["run", "run forward", "--runs-dir", sys.argv[1]])
 """
 
 
-def test_a_session_loads_its_workers_beside_itself_and_not_afterwards(tmp_path):
+def test_session_loads_its_workers_in_parallel(tmp_path):
     command = [sys.executable, "-c", BEGUN, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stderr == "telic.training._worker starts, [] are loaded\n"

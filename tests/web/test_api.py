@@ -29,7 +29,7 @@ def test_a_list_is_newest_first_cut_and_by_kind(client):
     assert [line["id"] for line in runs] == [RUN]
 
 
-def test_a_session_tells_what_was_asked_and_tried(client):
+def test_session_detail_contains_the_request_and_the_iterations(client):
     found = client.get(f"/api/artifacts/{SESSION}").json()
     assert found["damage"] == []
     session = found["session"]

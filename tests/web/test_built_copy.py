@@ -35,7 +35,7 @@ def test_the_built_pages_are_those_of_the_sources() -> None:
     assert built == sources_hash(ROOT), "web/ was changed: build it with `make web` and commit"
 
 
-def test_the_start_page_is_light_and_asks_nobody_else() -> None:
+def test_start_page_is_small_and_requests_no_other_host() -> None:
     page = (STATIC / "index.html").read_text()
     loaded = re.findall(r'(?:src|href)="([^"]+)"', page)
     assert loaded and all(name.startswith("/") and not name.startswith("//") for name in loaded)

@@ -203,7 +203,7 @@ def test_the_browser_is_opened_without_the_token_on_its_command_line(tmp_path, m
     assert found == [(0o600, False, True)] and not list(tmp_path.iterdir())
 
 
-def test_a_loop_of_links_is_no_file_of_the_workspace(tmp_path):
+def test_loop_of_links_is_not_a_file_of_the_workspace(tmp_path):
     loop = tmp_path / "policy.pt"
     loop.symlink_to(loop.name)
     with pytest.raises(Refused):

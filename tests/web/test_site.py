@@ -25,14 +25,14 @@ def one_application(app, monkeypatch):
 
 def saved(root, name, folder):
     place = WebPlace(root / "runs", root)
-    told = write_site(place.artifact(name), root / "runs", root, folder)
+    reported = write_site(place.artifact(name), root / "runs", root, folder)
     text = (folder / "data.js").read_text()
-    return told, json.loads(text.removeprefix("window.TELIC_SITE=").rstrip(";\n"))
+    return reported, json.loads(text.removeprefix("window.TELIC_SITE=").rstrip(";\n"))
 
 
 @pytest.mark.parametrize("name", [SESSION, RUN, SEARCH])
 def test_a_saved_page_has_what_the_server_answers(made, client, name, tmp_path):
-    told, site = saved(made, name, tmp_path / "site")
+    reported, site = saved(made, name, tmp_path / "site")
     home = f"/api/artifacts/{name}"
     assert site["artifact"] == name and site["answers"][home] == client.get(home).json()
     log = (made / "runs" / name / "events.jsonl").read_text()
@@ -40,7 +40,7 @@ def test_a_saved_page_has_what_the_server_answers(made, client, name, tmp_path):
     assert [json.dumps(event) for event in events] == log.splitlines()
     assert isinstance(site["answers"]["/api/gallery"], list)
     names = {path.name for path in (tmp_path / "site").iterdir()}
-    assert {"index.html", "data.js", "site.js", "site.css"} <= names and told.files >= 5
+    assert {"index.html", "data.js", "site.js", "site.css"} <= names and reported.files >= 5
 
 
 def test_every_curve_of_every_try_comes_along(made, tmp_path):
@@ -50,7 +50,7 @@ def test_every_curve_of_every_try_comes_along(made, tmp_path):
     assert {each["member"] for each in curves["series"]} == {"own_seed_1", "own_seed_2"}
 
 
-def test_files_come_along_under_names_of_their_own_and_are_told_so(made, tmp_path):
+def test_files_are_copied_under_unique_names_and_listed(made, tmp_path):
     _, site = saved(made, SESSION, tmp_path / "site")
     files = site["answers"][f"/api/artifacts/{SESSION}/files"]
     assert [file for file in files if file["kind"] == "video"]
@@ -58,7 +58,7 @@ def test_files_come_along_under_names_of_their_own_and_are_told_so(made, tmp_pat
         assert (tmp_path / "site" / file["url"]).stat().st_size == file["bytes"]
 
 
-def test_a_site_is_written_anew_and_never_over_what_is_not_one(made, tmp_path):
+def test_site_is_rewritten_but_never_over_other_files(made, tmp_path):
     saved(made, RUN, tmp_path / "site")
     saved(made, RUN, tmp_path / "site")
     (tmp_path / "mine").mkdir()

@@ -101,7 +101,7 @@ def test_one_stream_follows_many_and_the_workspace(served):
     assert [line["id"] for line in running] == [RUN]
 
 
-def test_a_log_that_was_begun_anew_is_told_from_its_start(tmp_path):
+def test_restarted_log_is_streamed_from_its_start(tmp_path):
     log = tmp_path / "events.jsonl"
     log.write_bytes(b"one\ntwo\nthr")
     assert [line.text for line in read_lines(log, 0)] == [b"one", b"two"]
@@ -129,7 +129,7 @@ def test_a_hostile_log_ends_no_stream_and_fills_no_memory(served):
         assert page.status_code == 200 and page.json()["events"][-1]["message"] == "after"
 
 
-def test_a_log_that_is_no_log_is_empty(tmp_path):
+def test_invalid_log_reads_as_empty(tmp_path):
     log = tmp_path / "events.jsonl"
     (tmp_path / "secret").write_text("mine\n")
     log.symlink_to(tmp_path / "secret")
@@ -142,7 +142,7 @@ def test_a_log_that_is_no_log_is_empty(tmp_path):
     assert read_lines(log, 4) == [] and time.monotonic() - began < 5.0
 
 
-def test_a_reader_that_does_not_read_holds_up_nobody(served):
+def test_stalled_reader_does_not_block_others(served):
     root, address = served
     big = make_session(root / "runs" / "session_20260101_000000_cccc3333")
     with (big / "events.jsonl").open("a") as file:
@@ -185,8 +185,8 @@ def test_fifty_readers_lose_no_event_and_get_them_in_order(tmp_path):
                 file.write(json.dumps({"event": "log", "message": "", "n": number}) + "\n")
                 file.flush()
                 time.sleep(0.01)
-        told = json.loads(readers.communicate(timeout=300)[0])
-    assert told == [True] * 50 + [999]
+        reported = json.loads(readers.communicate(timeout=300)[0])
+    assert reported == [True] * 50 + [999]
 
 
 def test_no_answer_waits_for_its_last_packet():
@@ -218,11 +218,11 @@ answer_until_stopped(app, listening)
 """
 
 
-def test_who_ends_the_server_reads_no_traceback_of_answers_that_were_cut_off():
+def test_server_shutdown_prints_no_traceback_of_open_responses():
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", CUT_OFF], stdout=pipe, stderr=pipe) as server:
         port = int(server.stdout.readline())
         with suppress(httpx2.HTTPError):
             assert httpx2.get(f"http://127.0.0.1:{port}/slow", timeout=10).status_code >= 500
-        said = server.communicate(timeout=10)[1].decode()
-    assert "Traceback" not in said and "ERROR" not in said
+        printed = server.communicate(timeout=10)[1].decode()
+    assert "Traceback" not in printed and "ERROR" not in printed

@@ -62,9 +62,9 @@ def write_tracking(root) -> None:
 def test_a_run_of_trackers_says_how_each_encoder_follows_and_what_worst(own):
     write_tracking(own)
     client = client_of(own)
-    told = client.get(f"/api/artifacts/{RUN}/tracking").json()
-    assert [report["step"] for report in told] == [1000, 2000]
-    first, last = told
+    reported = client.get(f"/api/artifacts/{RUN}/tracking").json()
+    assert [report["step"] for report in reported] == [1000, 2000]
+    first, last = reported
     assert first["encoders"][0]["success_rate"] < last["encoders"][0]["success_rate"]
     assert first["clips"][0]["clip"] == "walk_19" and not first["clips"][0]["success"]
     assert len(first["clips"]) == 12 and first["encoders"][0]["clips"] == 20
@@ -87,7 +87,7 @@ def write_clip(root) -> None:
     write_trajectory(folder / "clip_2000_median.npz", clip)
 
 
-def test_what_a_tracker_was_to_follow_is_beside_what_it_did(own):
+def test_reference_is_recorded_next_to_the_tracked_motion(own):
     write_tracking(own)
     write_clip(own)
     client = client_of(own)

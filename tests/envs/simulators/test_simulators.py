@@ -149,9 +149,9 @@ def test_a_simulator_ends_with_its_parent_even_while_it_hangs():
     os.waitpid(parent, 0)
     os.close(read)
     until = time.monotonic() + 10.0
-    while (goes_on := is_alive(number)) and time.monotonic() < until:
+    while (is_running := is_alive(number)) and time.monotonic() < until:
         time.sleep(0.02)
-    assert not goes_on, "the simulator goes on without its parent"
+    assert not is_running, "the simulator goes on without its parent"
 
 
 def test_the_simulators_side_imports_nothing_of_telic():

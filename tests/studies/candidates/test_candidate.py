@@ -38,8 +38,8 @@ def test_what_an_author_leaves_open_is_filled_in(study):
     assert study.state.candidates[made.id].content_hash == made.content_hash
     made = study.candidate(make(study, plan={"steps": 1000, "est": {"gpu_h": 1.0}}))
     assert made.plan.est.env_steps == 20 + 250 + 5 * 1000, "those of all runs"
-    said = study.candidate(make(study, plan={"steps": 9, "est": {"env_steps": 7}}))
-    assert said.plan.est.env_steps == 7
+    printed = study.candidate(make(study, plan={"steps": 9, "est": {"env_steps": 7}}))
+    assert printed.plan.est.env_steps == 7
     made = new_candidate(study, "as it is", {"kind": "baseline"}, AGENT)
     assert made.plan.phases == ("smoke", "incumbent_validation")
     assert made.plan.seeds["incumbent_validation"] == (901, 902, 903, 904, 905)
@@ -83,9 +83,9 @@ def test_a_revision_keeps_the_earlier_ones(study):
 
 
 def test_a_patch_stays_until_it_is_dropped(study, tmp_path):
-    brought = tmp_path / "terms.py"
-    brought.write_text("x = 1\n")
-    name = make(study, patch=PATCH, files={"src/terms.py": brought}, change={})
+    added = tmp_path / "terms.py"
+    added.write_text("x = 1\n")
+    name = make(study, patch=PATCH, files={"src/terms.py": added}, change={})
     made = revise_candidate(study, name, {"change": OTHER_STEP}, AGENT)
     assert made.change.patch == "patch.diff" and made.change.files and made.change.overrides
     made = revise_candidate(study, name, {"change": {"patch": None, "files": []}}, AGENT)

@@ -85,6 +85,6 @@ def test_a_patch_and_a_revision(study, telic, idea, tmp_path):
     assert (change["patch"], list(change["overrides"])) == ("patch.diff", ["ppo.epochs"])
 
 
-def test_a_word_that_is_no_verdict_is_usage(claimed, telic):
+def test_unknown_verdict_is_a_usage_error(claimed, telic):
     code, refused = telic(claimed, "decide", BETTER, "acept", "--because", "x")
     assert code == 2 and "accept" in refused["hint"]

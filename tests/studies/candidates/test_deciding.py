@@ -77,7 +77,7 @@ def test_an_agent_accepts_where_the_contract_lets_it(claimed):
     assert decide_candidate(claimed, BETTER, "accept", AGENT, "it is better").incumbent == BETTER
 
 
-def test_nobody_accepts_what_an_audit_does_not_support(based):
+def test_decision_without_a_supporting_audit_is_refused(based):
     name = promoted(based, -0.1, change=SMALLER)
     assert Audit.parse(audit_result(based, name, AGENT).payload).verdict == "no_improvement"
     before = snapshot(based)
@@ -153,9 +153,9 @@ def recheck(study, level, gains):
 
 def test_a_gain_holds_where_the_level_fell_for_both(claimed):
     recheck(claimed, 0.3, [0.2] * 5)
-    said = check_incumbent(claimed)
-    assert said is not None and (said.outcome, said.control, said.n) == ("holds", BASELINE, 5)
-    assert said.claimed == pytest.approx(0.2, abs=0.02) and "the gain is confirmed" in said.why
+    held = check_incumbent(claimed)
+    assert held is not None and (held.outcome, held.control, held.n) == ("holds", BASELINE, 5)
+    assert held.claimed == pytest.approx(0.2, abs=0.02) and "the gain is confirmed" in held.why
     assert next_step(claimed).action == "propose"
 
 

@@ -140,7 +140,7 @@ LINK = "diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,
         ("nothing here\n", "changes no file"),
     ],
 )
-def test_what_nobody_could_review_is_a_problem(tmp_path, text, part):
+def test_unreviewable_patch_is_a_problem(tmp_path, text, part):
     assert any(part in each for each in read(tmp_path, text).problems)
 
 

@@ -72,7 +72,7 @@ def test_losses_are_attempts_and_aborted_launches_are_none(study, queued):
     assert study.jobs[0].status == "failed"
 
 
-def test_a_new_revision_starts_over_but_not_beside_a_live_run(study, queued):
+def test_new_revision_starts_over_unless_a_run_is_live(study, queued):
     lost = start_run(study, queued)
     end_run(study, start_run(study, queued), "failed", why="it crashed")
     transition(study, queued, "debug", RUNNER, "it crashed")
@@ -87,8 +87,8 @@ def test_a_phase_is_passed_when_its_rule_holds(study, queued):
     (run,) = complete(study, queued)
     assert advance(study)[0].verdict == "wait"  # it is not measured
     measure(study, run, 0.4)
-    (said,) = advance(study)
-    assert (said.to, study.state.candidates[queued].phase) == ("short_trial", "short_trial")
+    (printed,) = advance(study)
+    assert (printed.to, study.state.candidates[queued].phase) == ("short_trial", "short_trial")
     assert ready(study) == [f"{queued}/short_trial/1"]
 
 

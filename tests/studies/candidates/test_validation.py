@@ -46,9 +46,9 @@ def test_a_good_override_passes_all_sixteen(study):
 
 
 def test_a_good_patch_with_a_new_file_and_a_baseline_pass(study, tmp_path):
-    brought = tmp_path / "terms.py"
-    brought.write_text("x = 1\n")
-    name = make(study, patch=PATCH, files={"src/terms.py": brought}, change={})
+    added = tmp_path / "terms.py"
+    added.write_text("x = 1\n")
+    name = make(study, patch=PATCH, files={"src/terms.py": added}, change={})
     assert failures(study, name) == {}
     name = new_candidate(study, "as it is", {"kind": "baseline", "plan": COST}, AGENT).id
     assert failures(study, name) == {}
@@ -121,7 +121,7 @@ def test_each_check_refuses_what_it_is_for(study):
     assert wrong == []
 
 
-def test_v01_a_file_that_is_no_candidate_is_said_and_nothing_else_is_guessed(study):
+def test_v01_invalid_candidate_file_is_the_only_finding(study):
     name = make(study)
     edit(study, name, kind="magic")
     found = failures(study, name)

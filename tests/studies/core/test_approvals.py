@@ -156,10 +156,10 @@ def test_a_class_of_candidates_is_approved_by_the_contract(agreed):
 
 def answer(terminal, make):
     """Answer the question that comes out of a terminal."""
-    said = b""
-    while b"anything else" not in said:
-        said += os.read(terminal, 4096)
-    code = said.split(b"Type ")[1].split(b" ")[0].decode()
+    printed = b""
+    while b"anything else" not in printed:
+        printed += os.read(terminal, 4096)
+    code = printed.split(b"Type ")[1].split(b" ")[0].decode()
     os.write(terminal, (make(code) + "\n").encode())
 
 
@@ -199,7 +199,7 @@ def test_no_character_hides_a_part_of_what_a_person_agrees_to(path, monkeypatch)
     assert text.isprintable() and text.startswith("-rm -rf ~\\x1b[1A")
 
 
-def test_a_variable_makes_nobody_a_person(monkeypatch):
+def test_environment_variable_does_not_make_the_caller_a_person(monkeypatch):
     monkeypatch.setenv("TELIC_ACTOR", "human:ada")
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert current_actor().kind == "agent"

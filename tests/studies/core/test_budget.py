@@ -49,7 +49,7 @@ def test_a_launch_reserves_and_its_end_settles_once(limited):
 def test_more_than_is_left_is_refused(limited):
     intend(limited, "r-1", gpu_h=5)
     assert shortfalls(limited.state, Resources(gpu_h=5), "c-0002-y") == []
-    (said,) = shortfalls(limited.state, Resources(gpu_h=5.1), "c-0002-y")
-    assert "5 left for the study" in said and StudyBudgetExceeded.exit_code == 7
-    (said,) = shortfalls(limited.state, Resources(gpu_h=2), "c-0001-x")
-    assert "1 left for c-0001-x" in said
+    (printed,) = shortfalls(limited.state, Resources(gpu_h=5.1), "c-0002-y")
+    assert "5 left for the study" in printed and StudyBudgetExceeded.exit_code == 7
+    (printed,) = shortfalls(limited.state, Resources(gpu_h=2), "c-0001-x")
+    assert "1 left for c-0001-x" in printed

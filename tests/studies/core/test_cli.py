@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from telic.cli.main import app
 from telic.studies._ledger import Ledger
 from tests.studies.core.small import approve_all
-from tests.studies.toy.doors import at_terminal
+from tests.studies.toy.interfaces import at_terminal
 
 runner = CliRunner()
 
@@ -39,9 +39,9 @@ def test_from_nothing_to_an_agreed_contract(repository):
 
 
 def test_a_person_approves_in_a_terminal(agreed):
-    code, said = at_terminal("approve", "budget", "hardware", "--root", str(agreed.root))
-    assert code == 0, said
-    assert "launches: 60" in said
+    code, printed = at_terminal("approve", "budget", "hardware", "--root", str(agreed.root))
+    assert code == 0, printed
+    assert "launches: 60" in printed
     held = Ledger(agreed.folder).state().approvals
     statuses = {key: each.status for key, each in held.items()}
     assert statuses == {"budget": "approved", "hardware": "approved"}

@@ -10,7 +10,7 @@ from telic.studies.next import NextAction
 from telic.studies.report import NOTES_END, NOTES_START, kept_notes, write_study_report
 from tests.studies.candidates.small_study import HUMAN
 from tests.studies.evidence.claimed_study import established_study
-from tests.studies.evidence.told_study import tell
+from tests.studies.evidence.report_study import write_documents
 from tests.studies.fresh import FreshStudy
 
 TITLES = [
@@ -32,7 +32,7 @@ ACTION = NextAction(action="propose", why="no budget is left", command="telic st
 @pytest.fixture
 def study(kept):
     """A study that has much to tell."""
-    return kept("told", lambda root: tell(established_study(root)))
+    return kept("told", lambda root: write_documents(established_study(root)))
 
 
 def markdown(study):
@@ -99,7 +99,7 @@ class _Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_is_whole_and_asks_nobody(study):
+def test_page_is_complete_and_makes_no_requests(study):
     page = write_study_report(study, ACTION).report_page.read_text()
     found = _Tags()
     found.feed(page)

@@ -156,7 +156,7 @@ def test_authors_do_not_clear_their_own_work_but_report_exploits_and_people_appr
     assert unresolved_exploit(study, name) is None
 
 
-def test_a_run_that_ends_without_finite_values_is_no_evidence(study):
+def test_run_without_finite_values_is_not_evidence(study):
     name, runs = promoted(study, "more weight", BETTER)
     rows, bad = log_rows(BETTER, 1), {"return": "NaN"}
     logs = ([{**rows[0], **bad}, *rows[1:]], [*rows[:-1], {**rows[-1], **bad}])

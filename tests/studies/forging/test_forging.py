@@ -42,7 +42,7 @@ class Sure(random.Random):
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def reported(tmp_path_factory):
     """A study whose baseline was measured, audited and accepted by a person; made once."""
     home = tmp_path_factory.mktemp("told")
     with pytest.MonkeyPatch.context() as patch:
@@ -51,29 +51,29 @@ def told(tmp_path_factory):
         world = World(home, Sure(3))
         worlds.enter(patch, world)
         for _ in range(MOST_STEPS):
-            said = note_next(world.study)
-            if said.action == "decide":
+            printed = note_next(world.study)
+            if printed.action == "decide":
                 break
-            assert not needs_person(said), said
-            take_step(world.study, said, AGENT)
-        assert said.action == "decide", said
-        audit = said.args["audit"]
-        name = said.args["candidate"]
+            assert not needs_person(printed), printed
+            take_step(world.study, printed, AGENT)
+        assert printed.action == "decide", printed
+        audit = printed.args["audit"]
+        name = printed.args["candidate"]
         decide_candidate(world.study, name, "accept", HUMAN, "five seeds agree", audit=audit)
     return home
 
 
 @pytest.fixture
-def study(told, tmp_path, monkeypatch):
+def study(reported, tmp_path, monkeypatch):
     """The study as it was told, at the very place that its key and notes know."""
     kept = tmp_path / "kept"
-    shutil.copytree(told, kept)
-    monkeypatch.setenv("TELIC_CONFIG_DIR", str(told / "config"))
-    worlds.enter(monkeypatch, World(told, Sure(3)))
-    yield Study(StudyFolder.find(told / "repo"))
+    shutil.copytree(reported, kept)
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(reported / "config"))
+    worlds.enter(monkeypatch, World(reported, Sure(3)))
+    yield Study(StudyFolder.find(reported / "repo"))
     for place in ("repo", "config"):
-        shutil.rmtree(told / place)
-        shutil.copytree(kept / place, told / place)
+        shutil.rmtree(reported / place)
+        shutil.copytree(kept / place, reported / place)
 
 
 def noticed(study: Study) -> bool:
@@ -144,14 +144,14 @@ def test_a_run_is_not_forged_between_its_end_and_the_ledger(study, how, monkeypa
     """The supervisor wrote its last word, and nobody has settled it yet."""
     world = World(study.root.parent, Sure(4))
     worlds.enter(monkeypatch, world)
-    said = next_step(study)
+    printed = next_step(study)
     for _ in range(MOST_STEPS):
-        if said.action == "launch":
+        if printed.action == "launch":
             break
-        take_step(world.study, said, AGENT) if not needs_person(said) else propose(world)
-        said = note_next(world.study)
-    assert said.action == "launch", said
-    take_step(world.study, said, AGENT)
+        take_step(world.study, printed, AGENT) if not needs_person(printed) else propose(world)
+        printed = note_next(world.study)
+    assert printed.action == "launch", printed
+    take_step(world.study, printed, AGENT)
     (name,) = Study(study.folder).state.active_runs
     folder = study.folder.run(name)
     forge_end(folder, how)
@@ -218,14 +218,14 @@ def _forge(study: Study, lines: list[dict], *, keeps: bool = False) -> None:
     study.folder.ledger.write_bytes(_rechained(study, lines, keeps))
 
 
-def _refuses_to_go_on(study: Study) -> bool:
+def _refuses_to_continue(study: Study) -> bool:
     with pytest.raises(TelicError, match="E_LEDGER_BROKEN"):
         Study(study.folder).append("note.added", None, {"text": "later"}, SYSTEM)
     return noticed(study)
 
 
 @pytest.mark.parametrize("stride", [17, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_chain_written_anew_is_noticed_at_every_line_and_field(study, stride):
+def test_rewritten_chain_is_detected_at_every_line_and_field(study, stride):
     lines = _lines(study)
     other = {
         "at": "2026-01-01T00:00:00.000Z",
@@ -238,7 +238,7 @@ def test_a_chain_written_anew_is_noticed_at_every_line_and_field(study, stride):
             forged = json.loads(json.dumps(lines))
             forged[number]["entry"][key] = value
             _forge(study, forged)
-            assert _refuses_to_go_on(study), (number + 1, key)
+            assert _refuses_to_continue(study), (number + 1, key)
 
 
 @pytest.mark.parametrize("stride", [19, pytest.param(1, marks=pytest.mark.slow)])
@@ -247,7 +247,7 @@ def test_a_chain_cut_short_or_with_a_line_left_out_is_noticed(study, stride):
     for number in {*range(0, len(lines), stride), len(lines) - 1}:
         for kept in (lines[: number or 1], [*lines[:number], *lines[number + 1 :]]):
             _forge(study, kept)
-            assert _refuses_to_go_on(study), number
+            assert _refuses_to_continue(study), number
 
 
 FORGED = (
@@ -269,7 +269,7 @@ def test_a_line_added_without_the_key_is_noticed(study):
     for kind, data in FORGED:
         fields = {"kind": kind, "actor": human, "subject": "c-0001-baseline", "data": data}
         _forge(study, [*lines, {**lines[-1], "entry": {**lines[-1]["entry"], **fields}}])
-        assert _refuses_to_go_on(study), kind
+        assert _refuses_to_continue(study), kind
 
 
 def test_the_note_outside_cannot_be_written_without_the_key(study):
@@ -292,7 +292,7 @@ def test_a_ledger_cut_short_is_noticed_when_the_notes_are_gone_too(study):
         study.ledger.path.write_bytes(b"".join(lines[:left]))
         check = Study(study.folder).ledger.verify()
         assert not check.ok and "the record of its last line is missing" in check.why
-        assert _refuses_to_go_on(study)
+        assert _refuses_to_continue(study)
 
 
 def test_a_persons_decision_without_their_signature_is_noticed_on_any_machine(study):

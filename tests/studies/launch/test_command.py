@@ -135,7 +135,7 @@ def environment(**changes):
     return run_environment(BASE, **given | changes)
 
 
-def test_without_approval_everything_is_told_to_stay_offline():
+def test_without_approval_all_tools_are_set_offline():
     found = environment(own={"TELIC_RUN": "r-1"})
     assert found.is_offline and found.variables.items() >= OFFLINE.items()
     assert found.variables["https_proxy"] == found.variables["HTTPS_PROXY"] == "http://127.0.0.1:9"

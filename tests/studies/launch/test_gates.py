@@ -151,7 +151,7 @@ def test_g02_g03_and_g15_need_a_sound_open_study(study, candidate):
     assert "line 1 of the ledger is invalid" in found.why
 
 
-def test_g06_needs_a_person_or_a_class_and_for_an_exploit_a_person_who_knows(study, candidate):
+def test_g06_needs_a_person_or_a_class_and_for_an_exploit_an_informed_person(study, candidate):
     name = make_candidate(study, approved=False, **draft(study))
     assert "is pending" in gate(study, name, "G06").why
     rule = {"kind": "config", "phases": ["smoke"]}

@@ -42,7 +42,7 @@ def test_what_the_driver_prints_is_read_and_the_unknown_stays_unknown(tmp_path):
     assert found.processors >= 1 and found.free_disk_gb > 0 and found.gpus is None
 
 
-def test_what_is_missing_is_said():
+def test_missing_hardware_is_reported():
     assert wants(machine(), gpus=(1,), gpu_gb=10, disk_gb=20) == wants(machine(gpus=None)) == []
     for changes, asked, problem in (
         ({}, {"gpus": (0,), "gpu_gb": 10}, "GPU 0 has 2 GB free"),

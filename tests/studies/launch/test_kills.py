@@ -70,10 +70,10 @@ def test_a_launch_that_is_killed_between_any_two_of_its_steps_is_recovered(tmp_p
 
 @pytest.mark.slow
 def test_two_hundred_kills_of_a_launch_loop_leave_no_fault(tmp_path):
-    found, said = trials(200, 2, tmp_path)
+    found, printed = trials(200, 2, tmp_path)
     assert found["trials"] == 200
     assert found["faults"] == [], found["faults"]
-    assert found["driver_errors"] == 0, said
+    assert found["driver_errors"] == 0, printed
     assert found["finished"] > 5
     # The trials are worth something only if they hit different moments of a launch.
     assert len(found["killed_after"]) >= 3

@@ -87,7 +87,7 @@ def test_a_missing_scheduler_fails_the_run_and_says_so(study, on, until_over, mo
     assert "failed to start" in (done.folder / "stderr.log").read_text()
 
 
-def test_a_package_may_bring_a_launcher_and_an_unknown_kind_is_explained(
+def test_package_may_provide_a_launcher_and_an_unknown_kind_is_explained(
     study, on, until_over, tmp_path, monkeypatch
 ):
     with pytest.raises(ValidationError, match="unknown launcher polite; known: local, ray"):

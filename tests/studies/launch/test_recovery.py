@@ -53,7 +53,7 @@ def crashed_launch(study, candidate, monkeypatch, name):
     return run
 
 
-def test_an_announced_launch_that_nobody_started_is_given_up(study, candidate, monkeypatch):
+def test_announced_launch_that_never_started_is_abandoned(study, candidate, monkeypatch):
 
     run = crashed_launch(study, candidate, monkeypatch, "_start")
     assert study.state.budget.reserved.launches == 1
@@ -112,7 +112,7 @@ def test_an_end_is_judged_by_more_than_its_exit_code(study, candidate):
     assert _ending(study, "r-1", ended, is_remote=False) == ("finished", {})
 
 
-def test_a_stop_that_nobody_asked_for_is_a_preemption(study, candidate, monkeypatch, until_over):
+def test_unrequested_stop_is_a_preemption(study, candidate, monkeypatch, until_over):
     monkeypatch.setenv("TOY_SLEEP", "30")
     done = launch(study, request(candidate), AGENT)
     os.kill(done.pid, signal.SIGTERM)

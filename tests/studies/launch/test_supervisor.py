@@ -51,7 +51,7 @@ def ended(process: RunProcess) -> dict:
     return wait_for(lambda: process.exit_record, 25)
 
 
-def test_it_records_who_ran_and_how_it_ended(tmp_path):
+def test_supervisor_records_the_process_and_its_end(tmp_path):
     found = ended(start(tmp_path / "none", "/no/such/program"))
     assert found["code"] == 127 and "No such file" in found["error"]
     process = start(tmp_path, *python("print('hello'); raise SystemExit(3)"))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.studies.documents.base import update_yaml, write_yaml
-from tests.studies.toy.doors import CommandLine
+from tests.studies.toy.interfaces import CommandLine
 from tests.studies.toy.making import COMMAND, CONTRACT, make_repository, write_measures
 
 MOST_QUESTIONS = 30
@@ -56,19 +56,19 @@ class ToyStudy:
     def live(self) -> None:
         """Run the study and answer its questions until it wants more ideas than there are."""
         while len(self.asked) < MOST_QUESTIONS:
-            said = self.door.agent("run", "--confirm", "RUN_CANDIDATE")["next"]
-            if said["action"] == "propose" and not self.ideas:
+            printed = self.door.agent("run", "--confirm", "RUN_CANDIDATE")["next"]
+            if printed["action"] == "propose" and not self.ideas:
                 return
-            self.asked.append(said)
-            if said["action"] == "propose":
+            self.asked.append(printed)
+            if printed["action"] == "propose":
                 self._propose(self.ideas.pop(0))
-            elif said["action"] == "review":
+            elif printed["action"] == "review":
                 found = "Racing pays, but let what was agreed on decide: success on fresh seeds."
-                name = said["args"]["candidate"]
+                name = printed["args"]["candidate"]
                 self.door.person("audit", name, "--no-exploit", "--finding", found)
             else:
-                words = shlex.split(said["command"])
-                assert words[:2] == ["telic", "study"], said
+                words = shlex.split(printed["command"])
+                assert words[:2] == ["telic", "study"], printed
                 reason = "the audit says so"
                 self.door.person(*(reason if word == "TEXT" else word for word in words[2:]))
         raise AssertionError(f"no end after {MOST_QUESTIONS} questions: {self.asked[-1]}")

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from telic.studies._git_read import is_allowed
-from tests.studies.toy.doors import CommandLine, Refused
 from tests.studies.toy.driver import ToyStudy
+from tests.studies.toy.interfaces import CommandLine, Refused
 
 BETTER, HACK, SAME = "c-0004-less-effort", "c-0003-more-pace", "c-0002-smoother"
 STARTS = frozenset({"subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "os.system"})
@@ -64,7 +64,7 @@ def test_a_study_from_a_repository_to_a_checked_improvement(tmp_path, monkeypatc
     the_hack_was_noticed(study, state)
     every_seed_was_fresh(state)
     only_run_starts_processes(study, state)
-    the_report_tells_it(study)
+    the_report_contains_it(study)
     a_flipped_byte_is_found(study)
 
 
@@ -107,7 +107,7 @@ def only_run_starts_processes(study, state):
     assert len(study.door.started) >= len(state["runs"])
 
 
-def the_report_tells_it(study):
+def the_report_contains_it(study):
     study.door.agent("report")
     text = (study.folder / "report.md").read_text()
     assert all(name in text for name in (SAME, HACK, BETTER))
@@ -127,5 +127,5 @@ def a_flipped_byte_is_found(study):
     with pytest.raises(Refused) as caught:
         study.door.agent("verify")
     line = content[:place].count(b"\n") + 1
-    assert caught.value.code == 5 and json.loads(caught.value.said)["bad_seq"] == line
+    assert caught.value.code == 5 and json.loads(caught.value.printed)["bad_seq"] == line
     assert study.door.agent("next")["action"] == "repair"

@@ -12,7 +12,7 @@ import pytest
 from telic.studies.next import next_step
 from telic.studies.rules.results import check_incumbent
 from telic.studies.study import Study
-from tests.studies.toy.doors import at_terminal
+from tests.studies.toy.interfaces import at_terminal
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/tutorials/first-study.md"
@@ -40,10 +40,10 @@ class Reader:
 
     def _study(self, words: list[str]) -> None:
         assert words[1] in ("study", "verify")
-        code, said = at_terminal(*words[1 + (words[1] == "study") :])
-        assert code == 0, f"{shlex.join(words)} ended with {code}: {said}"
+        code, printed = at_terminal(*words[1 + (words[1] == "study") :])
+        assert code == 0, f"{shlex.join(words)} ended with {code}: {printed}"
         self.commands += 1
-        self.codes += said.count("to agree, or anything else to refuse")
+        self.codes += printed.count("to agree, or anything else to refuse")
         study = Study.find(self.folder)
         candidates = {
             name: (
@@ -100,7 +100,7 @@ STEPS = [
 
 
 @pytest.mark.long
-def test_the_first_study_works_as_told(tmp_path, monkeypatch):
+def test_first_study_tutorial_works_as_written(tmp_path, monkeypatch):
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.delenv("TELIC_ACTOR", raising=False)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")

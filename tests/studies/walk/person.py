@@ -28,16 +28,16 @@ def consent() -> Consent:
     return Consent(by="ada", method="tty", at=utc_now())
 
 
-def answer(world, said) -> None:
+def answer(world, step) -> None:
     """Do what a person or an author would do about what is asked; raises when that is refused."""
-    _ANSWERS[said.action](world, world.study, said)
+    _ANSWERS[step.action](world, world.study, step)
 
 
-def _agree(world, study, said) -> None:
-    if "approve" not in said.command:
+def _agree(world, study, step) -> None:
+    if "approve" not in step.command:
         amend(study, HUMAN, "agreed")
         return
-    words = shlex.split(said.command)
+    words = shlex.split(step.command)
     if "--candidate" in words:
         grant(study, words[3], consent(), candidate=words[-1])
         return
@@ -45,9 +45,9 @@ def _agree(world, study, said) -> None:
         grant(study, each.key, consent())
 
 
-def _ask(world, study, said) -> None:
+def _ask(world, study, step) -> None:
     more = {"launches": 5000 + len(study.state.runs), "wall_clock_h": 5000}
-    match said.args.get("gate"):
+    match step.args.get("gate"):
         case "G13":
             _change(study, {"hardware": {"hosts": ["local"], "gpus": []}})
         case "G14":
@@ -59,7 +59,7 @@ def _ask(world, study, said) -> None:
                 if study.changed_evaluators(study.root):
                     (study.root / "evaluate.py").write_text(text)
         case gate:
-            raise AssertionError(f"nobody can answer {gate}: {said}")
+            raise AssertionError(f"nobody can answer {gate}: {step}")
 
 
 def _change(study, changes) -> None:
@@ -67,12 +67,12 @@ def _change(study, changes) -> None:
     amend(study, HUMAN, "a person allows it")
 
 
-def _repair(world, study, said) -> None:
-    analyze_run(study, said.args["run"], HUMAN, is_unusable=True)
+def _repair(world, study, step) -> None:
+    analyze_run(study, step.args["run"], HUMAN, is_unusable=True)
 
 
-def _review(world, study, said) -> None:
-    _look(world, study, said.args["candidate"])
+def _review(world, study, step) -> None:
+    _look(world, study, step.args["candidate"])
 
 
 def _look(world, study, name) -> None:
@@ -83,8 +83,8 @@ def _look(world, study, name) -> None:
         grant(study, "experiment", consent(), candidate=name)
 
 
-def _revise(world, study, said) -> None:
-    name = said.args["candidate"]
+def _revise(world, study, step) -> None:
+    name = step.args["candidate"]
     held = study.candidate_state(name)
     if held.status == "debug" and world.luck.random() < 0.3:
         decide_candidate(study, name, "reject", HUMAN, "not worth it")
@@ -108,7 +108,7 @@ def _revise(world, study, said) -> None:
     revise_candidate(study, name, changes, AGENT)
 
 
-def _propose(world, study, said) -> None:
+def _propose(world, study, step) -> None:
     new_idea(world, study)
 
 
@@ -138,24 +138,24 @@ def new_idea(world, study) -> str:
     return new_candidate(study, "idea", draft, AGENT, attached).id
 
 
-def _decide(world, study, said) -> None:
-    name, verdict, why = said.args["candidate"], said.args["verdict"], said.why
+def _decide(world, study, step) -> None:
+    name, verdict, why = step.args["candidate"], step.args["verdict"], step.why
     if verdict == "revert":
-        to = "nobody" if "--to nobody" in said.command else None
+        to = "nobody" if "--to nobody" in step.command else None
         decide_candidate(study, name, "revert", HUMAN, why, to=to)
-    elif " withdraw " in said.command:
+    elif " withdraw " in step.command:
         withdraw(study, name, HUMAN, why)
     else:
-        audit, cause = said.args.get("audit"), said.args.get("cause")
+        audit, cause = step.args.get("audit"), step.args.get("cause")
         decide_candidate(study, name, verdict, HUMAN, why, audit=audit, cause=cause)
 
 
-def _stop(world, study, said) -> None:
-    if said.command.split()[2] == "audit":
-        _look(world, study, said.command.split()[3])
-    elif "--resume" in said.command:
+def _stop(world, study, step) -> None:
+    if step.command.split()[2] == "audit":
+        _look(world, study, step.command.split()[3])
+    elif "--resume" in step.command:
         set_study_status(study, "open", HUMAN, "go on")
-    elif world.luck.random() < 0.5 and said.args["rule"] != "target_reached":
+    elif world.luck.random() < 0.5 and step.args["rule"] != "target_reached":
         _change(study, {"stop_rules": [], "budget": {"launches": 5000, "wall_clock_h": 5000}})
     else:
         set_study_status(study, "closed", HUMAN, "enough")

@@ -36,7 +36,7 @@ def walk(tmp_path, monkeypatch):
     return taken
 
 
-def go_on(walk, is_there, most=60):
+def run_until(walk, is_there, most=60):
     for _ in range(most):
         if is_there(walk.world.study.state):
             return
@@ -68,7 +68,7 @@ def change_evaluator(walk, *, is_agreed):
 
 
 def test_whatever_shuts_the_gates_of_an_incumbent_can_be_answered(walk):
-    go_on(walk, lambda state: state.incumbent is not None)
+    run_until(walk, lambda state: state.incumbent is not None)
     study = walk.world.study
     plan_incumbent_check(study, AGENT)
 
@@ -78,48 +78,48 @@ def test_whatever_shuts_the_gates_of_an_incumbent_can_be_answered(walk):
     assert remedy_for(study, job).action == "review"
 
     edit(study, BASELINE)
-    go_on(walk, with_status("reverted"), most=8)
+    run_until(walk, with_status("reverted"), most=8)
 
 
 def test_what_was_edited_before_it_was_checked_is_what_runs(walk):
-    go_on(walk, with_status("draft"))
+    run_until(walk, with_status("draft"))
     edit(walk.world.study, BASELINE)
-    go_on(walk, with_status("completed"))
+    run_until(walk, with_status("completed"))
     held = walk.world.study.candidate_state(BASELINE)
     assert walk.world.study.candidate(BASELINE).compute_hash() == held.content_hash
 
 
 def test_an_edit_by_hand_does_not_spare_a_finished_candidate_its_review(walk):
-    go_on(walk, with_status("completed"))
+    run_until(walk, with_status("completed"))
     call_risky(walk.world.study, BASELINE)
     edit(walk.world.study, BASELINE)
-    go_on(walk, lambda state: any(x.kind == "review" for x in state.evidence.values()), most=12)
+    run_until(walk, lambda state: any(x.kind == "review" for x in state.evidence.values()), most=12)
     assert walk.world.study.state.incumbent is None, "the review comes before the decision"
     assert any(line.startswith("next: review") for line in walk.story)
 
 
-def test_a_changed_evaluator_is_asked_about_before_a_draft_is_mended_for_it(walk):
-    go_on(walk, with_status("draft"))
+def test_changed_evaluator_is_a_question_before_a_draft_is_revised(walk):
+    run_until(walk, with_status("draft"))
     change_evaluator(walk, is_agreed=False)
-    go_on(walk, with_status("validated"), most=3)
+    run_until(walk, with_status("validated"), most=3)
     change_evaluator(walk, is_agreed=True)  # and the way back is asked about, too
     (walk.world.root / "evaluate.py").write_text(EVALUATOR)
-    go_on(walk, lambda state: bool(state.runs), most=6)
+    run_until(walk, lambda state: bool(state.runs), most=6)
     assert not any(line.startswith("next: revise") for line in walk.story)
 
 
 @pytest.mark.parametrize("is_trusted", [False, True])
 def test_a_tree_with_an_older_evaluator_leads_on(walk, is_trusted):
-    go_on(walk, with_status("draft"))
+    run_until(walk, with_status("draft"))
     walk.world.commit(ours_only=False)  # from now on it runs in a tree of its own
     if is_trusted:
-        go_on(walk, lambda state: state.incumbent is not None)
+        run_until(walk, lambda state: state.incumbent is not None)
         plan_incumbent_check(walk.world.study, AGENT)
     else:
-        go_on(walk, lambda state: state.candidates[BASELINE].phase == "incumbent_validation")
+        run_until(walk, lambda state: state.candidates[BASELINE].phase == "incumbent_validation")
     change_evaluator(walk, is_agreed=True)
     before = len(walk.world.study.state.runs)
-    go_on(walk, lambda state: len(state.runs) > before, most=12)
+    run_until(walk, lambda state: len(state.runs) > before, most=12)
 
 
 @pytest.mark.long

@@ -36,17 +36,17 @@ class Walk:
         luck = self.world.luck
         if luck.random() < WHIM:
             self._whim()
-        said = self._next()
-        if said is None:
+        step = self._next()
+        if step is None:
             return True
-        self.states.add(self._state(said))
-        if said.action == "stop" and said.args.get("rule") == "closed":
+        self.states.add(self._state(step))
+        if step.action == "stop" and step.args.get("rule") == "closed":
             return False
         before = self._traces()
-        self.story.append(f"next: {said.action} {said.args} {said.command} ({said.why})")
-        if self._crashes(lambda: self._follow(said)):
+        self.story.append(f"next: {step.action} {step.args} {step.command} ({step.why})")
+        if self._crashes(lambda: self._follow(step)):
             return True
-        assert self._traces() != before or said.action == "wait", "it leads nowhere"
+        assert self._traces() != before or step.action == "wait", "it leads nowhere"
         return True
 
     def _whim(self) -> None:
@@ -67,15 +67,15 @@ class Walk:
             return None
         return found[0]
 
-    def _follow(self, said) -> None:
-        if said.action == "wait":
+    def _follow(self, step) -> None:
+        if step.action == "wait":
             MOVES["end run"](self.world, self.world.study)
-        elif said.action == "prove":
+        elif step.action == "prove":
             prove(self.world.study)
-        elif needs_person(said):
-            answer(self.world, said)
+        elif needs_person(step):
+            answer(self.world, step)
         else:
-            take_step(self.world.study, said, AGENT)
+            take_step(self.world.study, step, AGENT)
 
     def _crashes(self, deed) -> bool:
         """Do something; now and then the process dies at one of its writes."""
@@ -103,13 +103,13 @@ class Walk:
         )
         return texts, copies, asked, self.world.head, self.world.dirty
 
-    def _state(self, said) -> str:
+    def _state(self, step) -> str:
         state = self.world.study.state
         candidates = sorted(f"{x.status}/{x.phase}" for x in state.candidates.values())
         runs = sorted({f"{x.status}" for x in state.runs.values()})
         stops = sorted(x.rule for x in state.fired_stops)
         pending = len(state.pending_approvals)
-        found = (candidates, runs, stops, pending, state.study_status, said.action)
+        found = (candidates, runs, stops, pending, state.study_status, step.action)
         return json.dumps(found, default=str)
 
 

@@ -108,9 +108,9 @@ def test_the_bundle_names_what_was_asked_for_whatever_the_policy_file_says(run):
             torch.save(saved, checkpoint.path)
     export_run(run)
     with np.load(run.path / "export" / "policy.npz") as file:
-        told = json.loads(str(file["facts"]))
+        reported = json.loads(str(file["facts"]))
     asked = json.loads(run.config.read_text())
-    assert (told["env"], told["env_args"]) == (asked["env"], asked["env_args"])
+    assert (reported["env"], reported["env_args"]) == (asked["env"], asked["env_args"])
     for path in (run.path / "export").glob("*.md"):
         assert "evil" not in path.read_text()
 

@@ -59,7 +59,7 @@ def test_evaluations_are_shown_with_interval_and_this_policy_in_bold(run):
     assert "reward_seed_2" in text
 
 
-def test_what_was_not_measured_is_said_to_be_so(run):
+def test_unmeasured_values_are_marked(run):
     member = run.path / "reward_seed_1"
     (member / "metrics" / "scalars.jsonl").unlink()
     (member / "summary.json").unlink()
@@ -78,7 +78,7 @@ def test_what_was_not_measured_is_said_to_be_so(run):
         ("package.module:Walker", "`package.module:Walker`"),
     ],
 )
-def test_the_licence_of_assets_is_stated_or_said_to_be_unknown(run, env, expected):
+def test_license_of_assets_is_stated_or_unknown(run, env, expected):
     path = run.path / "reward_seed_1" / "config.json"
     write_json(path, {**read_json(path), "env": env})
     text = write_card(run)

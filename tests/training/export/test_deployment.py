@@ -140,7 +140,7 @@ def test_a_scene_that_differs_from_what_was_simulated_is_refused(dog, tmp_path, 
         write_scene(Path(dog), other, tmp_path)
 
 
-def test_joints_drives_and_blocks_are_told_in_the_order_of_the_action(dog, deployed):
+def test_joints_gains_and_blocks_are_listed_in_the_order_of_the_action(dog, deployed):
     about = read_deployment((deployed / "deploy.json").read_text())
     env = make(dog, num_envs=1)
     assert about.joints.names == env.spec.action_names
@@ -239,6 +239,6 @@ def test_a_policy_that_needs_its_reward_is_exported_without_deployment(
         write_deployment(load_policy(run.path), environment_of(run), tmp_path / "deploy")
 
 
-def test_verifying_what_is_no_driven_robot_says_what_it_needs(trained, tmp_path):
+def test_verifying_an_undriven_robot_explains_the_requirements(trained, tmp_path):
     with pytest.raises(UsageError, match="not a position-controlled robot"):
         export_run(trained, out=tmp_path / "out", check=lambda folder: None)

@@ -122,6 +122,6 @@ def test_a_driven_robot_says_its_commands_and_grounds_and_sends_no_looks(dog):
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "module:Class", "robot.toml"])
-def test_what_is_no_model_of_mujoco_is_refused_before_it_is_imported(env):
+def test_invalid_mujoco_model_is_refused_before_import(env):
     with pytest.raises(UsageError, match="cannot run in a browser"):
         live_policy(make_policy(), (env, {}))

@@ -117,12 +117,12 @@ class Tab:
         self.page.set_default_timeout(60_000)
         self.faults: list[str] = []
         self.page.on("pageerror", lambda error: self.faults.append(str(error)))
-        self.page.on("response", self._hear)
+        self.page.on("response", self._receive)
         self.address = address
         # Not the start page: it asks for pictures of robots, and each takes a process that draws.
         self.page.goto(f"{address}/trash?token={TOKEN}")
 
-    def _hear(self, response) -> None:
+    def _receive(self, response) -> None:
         is_picture = "/api/pictures/" in response.url  # of robots that are not fetched
         if response.status >= 400 and not is_picture:
             self.faults.append(f"{response.status} {response.url}")

@@ -26,8 +26,8 @@ def test_the_page_simulates_what_telic_simulates_and_the_robot_can_be_pushed(
     tab, furnished, tmp_path
 ):
     tab.open(f"/live/{furnished.failed}", "Agreement with telic's simulation")
-    told = tab.page.locator("#agreement")
-    states, actions = (float(told.get_attribute(f"data-{name}")) for name in ("states", "actions"))
+    shown = tab.page.locator("#agreement")
+    states, actions = (float(shown.get_attribute(f"data-{name}")) for name in ("states", "actions"))
     print(f"\nstates differ by {states:.1e}, actions by {actions:.1e}")
     assert states < 1e-4 and actions < 1e-4
     tab.page.wait_for_function("() => document.querySelector('#seconds').textContent !== '0.0 s'")
@@ -57,8 +57,8 @@ def driven(tmp_path_factory):
     run = RunFolder(made.path)
     [file] = run.members()[0].checkpoints_dir.glob("policy_*.pt")
     saved = torch.load(file, weights_only=True)
-    told = live_policy(load_policy(file), environment_of(run)).about.deployment
-    command = next(block for block in told.observation if block.name == "command")
+    shown = live_policy(load_policy(file), environment_of(run)).about.deployment
+    command = next(block for block in shown.observation if block.name == "command")
     saved["scale"].fill_(1.0)
     saved["shift"].zero_()
     saved["flat"].zero_()

@@ -47,7 +47,7 @@ def test_words_become_a_judged_policy_that_is_stopped_resumed_and_labelled(fresh
     assert not fresh.faults
 
 
-def test_criteria_wait_for_a_person_who_edits_them(fresh, tmp_path):
+def test_criteria_wait_for_approval_and_can_be_edited(fresh, tmp_path):
     from telic.verbs.background import start_verb
 
     values = {"intent": "keep the pole upright", "env": "InvertedPendulum-v5", "approve": True}

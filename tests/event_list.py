@@ -3,7 +3,7 @@
 from telic.core.events import encode_event
 
 
-class Heard(list):
+class EventList(list):
     """Events as they are written, in order; called with each one."""
 
     def __call__(self, event):

@@ -24,7 +24,7 @@ def claim(study, title, final, statement, **changes):
     return name, runs
 
 
-def tell(study):
+def write_documents(study):
     """Let one candidate fail, one game its reward, and one win."""
     change = {"overrides": {"ppo.epochs": {"from": 5, "to": 10}}}
     same, _ = claim(

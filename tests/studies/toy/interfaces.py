@@ -22,10 +22,10 @@ from telic.cli.main import app
 class Refused(AssertionError):
     """A command ended with another exit code than 0."""
 
-    def __init__(self, words: tuple[str, ...], code: int, said: str) -> None:
-        super().__init__(f"telic study {' '.join(words)} ended with {code}: {said}")
+    def __init__(self, words: tuple[str, ...], code: int, output: str) -> None:
+        super().__init__(f"telic study {' '.join(words)} ended with {code}: {output}")
         self.code = code
-        self.said = said
+        self.output = output
 
 
 class CommandLine:
@@ -35,25 +35,25 @@ class CommandLine:
         self.root = root
 
     def agent(self, *words: str) -> Any:
-        said, complaints = io.StringIO(), io.StringIO()
-        with _streams(io.StringIO(), said, complaints):
+        output, complaints = io.StringIO(), io.StringIO()
+        with _streams(io.StringIO(), output, complaints):
             code = _call(*words, "--root", str(self.root), "--json")
         if code != 0:
-            raise Refused(words, code, said.getvalue() + complaints.getvalue())
-        return json.loads(said.getvalue())
+            raise Refused(words, code, output.getvalue() + complaints.getvalue())
+        return json.loads(output.getvalue())
 
     def person(self, *words: str) -> None:
-        code, said = at_terminal(*words, "--root", str(self.root))
+        code, output = at_terminal(*words, "--root", str(self.root))
         if code != 0:
-            raise Refused(words, code, said)
+            raise Refused(words, code, output)
 
 
 def at_terminal(*words: str) -> tuple[int, str]:
     """Run a command with a terminal on every end, where somebody types the code that is shown."""
     ours, theirs = pty.openpty()
-    said: list[str] = []
+    output: list[str] = []
     is_over = threading.Event()
-    reader = threading.Thread(target=_type_codes, args=(ours, said, is_over))
+    reader = threading.Thread(target=_type_codes, args=(ours, output, is_over))
     reader.start()
     try:
         with os.fdopen(os.dup(theirs), "r") as read, os.fdopen(theirs, "w") as write:
@@ -65,7 +65,7 @@ def at_terminal(*words: str) -> tuple[int, str]:
     finally:
         is_over.set()
         os.close(ours)
-    return code, "".join(said)
+    return code, "".join(output)
 
 
 @cache
@@ -90,13 +90,15 @@ def _streams(read: TextIO, write: TextIO, complain: TextIO) -> Iterator[None]:
         sys.stdin, sys.stdout, sys.stderr = held
 
 
-def _type_codes(terminal: int, said: list[str], is_over: threading.Event) -> None:
+def _type_codes(terminal: int, output: list[str], is_over: threading.Event) -> None:
     answered = 0
     while True:
         ready, _, _ = select.select([terminal], [], [], 0.02)
         if ready:
-            said.append(os.read(terminal, 65536).decode(errors="replace"))
-            asked = re.findall(r"Type (\w+) to agree, or anything else to refuse: ", "".join(said))
+            output.append(os.read(terminal, 65536).decode(errors="replace"))
+            asked = re.findall(
+                r"Type (\w+) to agree, or anything else to refuse: ", "".join(output)
+            )
             for code in asked[answered:]:
                 os.write(terminal, f"{code}\n".encode())
             answered = len(asked)

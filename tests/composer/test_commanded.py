@@ -24,7 +24,7 @@ def made(spec):
     return compose("obey velocity commands", spec)
 
 
-def told_spec(dog, made):
+def commanded_spec(dog, made):
     env = make(dog, num_envs=1, **made.env_args)
     env.close()
     return env.spec
@@ -54,15 +54,15 @@ def test_commands_are_read_whole_and_gaits_are_tracked(spec):
         assert (frame.verb, frame.gait) == ("obey", gait), (verb, way)
 
 
-def test_following_and_tracking_other_things_is_what_it_was(spec):
+def test_following_and_tracking_other_targets_is_unchanged(spec):
     assert [frame.verb for frame in parse("follow the target", spec).frames] == ["reach"]
     assert [frame.verb for frame in parse("walk in a circle", spec).frames] == ["circle"]
 
 
-def test_the_commands_are_those_that_were_said_or_suit_its_legs(spec):
+def test_commands_are_as_stated_or_suit_the_legs(spec):
     usual = compose("obey velocity commands", spec).env_args["commands"]
-    said = compose("obey velocity commands up to 0.7 m/s", spec)
-    assert said.env_args["commands"]["forward"] == [-0.7, 0.7] and not said.dropped
+    printed = compose("obey velocity commands up to 0.7 m/s", spec)
+    assert printed.env_args["commands"]["forward"] == [-0.7, 0.7] and not printed.dropped
     slow = compose("obey velocity commands slowly", spec).env_args["commands"]
     assert slow["forward"][1] < usual["forward"][1]
     leg = sum(each.length_m for each in spec.robot.legs) / len(spec.robot.legs)
@@ -87,7 +87,7 @@ def test_a_direction_or_both_ends_narrow_what_is_commanded(spec):
     assert between["forward"] == [0.2, 0.6]
 
 
-def test_who_is_never_told_to_go_sideways_may_leave_it(dog, spec):
+def test_uncommanded_sideways_motion_is_not_required(dog, spec):
     made = compose("walk forward as commanded", spec)
     env = make(dog, num_envs=1, **made.env_args)
     others = look_alikes(env, made.motions)
@@ -95,7 +95,7 @@ def test_who_is_never_told_to_go_sideways_may_leave_it(dog, spec):
     assert "ignores sideways commands" not in others and "ignores turn commands" in others
 
 
-def test_a_gait_may_be_said_beside_it(spec):
+def test_gait_can_be_combined_with_commands(spec):
     for text in ("trot as commanded", "follow the commands while trotting"):
         made = compose(text, spec)
         assert not made.dropped and any("trot" in each.words for each in made.covered), text
@@ -120,7 +120,7 @@ def test_commands_are_refused_where_the_environment_gives_none():
         compose("obey velocity commands", other.spec)
 
 
-def test_who_is_led_by_hand_is_told_what_its_motions_say(dog, made):
+def test_demonstration_gets_the_commands_of_its_motions(dog, made):
     first, second = (1.0, -0.5, 0.2), (0.0, 0.0, 0.0)
     motions = (Motion(seconds=0.1, command=first), Motion(seconds=0.1, command=second))
     episode = demonstration(dog, {**made.env_args, "max_episode_steps": 10}, motions)
@@ -131,7 +131,7 @@ def test_who_is_led_by_hand_is_told_what_its_motions_say(dog, made):
         assert np.allclose(episode["obs"][:, names.index(name)], expected)
 
 
-def test_look_alikes_are_told_the_same_and_do_something_else(dog, made):
+def test_look_alikes_get_the_same_command_and_act_differently(dog, made):
     env = make(dog, num_envs=1, **made.env_args)
     others = look_alikes(env, made.motions)
     env.close()
@@ -141,8 +141,8 @@ def test_look_alikes_are_told_the_same_and_do_something_else(dog, made):
         assert motions != made.motions, name
 
 
-def test_what_was_told_stays_in_a_mutant(dog, made):
-    spec = told_spec(dog, made)
+def test_commands_are_kept_in_a_mutant(dog, made):
+    spec = commanded_spec(dog, made)
     command, _ = drawn(made, np.random.default_rng(3))
     episode = path(spec, command, command, seconds=2.0)
     ends = {"terminated": np.zeros(len(episode), dtype=bool)}
@@ -202,14 +202,14 @@ def drawn(made, random, count=4):
 
 def scores(dog, made, pairs):
     """What the judge gives paths that were told, and did, these rates."""
-    spec, judge = told_spec(dog, made), JudgeCode(made.judge)
+    spec, judge = commanded_spec(dog, made), JudgeCode(made.judge)
     episodes = [path(spec, command, done) for command, done in pairs]
     verdicts = [judge.judge(each) for each in recorded_together(episodes, spec)]
     assert all(verdict.score is not None for verdict in verdicts), verdicts[0].reason
     return [verdict.score for verdict in verdicts]
 
 
-def test_whatever_is_drawn_obeying_passes_and_ignoring_one_of_three_fails(dog, made):
+def test_tracking_random_commands_passes_and_ignoring_one_component_fails(dog, made):
     random = np.random.default_rng(1)
     good, bad = [], []
     for _ in range(6):
@@ -224,7 +224,7 @@ def test_whatever_is_drawn_obeying_passes_and_ignoring_one_of_three_fails(dog, m
 
 
 def test_an_answer_may_take_a_moment_and_not_longer(dog, made):
-    spec, judge = told_spec(dog, made), JudgeCode(made.judge)
+    spec, judge = commanded_spec(dog, made), JudgeCode(made.judge)
     command, _ = drawn(made, np.random.default_rng(2))
     scores = []
     for late_s in (0.0, 0.4, 2.4):

@@ -58,7 +58,7 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path, name):
     assert list(home.iterdir()) == [home / "link"]
 
 
-def test_a_folder_that_somebody_else_laid_out_for_jobs_is_not_used(tmp_path, monkeypatch):
+def test_job_folder_of_another_user_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with _own_folder("mine") as (folder, _):
         assert folder.is_dir()
