@@ -69,7 +69,7 @@ _RANGES = {
     "value_coef": (0.1, 2.0),
     "log_std": (-2.0, 0.5),
 }
-_MAX_ATTEMPTS = 3
+_MAX_TRIES = 3
 _ASK_AGAIN = (
     "Use a stronger model, or start from scratch with --fresh: the same command would only "
     "reuse the paid replies."
@@ -127,14 +127,14 @@ class ModelAuthor:
         if the last answer is flawed.
         """
         refusals: list[str] = []
-        for left in reversed(range(_MAX_ATTEMPTS)):
+        for left in reversed(range(_MAX_TRIES)):
             given = self._cast.ask(role, answer, refusals=refusals, **values)
             problem = flaw(given, not left)
             if problem is None:
                 return given
             refusals.append(problem)
         raise RewardError(
-            f"The {role} returned no usable answer in {_MAX_ATTEMPTS} tries. {refusals[-1][:500]}",
+            f"The {role} returned no usable answer in {_MAX_TRIES} attempts. {refusals[-1][:500]}",
             hint=_ASK_AGAIN,
         )
 
