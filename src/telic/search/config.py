@@ -64,16 +64,11 @@ class MethodSettings(Config):
     allow_no_change: bool = Field(
         default=False, description="whether the second candidate may repeat an earlier one"
     )
-    gate: Literal["off", "advise", "skip", "limit"] = Field(
+    gate: Literal["off", "advise", "skip"] = Field(
         default="off",
-        description="whether to state the threshold, skip the revision above it, or limit its size",
+        description="whether to state the threshold, or skip the revision above it",
     )
-    gate_at: Literal["default", "half", "learned"] | float = Field(
-        default="default", description="threshold (of the task, half of that, learned or a number)"
-    )
-    max_edit: float = Field(
-        default=1.0, gt=0, description="maximum change of a parameter under gate=limit"
-    )
+    gate_at: float | None = Field(default=None, description="threshold, by default of the task")
     select: Literal["single", "keep_best", "always_second", "race"] = Field(
         default="single",
         description="selection rule (race evaluates similar candidates again)",

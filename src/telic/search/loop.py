@@ -60,7 +60,6 @@ _Plays = Generator[PolicyTrial, Rollouts, _Result]
 _NUMERIC = {kind.name: kind for kind in (Cma, Ars, Climb, Random, Tabular)}
 _FINALISTS, _FIRST_ROUND = 16, 4
 _RACE_LOOKS, _RACE_ERROR = 3, 0.05
-_LEARNED_AT, _LEARNED_FROM = 0.95, 10
 
 
 class SearchRun:
@@ -301,17 +300,13 @@ class SearchRun:
         if self._critic is None or self._model is None:
             again = Climb(self.plan.task, self.plan.policy, self.seed, count=1)
             return self._model.propose_again(view, first) if self._model else again.propose(view)
-        gate = _gate_value(self.plan, self.history)
-        is_good = gate is not None and first.mean >= gate
-        if switches.gate == "skip" and is_good:
+        gate = self.plan.task.good if switches.gate_at is None else switches.gate_at
+        if switches.gate == "skip" and first.mean >= gate:
             return PolicyProposal([], note="revision skipped: the policy is good enough")
         evidence = describe_behaviour(switches.evidence, self.plan, rollouts, row)
-        watched = WatchedCandidate(first, evidence, gate, self._model.memories)
-        revised = self._critic.revise(view, watched)
-        if switches.gate == "limit" and is_good:
-            drafts = [_limited(draft, first, switches.max_edit) for draft in revised.drafts]
-            return revised._replace(drafts=drafts)
-        return revised
+        stated = None if switches.gate == "off" else gate
+        watched = WatchedCandidate(first, evidence, stated, self._model.memories)
+        return self._critic.revise(view, watched)
 
     def _confirm(self, selected: PolicyCandidate, *, was_skipped: bool) -> _Plays[list[Recheck]]:
         """Evaluate possibly best policies again: the challenger, and later the finalists.
@@ -490,31 +485,3 @@ def _check(
         checks.append(Recheck(candidate=entry.number, tried=tried, is_final=is_final))
         run.history.check(checks[-1])
     return checks
-
-
-def _gate_value(plan: SearchPlan, history: History) -> float | None:
-    """Return the threshold above which a policy is not revised, or None without a gate."""
-    good, worst = plan.task.good, plan.task.worst
-    match plan.switches.gate_at:
-        case _ if plan.switches.gate == "off":
-            return None
-        case "default":
-            return good
-        case "half":
-            return worst + (good - worst) / 2
-        case "learned":
-            means = [entry.mean for entry in history.everything]
-            # Protect a policy in the top 5 % of all tried policies, regardless of the task.
-            return float(np.quantile(means, _LEARNED_AT)) if len(means) >= _LEARNED_FROM else None
-        case number:
-            return float(number)
-
-
-def _limited(draft: PolicyDraft, first: PolicyCandidate, most: float) -> PolicyDraft:
-    """Limit each parameter of a revision to a distance of `most` from the first candidate."""
-    before, after = np.array(first.params), np.array(draft.params)
-    near = np.round(np.clip(after, before - most, before + most), 6)
-    if np.array_equal(near, after):
-        return draft
-    note = f"changes were limited to {most:g} per parameter, because the policy was already good"
-    return draft._replace(params=tuple(near.tolist()), warnings=(*draft.warnings, note))

@@ -19,13 +19,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from telic.core.config import Record
 from telic.core.events import Event
-from telic.search.config import MethodSettings
 from telic.search.config import SearchConfig as SearchConfig
 from telic.search.task import Rollouts
 from telic.storage.files import as_record, read_json_lines
@@ -240,7 +239,7 @@ class SearchSummary(Record):
     model: str
     outcome: SearchOutcome
     protocol: SearchProtocol
-    switches: MethodSettings
+    switches: dict[str, Any]
     runs: tuple[SearchRunSummary, ...]
     versions: dict[str, str]
     seconds: float

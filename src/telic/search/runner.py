@@ -158,7 +158,7 @@ def run_search(
             model=config.model or NO_MODEL,
             outcome="completed" if is_whole else "stopped",
             protocol=plan.protocol,
-            switches=plan.switches,
+            switches=plan.switches.model_dump(),
             runs=runs,
             versions=versions(),
             seconds=round(time.monotonic() - started, 3),
