@@ -4,10 +4,11 @@
     python scripts/language.py --list     also print every finding
     python scripts/language.py --check    print what exceeds a limit, and exit with 1 if any does
 
-Docstrings, comments and string literals of src/telic, the documentation, the changelog, the skills
-of the plugin and the texts of the dashboard are checked, with American spelling only outside of
-Python. Words that people type into prompts (lexicon tables) are not checked. A line with
-`language: quoted` is skipped.
+Names, docstrings, comments and string literals of src/telic, names and docstrings of the tests, the
+documentation, the changelog, the skills of the plugin and the texts of the dashboard are checked,
+with American spelling only outside of Python. Names are split at underscores and capitals. Words
+that people type into prompts (lexicon tables) are not checked. A line with `language: quoted` is
+skipped.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "telic"
 QUOTED = "language: quoted"
-LIMITS = {"word": 0, "opening": 0, "sentence": 0}
+LIMITS = {"word": 0, "name": 0, "opening": 0, "sentence": 0}
 """number of allowed findings by kind"""
 
 WORDS = {
@@ -62,6 +63,13 @@ WORDS = {
     r"where one was|who runs it|who (?:goes|falls|stands|jumps)": "a robot that ...",
     r"is to be had|what there is|such as it is": "available",
 }
+NAMES = {
+    r"tell|hear|brings?|brought|farewell|mends?|obeys?|seldom|whom?": "verb or noun of the field",
+    r"leaf|habits?|ghosts?|mother|nursery|parcels?|tally": "criterion, failure mode, overlay, ...",
+}
+"""words to avoid in names, in addition"""
+QUOTED_NAMES = {"leaf"}
+"""names that code of earlier versions uses"""
 SPELLING = {
     r"behaviours?|neighbours?|favours?": "behavior, neighbor, favor",
     r"cent(?:re|res|red)|met(?:re|res)": "center, meter",
@@ -80,6 +88,7 @@ def any_of(words: Iterable[str]) -> re.Pattern[str]:
 
 
 DENIED = any_of(WORDS)
+DENIED_IN_NAMES = any_of((*WORDS, *NAMES))
 DENIED_IN_PROSE = any_of((*WORDS, *SPELLING))
 
 
@@ -126,18 +135,45 @@ def documented(tree: ast.AST) -> Iterator[ast.Constant]:
                 yield first.value
 
 
+def defined_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield the names that a module defines, with their lines."""
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, line
+        elif isinstance(node, ast.arg):
+            yield node.arg, line
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, line
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr, line
+
+
+def in_names(path: Path, rows: list[str], tree: ast.AST) -> Iterator[Finding]:
+    """Yield the words to avoid in the names that a module defines."""
+    for name, line in [(path.stem, 1), *defined_names(tree)]:
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_+", " ", name)
+        if name not in QUOTED_NAMES and not any(QUOTED in row for row in rows[line - 1 : line]):
+            for match in DENIED_IN_NAMES.finditer(words):
+                yield Finding("name", path, line, f"{match[0]!r} in {name}")
+
+
 def in_python(path: Path) -> Iterator[Finding]:
-    """Yield the findings in docstrings, comments and strings of a module."""
+    """Yield the findings in a module; in tests, comments and strings are not checked."""
     text = path.read_text()
-    rows = text.splitlines()
-    for each in documented(ast.parse(text)):
+    rows, tree = text.splitlines(), ast.parse(text)
+    is_test = SOURCE not in path.parents
+    yield from in_names(path, rows, tree)
+    for each in documented(tree):
         if isinstance(each.value, str):
+            if is_test:
+                yield from denied_words(path, each.lineno, each.value)
             layout = rf"(?m)^ {{{each.col_offset + 4},}}.*$"  # indented blocks are not sentences
             yield from long_sentences(path, each.lineno, re.sub(layout, "", each.value))
             if OPENINGS.match(each.value):
                 first = each.value.splitlines()[0]
                 yield Finding("opening", path, each.lineno, first)
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in () if is_test else tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in TEXT:
             for found in denied_words(path, token.start[0], token.string):
                 if QUOTED not in rows[found.line - 1]:
@@ -155,7 +191,7 @@ def in_markdown(path: Path) -> Iterator[Finding]:
 
 def findings() -> Iterator[Finding]:
     """Yield all findings in the order of the files."""
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in [*sorted(SOURCE.rglob("*.py")), *sorted((ROOT / "tests").rglob("*.py"))]:
         yield from in_python(path)
     top = ("README.md", "AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "llms.txt")
     pages = [*(ROOT / name for name in top), *sorted((ROOT / "docs").rglob("*.md"))]

@@ -1,4 +1,4 @@
-"""Tests. Numerical libraries use one thread: further ones would wait for processors in use."""
+"""Tests. Numerical libraries use one thread, because more would wait for busy cores."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What every test shares: the same random numbers each time, and processors of its own."""
+"""Shared by all tests: fixed random seeds and separate CPU cores."""
 
 import gc
 import os
@@ -14,7 +14,7 @@ from telic.session import WORKERS
 
 
 def pytest_configure():
-    """Give each of several test processes its own processors: they would only wait for others."""
+    """Assign separate cores to each test process, so that none waits for another."""
     number = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
     if number and hasattr(os, "sched_setaffinity"):
         everyone = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
@@ -60,7 +60,7 @@ def no_fork_server(monkeypatch):
 
 @pytest.fixture(autouse=True, scope="session")
 def own_cores(tmp_path_factory):
-    """Let no session in a test wait for one that somebody else runs on this machine."""
+    """Prevent sessions in tests from waiting for other sessions on this machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
         # Nor sign with the user's own key.

@@ -1,4 +1,4 @@
-"""A listener that keeps what it hears as plain data."""
+"""Listener that stores events as plain data."""
 
 from telic.core.events import encode_event
 

@@ -1,4 +1,4 @@
-"""What earlier versions left on a disk is read, gone on with and reported.
+"""Files of earlier versions are read, resumed and reported.
 
 The archive was written by telic before its packages were put in order: a training, a session and a
 search that were killed in the middle, and a study whose baseline waits for a decision.

@@ -1,7 +1,7 @@
 """Every kind of file that telic reads, bent: bits, cuts, kinds, depth, numbers, characters, lines.
 
 The files are those that an earlier version left behind: a training, a session and a search that
-were killed in the middle, and a study; beside them a session that ended, work orders, and the TOML
+were killed in the middle, and a study; also a session that ended, work orders, and the TOML
 that people write. A mutation changes one file, or one entry of an archive; then every verb that
 meets it is called in this process.
 """

@@ -1,6 +1,6 @@
 """Entry of a confined worker: run bent rewards and judges, and see whether anything else changed.
 
-Beside each bent reward an honest one runs on the same transitions, as another member of the
+Next to each mutated reward an unchanged one runs on the same transitions, as another member of the
 population would. Its numbers, the transitions themselves, the shared objects and the world are the
 canaries.
 """

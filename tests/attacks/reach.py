@@ -195,7 +195,7 @@ OWN = ("info", "obs", "episode", "leaf")
 def calls(path, function, arguments, counts, rng, how_many):
     """Call with a sample of hostile arguments; return what came back, to be walked.
 
-    What came back is also overwritten: if it is shared with anybody, a witness sees it.
+    What came back is also overwritten: if it is shared, a canary changes.
     """
     endless = any(each in path for each in _ENDLESS)
     keywords = [each for each in HOSTILE_KEYWORDS if not (endless and "dtype" in each)]
@@ -227,7 +227,7 @@ def overwrite(value: object) -> None:
 
 
 def canaries() -> dict[str, str]:
-    """Return what must not change, whatever is called."""
+    """Return the values that no call may change."""
     env = make(ENV, num_envs=4, seed=0)
     recording = collect(env, 4)
     env.close()

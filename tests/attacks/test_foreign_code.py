@@ -30,7 +30,7 @@ from tests.training.small import small_job, train_here
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    """Real work of somebody else: a finished training, a session that ended, killed work."""
+    """Real work of another user: a finished training, a session that ended, killed work."""
     home = tmp_path_factory.mktemp("theirs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TELIC_CONFIG_DIR", str(tmp_path_factory.mktemp("config")))

@@ -96,7 +96,7 @@ class Composed(ComposedReward):
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_a_term_computes_with_data_only(expression, capsys):
-    """What is computed inside of telic is never handed to the reward's own code."""
+    """Internal values of telic are never passed to the reward's code."""
     env = make("HalfCheetah-v5", num_envs=2)
     with pytest.raises(TelicError):
         probe(load_reward(LIBRARY.format(expression)), env)

@@ -1,4 +1,4 @@
-"""What a reviser is told of earlier changes is what they led to, whatever the order of trying."""
+"""A reviser receives the results of earlier changes, in any order of iterations."""
 
 import random
 

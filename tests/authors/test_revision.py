@@ -1,4 +1,4 @@
-"""What is tried next follows from what failed: weights, time, steps."""
+"""The next candidate follows from the failed criteria: weights, time, steps."""
 
 import pytest
 

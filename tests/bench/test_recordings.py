@@ -1,4 +1,4 @@
-"""What a model answered in recorded sessions of the benchmark is still an answer."""
+"""Recorded model replies of the benchmark are still valid answers."""
 
 import json
 import runpy
@@ -30,7 +30,7 @@ def replies(case):
 
 
 def answers(case, role):
-    """What was answered in a role, as the record it must become."""
+    """Return the recorded reply of a role as a record."""
     return [
         ANSWERS[role].model_validate(_as_now(json.loads(reply["raw"]["text"])))
         for reply in replies(case)

@@ -1,4 +1,4 @@
-"""What results come to: rates with intervals, and nothing invented where something is missing."""
+"""Summaries of results: rates with intervals, and None for missing values."""
 
 import json
 

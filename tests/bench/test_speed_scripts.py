@@ -1,4 +1,4 @@
-"""What the scripts that measure speed conclude from numbers."""
+"""Conclusions of the benchmark scripts from measured numbers."""
 
 import importlib.util
 import json

@@ -34,7 +34,7 @@ GENTLE = {0, 1, 128 + signal.SIGTERM, -signal.SIGTERM}
 
 @dataclass(frozen=True)
 class KilledCommand:
-    """A command, whether a folder holds all of it, and what it came to."""
+    """A command, a test for its completion, and its result."""
 
     words: tuple[str, ...]
     is_done: Callable[[Path], bool]
@@ -45,7 +45,7 @@ class KilledCommand:
 
 @dataclass
 class KillReport:
-    """What became of commands that were killed."""
+    """Outcomes of killed commands."""
 
     kills: Counter[str] = field(default_factory=Counter)
     finished: int = 0
@@ -101,7 +101,7 @@ def printed(folder: Path) -> str:
 
 
 def whole(command: KilledCommand, folder: Path) -> tuple[Any, float]:
-    """Let a command run undisturbed; return what it came to and the seconds it took."""
+    """Run a command undisturbed, and return its result and its duration in seconds."""
     prepare(command, folder)
     began = time.monotonic()
     start(command, folder).wait()
@@ -112,7 +112,7 @@ def whole(command: KilledCommand, folder: Path) -> tuple[Any, float]:
 def kill_again_and_again(
     command: KilledCommand, folder: Path, wanted: int, chance: random.Random
 ) -> KillReport:
-    """End a command so many times, each time going on with it, and compare what it comes to."""
+    """Kill and resume a command repeatedly, and compare its result."""
     adopt_orphans()
     report = KillReport()
     expected, seconds = whole(command, folder / "whole")

@@ -75,7 +75,7 @@ def trained(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def printed(trained, monkeypatch, capsys):
-    """Run a command in this process: importing everything anew for each would take minutes."""
+    """Run a command in this process, because imports in new processes would take minutes."""
     monkeypatch.chdir(trained)
 
     def run(*args, code=0):

@@ -58,7 +58,7 @@ def answer(*args: str, folder: Path) -> dict:
 
 
 def typed(*args: str, folder: Path, check: int = 0) -> Result:
-    """Run a command in this process: importing everything anew for each would take minutes."""
+    """Run a command in this process, because imports in new processes would take minutes."""
     with contextlib.chdir(folder):
         done = CliRunner().invoke(app, list(args))
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception

@@ -1,4 +1,4 @@
-"""What a session prints is worth a person's time."""
+"""The output of a session is concise."""
 
 import pytest
 

@@ -24,7 +24,7 @@ SEARCH = ("search", "--env=CartPole-v1", "--method=cma", "--runs=2", "--episodes
 
 @pytest.fixture(autouse=True)
 def received():
-    """Whoever runs the tests may ignore SIGHUP, and what they start would inherit that."""
+    """Reset SIGHUP, which child processes would inherit if it is ignored."""
     previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, previous)

@@ -1,4 +1,4 @@
-"""What environments are like: each is made once for all tests of words."""
+"""Descriptions of environments, each created once for all tests of the composer."""
 
 import re
 from functools import lru_cache
@@ -18,7 +18,7 @@ def spec_of(env, **arguments):
 
 
 def measured(made):
-    """What a composition is judged by, whatever its words."""
+    """Return the criteria of a composition without their titles."""
     return made.criteria, made.judge.partition('"""\n')[2], made.env_args
 
 

@@ -201,7 +201,7 @@ def drawn(made, random, count=4):
 
 
 def scores(dog, made, pairs):
-    """What the judge gives paths that were told, and did, these rates."""
+    """Return the judge's scores of paths with these commanded and actual rates."""
     spec, judge = commanded_spec(dog, made), JudgeCode(made.judge)
     episodes = [path(spec, command, done) for command, done in pairs]
     verdicts = [judge.judge(each) for each in recorded_together(episodes, spec)]

@@ -1,4 +1,4 @@
-"""Gaits are told apart by what the feet do: made patterns pass for themselves, and for no other."""
+"""Gaits are distinguished by foot contacts: generated patterns pass only for their own gait."""
 
 from functools import lru_cache
 
@@ -31,7 +31,7 @@ def spec_of(env, **args):
 
 @lru_cache
 def still(env):
-    """Return an episode of standing, to be led by hand."""
+    """Return a standing episode as a basis for scripted motions."""
     steps = round(SECONDS / spec_of(env).dt_s)
     args = {"max_episode_steps": steps, **COARSE.get(env, {})}
     return demonstration(env, args, [Motion(seconds=SECONDS)])

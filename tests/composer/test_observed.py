@@ -24,7 +24,7 @@ CLASSIC = ("CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0", "Mounta
 
 
 class Goals(gymnasium.Env):
-    """A point that shall get to a goal; a stranger with a dictionary of observations."""
+    """Third-party point-mass environment with a goal and a dictionary of observations."""
 
     def __init__(self):
         box = spaces.Box(-5.0, 5.0, (2,))
@@ -58,7 +58,7 @@ def described(env: str) -> EnvSpec:
 
 
 def examples(spec: EnvSpec) -> list[str]:
-    """Return what a person is told to ask."""
+    """Return the suggested intents."""
     return re.findall(r'"([^"]+)"', example_intents(spec))
 
 

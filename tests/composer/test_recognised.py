@@ -192,7 +192,7 @@ def test_stated_frequency_is_used_as_stated(deed, shown, often, meant):
 @pytest.mark.parametrize("env", [HOPPER, WALKER, CHEETAH])
 @pytest.mark.parametrize("intent", ["hop in place", "hop"])
 def test_standing_still_earns_far_less_than_hopping(env, intent):
-    """If nearly the whole reward is paid for not falling, no policy risks a hop."""
+    """A reward mostly for not falling would discourage hopping."""
     made = compose(intent, spec_of(env))
     examples = demonstrate(env, made.env_args, {"hops": made.motions, "stands": (STILL,)})
     reward = load_reward(made.reward)

@@ -32,7 +32,7 @@ def test_getting_up_later_does_not_require_staying_up_before():
 
 
 def test_reward_is_higher_for_advancing_than_for_staying_in_a_phase():
-    """Led through both phases, the puppet earns more per step in the second, and more in all."""
+    """A demonstration of both phases earns more per step in the second, and more in total."""
     made = compose("run forward for 3 seconds, then stop", spec_of(CHEETAH))
     motions = {GOOD: (RUN, STILL), "lingers": (RUN.model_copy(update={"seconds": 20.0}),)}
     examples = demonstrate(CHEETAH, made.env_args, {**motions, "never": (STILL,)})

@@ -1,4 +1,4 @@
-"""The stated confidence is kept: simulated sessions on policies whose true worth is known."""
+"""Confidence bounds are calibrated in simulated sessions with known true scores."""
 
 import runpy
 from pathlib import Path

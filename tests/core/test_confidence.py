@@ -1,4 +1,4 @@
-"""What scores prove, on policies whose true worth is known."""
+"""Confidence bounds hold for policies with known true scores."""
 
 import numpy as np
 import pytest

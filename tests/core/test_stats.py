@@ -1,4 +1,4 @@
-"""Tests of difference: against scipy, against counting by hand, and where nothing can be said."""
+"""Statistical tests: compared with scipy and hand counts, and None for too few samples."""
 
 from itertools import combinations
 
@@ -34,7 +34,7 @@ def test_holm_leaves_out_what_is_unknown():
     assert stats.holm([0.01, None, 0.04, 0.03]) == pytest.approx([0.03, None, 0.06, 0.06])
 
 
-def test_equal_values_do_not_prove_that_there_are_no_others():
+def test_equal_values_do_not_prove_a_zero_difference():
     low, high = stats.mean_interval(np.ones(200), 0.0, 1.0)
     assert (low, high) == pytest.approx((200 / 203.84, 1.0), 1e-3)  # n / (n + z^2)
     inside = stats.mean_interval(np.full(200, 250.0), 0.0, 500.0)

@@ -1,4 +1,4 @@
-"""Words that people give, as parts of other things."""
+"""Text from users as parts of names, tables and messages."""
 
 import random
 from pathlib import PurePosixPath

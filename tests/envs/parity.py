@@ -14,7 +14,7 @@ FIELDS = ("qpos", "qvel", "xpos", "xquat", "xipos", "cvel", "subtree_com", "cfrc
 
 
 class Comparison:
-    """The largest deviation of each compared field, and how many episodes came to their end."""
+    """Largest deviation of each compared field, and number of finished episodes."""
 
     def __init__(self) -> None:
         self.largest: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Which body is the robot, what is up, where it faces and stands: right, said, or refused."""
+"""Inferred root body, up axis, heading and pose: correct, reported as assumed, or refused."""
 
 import mujoco
 import pytest

@@ -1,4 +1,4 @@
-"""Driven robots: what they sense, what they are told, and episodes that differ."""
+"""Driven robots: observations, commands, and randomized episodes."""
 
 from pathlib import Path
 

@@ -232,7 +232,7 @@ def test_a_state_of_another_environment_is_refused():
 
 
 class GivesUp:
-    """A simulation whose engine gives up in its second row when told to."""
+    """Simulation whose engine fails in its second row on request."""
 
     def __init__(self, sim):
         self._sim = sim

@@ -84,7 +84,7 @@ def test_hand_is_the_named_site_or_the_last_body_or_as_given(arm, site, says):
 
 
 def test_resting_arm_has_not_reached_the_goal(arm):
-    """In the pose that it rests in, the target is out of the hand's way: resting is no success."""
+    """The target is never within reach of the resting hand, so that resting does not succeed."""
     for says in ({}, {"goal": BOX}):
         model = mujoco.MjModel.from_xml_path(str(arm(**says)))
         data = mujoco.MjData(model)

@@ -1,4 +1,4 @@
-"""What is known of a driven robot is shown, and what is said otherwise is used."""
+"""Facts about a driven robot are shown, and given values override inferred ones."""
 
 import shutil
 import tomllib

@@ -1,4 +1,4 @@
-"""What is done elsewhere ends as it does here: verbs, what travels, and what a dead node leaves."""
+"""Remote verbs give local results: transferred files, and recovery after a node failure."""
 
 import json
 import os
@@ -95,7 +95,7 @@ class ThreadsForRay:
     """As much of Ray as a launcher needs, in threads of this process."""
 
     class RayError(Exception):
-        """What Ray raises for a task whose node died."""
+        """Error that Ray raises for a task on a failed node."""
 
     def __init__(self):
         self.exceptions = SimpleNamespace(RayError=self.RayError)
@@ -151,7 +151,7 @@ def threads(monkeypatch):
 
 
 class TestRayJobs(LauncherContract):
-    """What travels does so as the contract says; the cluster itself is tried in a long test."""
+    """Files are transferred as the launcher contract requires. A long test uses a real cluster."""
 
     @pytest.fixture(autouse=True)
     def without_a_cluster(self, threads):

@@ -1,4 +1,4 @@
-"""Jobs come to their end once: they are retried with reasons, stopped, counted, gone on with."""
+"""Jobs end exactly once: they are retried with reasons, stopped, counted and resumed."""
 
 import os
 from concurrent.futures import Future

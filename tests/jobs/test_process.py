@@ -178,7 +178,7 @@ PROGRAM = Path(sys.executable).with_name("telic")
 
 
 def plant(folder):
-    """Write a `struct.py` that leaves a mark, and works otherwise, so that nobody notices it."""
+    """Write a working `struct.py` that leaves a mark when it is imported."""
     (folder / "struct.py").write_text(
         f"open({str(folder / 'ran')!r}, 'w')\n"
         "import sys\n"

@@ -1,4 +1,4 @@
-"""What travels arrives whole, and nothing leads out of the folder it arrives in."""
+"""Transferred files arrive complete, and no path leaves the target folder."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Puppets really do what they are led through, and bad habits are what they are called."""
+"""Demonstrations perform their motions, and failure modes match their names."""
 
 import numpy as np
 import pytest

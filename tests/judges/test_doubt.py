@@ -1,4 +1,4 @@
-"""Why a score is unknown, and whether the pictures contradict the code, said once with a count."""
+"""Reasons of unknown scores and of contradictions between judges, each listed once with a count."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Bad habits exist in every environment: robots, Python environments, choices."""
+"""Failure modes exist for every environment: robots, Python environments, choices."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Evidence is what the recorder saw; a reward beside it adds bounded numbers or nothing."""
+"""Only the recorder's observations are evidence; a reward adds at most bounded numbers."""
 
 import math
 from pathlib import Path

@@ -47,7 +47,7 @@ def completion(text, finish="stop"):
 
 
 class Server(ThreadingHTTPServer):
-    """An OpenAI-compatible server that says what it is told to."""
+    """OpenAI-compatible server with scripted replies."""
 
     daemon_threads = True
 

@@ -36,7 +36,7 @@ MALFORMED = 'Sure! Here is the answer: {"value": 1,,}'
 
 
 class Slow:
-    """A script whose first answer takes its time, or every answer if there is no other."""
+    """Script whose first answer is slow, or every answer if it has only one."""
 
     def __init__(self, seconds, *later):
         self.seconds, self.later = seconds, list(later)

@@ -6,11 +6,11 @@ from mcp import Client
 
 
 class Refusal(AssertionError):
-    """A tool said no."""
+    """Refusal of a tool."""
 
 
 class Host:
-    """A client whose answers are plain data; everything that came back is in `heard`."""
+    """Client whose answers are plain data. All messages are kept in `received`."""
 
     def __init__(self, client: Client) -> None:
         self.client = client

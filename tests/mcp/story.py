@@ -1,4 +1,4 @@
-"""What a scripted host does with a study: set it up, then do what next_step says."""
+"""Scripted host that sets up a study and then follows next_step."""
 
 import shlex
 from typing import NamedTuple
@@ -12,7 +12,7 @@ ESTIMATE = {"est": {"wall_clock_h": 0.1}}
 
 
 class Subject(NamedTuple):
-    """What is studied, and what was agreed on."""
+    """Target repository and contract of the study."""
 
     task: str
     study: str

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Answer(Record):
-    """What the order wants."""
+    """Return a valid answer to an order."""
 
     source: str
     score: int

@@ -1,4 +1,4 @@
-"""What starts work exists only where the server was told so, and asks first."""
+"""Tools that start work exist only with --allow-launch, and ask for confirmation."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What the tools promise: a fixed order, honest hints, readable errors, and nothing started."""
+"""Guarantees of the tools: fixed order, correct hints, readable errors, no started work."""
 
 import json
 import os

@@ -127,7 +127,7 @@ def bones_csv(clip: MotionClip) -> bytes:
 
 
 def smpl_npz() -> bytes:
-    """An adult who stands upright, z up, and walks along x."""
+    """Adult standing upright, z up, walking along x."""
     pose = np.zeros((SMPL_FRAMES, 72), dtype=np.float32)
     quarter = 2 * math.pi / 3 / math.sqrt(3)
     pose[:, :3] = quarter  # y up and z ahead become z up and x ahead

@@ -1,4 +1,4 @@
-"""What is measured of a clip is what was done to it, and a bad one is left out with its reason."""
+"""Measurements detect defects added to a clip, and a rejected clip has its reason."""
 
 from __future__ import annotations
 

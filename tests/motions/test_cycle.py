@@ -1,4 +1,4 @@
-"""Clips become cycles: periods are found, waves are exact, limbs are told apart."""
+"""Clips become cycles: periods are found, waves are exact, limbs are distinguished."""
 
 import math
 

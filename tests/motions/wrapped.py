@@ -12,7 +12,7 @@ _ALIGNMENT = 16
 
 
 class NumpyArrayWrapper:
-    """What joblib pickles in place of an array."""
+    """Substitute that joblib pickles for an array."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.subclass = np.ndarray

@@ -1,4 +1,4 @@
-"""Shell commands that would train beside the gate are denied, and nothing else."""
+"""Only shell commands that would bypass the launch gate are denied."""
 
 import time
 

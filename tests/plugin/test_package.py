@@ -1,4 +1,4 @@
-"""What is committed is what the source makes, and it is sound; what is not sound is found."""
+"""The committed plugin matches its source and is valid, and defects are found."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What the skills show is right when it is copied: documents, drafts and answers."""
+"""Examples in the skills are valid when copied: documents, drafts and answers."""
 
 import re
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""How well a robot obeys, in closed form."""
+"""Command errors, compared with closed forms."""
 
 import math
 

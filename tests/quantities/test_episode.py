@@ -81,7 +81,7 @@ def test_displacement_has_a_sign_and_distance_does_not(recording):
 
 
 def stepping(recording, left, right, starts=None):
-    """A Walker2d whose feet touch the ground when told so."""
+    """Walker2d with scripted foot contacts."""
     contacts = torch.zeros(len(left), 8)
     contacts[:, 7] = torch.tensor(left) * 1000.0
     contacts[:, 4] = torch.tensor(right) * 1000.0

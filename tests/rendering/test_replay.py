@@ -1,4 +1,4 @@
-"""Which states are shown, and of which model."""
+"""Selection of the rendered states and of the model."""
 
 import numpy as np
 import pytest

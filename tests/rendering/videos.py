@@ -1,4 +1,4 @@
-"""What a written film holds, as ffmpeg sees it."""
+"""Contents of a written video, read with ffmpeg."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ from telic.rendering.media import ffmpeg_path
 
 
 class VideoFacts(NamedTuple):
-    """What a video file holds."""
+    """Contents of a video file."""
 
     codec: str
     pixel_format: str

@@ -1,4 +1,4 @@
-"""What tests of workers share: a folder to write to, with something beside it."""
+"""Shared by tests of workers: a writable folder next to another one."""
 
 import pytest
 

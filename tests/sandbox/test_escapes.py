@@ -34,7 +34,7 @@ LIMITS = Limits(
 
 
 class Canary:
-    """What must be untouched afterwards: a file, listening sockets, this process."""
+    """Targets that must be unchanged: a file, listening sockets, this process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""What foreign code may ask of an object: listed by kind, true of it, and kept by the guard."""
+"""Attributes available to foreign code: listed by type, existing, and enforced by the guard."""
 
 import numpy as np
 import pytest

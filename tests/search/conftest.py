@@ -1,4 +1,4 @@
-"""A model for tests that answers at random, and every third time wrongly if it is told how."""
+"""Model for tests with random answers; every third is invalid if a fault is given."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Kill a search of several processes at random moments, and compare what it comes to in the end."""
+"""Kill a search of several processes at random moments, and compare its result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PATIENCE_S = 20.0
 
 
 def start(runs_dir: Path, episodes: int) -> subprocess.Popen[bytes]:
-    """Start the search, or go on with it."""
+    """Start or resume the search."""
     words = ("search", *REQUEST, "--episodes", str(episodes), "--fresh-episodes", "20", "--json")
     return subprocess.Popen(
         [sys.executable, "-m", "telic", *words, "--runs-dir", str(runs_dir)],
@@ -37,7 +37,7 @@ def finish(runs_dir: Path, episodes: int) -> None:
 
 
 def has_ended(runs_dir: Path) -> bool:
-    """Whether the search came to its end; it may be killed even after that."""
+    """Return whether the search has completed. It may be killed even later."""
     return any(runs_dir.glob("*/summary.json"))
 
 
@@ -90,7 +90,7 @@ def kill_one(process: subprocess.Popen[bytes], rng: random.Random) -> str:
 
 
 def is_alive(process: int) -> bool:
-    """Whether a process runs, and is no corpse that nobody has asked about."""
+    """Return whether a process is running and is not a zombie."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -99,7 +99,7 @@ def is_alive(process: int) -> bool:
 
 
 def run_kills(count: int, seed: int, home: Path, episodes: int) -> Counter[str]:
-    """Kill searches `count` times in all; each must come to what an undisturbed one came to.
+    """Kill searches `count` times in total. Each must give the result of an undisturbed one.
 
     Args:
         count: kills in all.

@@ -1,4 +1,4 @@
-"""A search of several processes that is killed again and again comes to the same bytes."""
+"""A repeatedly killed search of several processes gives the same bytes."""
 
 import pytest
 

@@ -341,7 +341,7 @@ def test_the_manifest_freezes_protocol_switches_and_versions(tmp_path):
 
 
 def _run(path, request, answer):
-    """Do one run with a model that answers as told, and return its log."""
+    """Do one run with a scripted model, and return its log."""
     config = SearchConfig.parse({**request, "model": "scripted"})
     models = Models(Scripted(answer), path, budget=Budget())
     do_runs(config, path, [1], models=models)

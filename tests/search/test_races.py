@@ -1,4 +1,4 @@
-"""Races: the best goes on, equals are not told apart by chance, and a lucky few prove nothing."""
+"""Races: the best advances, equal candidates rarely differ by chance, and luck proves nothing."""
 
 from types import SimpleNamespace
 

@@ -1,7 +1,7 @@
 """Searches that a coding agent answered as the model, played again: they come to the same returns.
 
 Each recording holds every answer in the order it was asked for, and the returns of every iteration.
-The answers are recorded anew under the keys of today's prompts, so wording may change; what is
+The answers are stored again under the keys of today's prompts, so wording may change; what is
 tried, selected and measured may not.
 """
 

@@ -136,7 +136,7 @@ class Asking:
         """everything that was ever asked"""
 
     def connect(self, script, limits: CallLimits = FAST) -> None:
-        """Let whoever asks for a model get this script."""
+        """Use this script for all models."""
         provider = Scripted(script)
         provider.requests = self.requests
 
@@ -173,7 +173,7 @@ class Asking:
 
 
 def results(session: Session | SessionFolder) -> dict:
-    """Return everything a session came to, without times and its own name."""
+    """Return all results of a session except times and its name."""
     folder = SessionFolder(session.path)
     found = {"summary": read_json(folder.summary)}
     for path in (folder.asked, folder.author, folder.trial):

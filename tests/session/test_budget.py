@@ -1,4 +1,4 @@
-"""What a session has spent is on disk, whatever happens to its process."""
+"""The spending of a session is on disk even if its process dies."""
 
 import multiprocessing
 import os

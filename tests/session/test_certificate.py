@@ -330,12 +330,12 @@ def forged_journal(copy):
 
 
 def another_request(copy):
-    """What was proven of one intent says nothing of another."""
+    """A proof for one intent does not apply to another."""
     copy.change(copy.folder.config, intent="stand still on your head")
 
 
 def another_threshold(copy):
-    """What proved less than this was never asked for."""
+    """A weaker threshold than this was never requested."""
     copy.change(copy.folder.config, threshold=0.99)
 
 

@@ -1,4 +1,4 @@
-"""Judging while training goes on: told and recorded, and its end once policies pass."""
+"""Judging during training is reported and recorded, and ends training once policies pass."""
 
 import contextlib
 import threading

@@ -57,7 +57,7 @@ def shown(folder):
 
 @pytest.mark.parametrize("listed", ["sparse", "/proc/self/mem", "/dev/zero", "pipe"])
 def test_a_journal_cannot_keep_its_readers_busy(session, listed, tmp_path, monkeypatch):
-    """Somebody else signs it, and lists what no reader can finish."""
+    """Sign it with another key, and list files that cannot be read."""
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "theirs"))
     with (session.path / "sparse").open("wb") as file:
         file.truncate(1 << 40)

@@ -1,4 +1,4 @@
-"""Whatever fails, nothing is lost, scored 0 by mistake or paid twice, and people are told why."""
+"""After any failure nothing is lost, scored 0 or charged twice, and the reason is reported."""
 
 import errno
 import os

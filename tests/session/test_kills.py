@@ -82,7 +82,7 @@ def start():
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """What a session comes to that nobody disturbs."""
+    """Result of an undisturbed session."""
     folder = tmp_path_factory.mktemp("whole")
     process = PROCESSES.Process(target=work, args=(folder,))
     process.start()

@@ -1,4 +1,4 @@
-"""People's labels are kept, told and exported; a veto takes a pass away for good."""
+"""Labels are stored, reported and exported; a veto revokes a pass permanently."""
 
 import json
 import re

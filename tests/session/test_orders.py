@@ -98,7 +98,7 @@ def test_all_orders_of_a_session_begin_alike(asking, pictures, script):
 
 @pytest.mark.slow
 def test_the_orders_of_a_recorded_session_are_affordable(asking, pictures, tmp_path):
-    """What a model wrote for a backflip, with a revision, and disputes about both iterations."""
+    """Recorded model answers for a backflip, with a revision and disputes about both iterations."""
     recorded = read_json(Path(__file__).parent / "recorded" / "backflip.json")
     script = {}
     for each in recorded["answers"]:
@@ -129,7 +129,7 @@ def test_an_open_objection_is_in_the_report_and_forbids_a_pass(asking):
 
 
 class Answer(Record):
-    """What the order wants."""
+    """Return a valid answer to an order."""
 
     score: int
 

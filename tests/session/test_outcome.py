@@ -1,4 +1,4 @@
-"""How a session can end: one module names it, and nothing but a pass is a pass."""
+"""Outcomes of a session are named in one module, and only a pass is a pass."""
 
 from itertools import product
 from typing import get_args

@@ -1,4 +1,4 @@
-"""What is refused leaves nothing behind: no folder, nothing to list, nothing to go on with."""
+"""A refused request leaves no files: no folder, nothing to list, nothing to resume."""
 
 import pytest
 

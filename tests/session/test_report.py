@@ -136,7 +136,7 @@ class Session:
             log.close()
 
     def report(self):
-        """Write the report; return page, Markdown, and what was told."""
+        """Write the report, and return the page, Markdown and reported events."""
         reported = EventList()
         save_report(self.folder, self.config, self.author, self.history, self.summary, reported)
         return self.folder.page.read_text(), self.folder.report.read_text(), reported

@@ -1,4 +1,4 @@
-"""The robustness card: made once for what passed, told everywhere, and never in the way."""
+"""The robustness card is computed once per pass, reported everywhere, and never blocks."""
 
 import pytest
 

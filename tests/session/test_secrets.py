@@ -29,7 +29,7 @@ def planted(monkeypatch):
 
 
 def spoken(asking) -> str:
-    """Return everything a listener was told."""
+    """Return all emitted events."""
     return json.dumps(asking.events, default=str, ensure_ascii=False)
 
 

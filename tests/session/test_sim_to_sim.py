@@ -1,4 +1,4 @@
-"""What is deployed, played without telic and judged beside what telic simulated."""
+"""Deployed policies run without telic and are compared with telic's simulation."""
 
 import json
 import shutil

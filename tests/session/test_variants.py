@@ -1,4 +1,4 @@
-"""Several rewards in one iteration: the better go on, and what was decided stands."""
+"""Several rewards in one iteration: the better ones continue, and decisions are kept."""
 
 from telic.judges.criteria import leaf, require, total_score
 from telic.judges.verdict import judged, together

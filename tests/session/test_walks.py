@@ -1,4 +1,4 @@
-"""Whoever does anything to the files of a session, in any order, does not make it better."""
+"""No sequence of edits to the files of a session improves its outcome."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def ended(tmp_path_factory):
 
 
 class Walk:
-    """A session that somebody works on and edits, by turns and by chance."""
+    """Session that is randomly operated and edited."""
 
     def __init__(self, seed, ended, root):
         self.chance = random.Random(seed)
@@ -63,7 +63,7 @@ class Walk:
         shutil.copytree(self.folder.path, self.before)
 
     def go(self):
-        """Edit, go on from there, and do anything; yield the steps so far after each of them."""
+        """Edit, resume and act randomly, and yield the steps so far after each."""
         some = self.chance.choices
         forget = [forget_the_end] if self.chance.random() < 0.7 else []
         for step in (

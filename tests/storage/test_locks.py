@@ -36,7 +36,7 @@ def test_a_lock_is_refused_with_the_number_of_its_holder_and_dies_with_it(tmp_pa
 
 
 def test_a_lock_that_went_with_its_folder_is_not_held(tmp_path):
-    """Who waits for a lock while its holder removes the folder must lock the new one."""
+    """A waiter must lock the new file if the holder removes the folder."""
     folder = tmp_path / "run"
     first = RunLock(folder / "lock")
     first.acquire()

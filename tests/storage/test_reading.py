@@ -1,4 +1,4 @@
-"""What anybody may have named is read within bounds."""
+"""Files that users name are read within bounds."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The door to the machine's processors, with real processes that are really killed."""
+"""Admission to CPU cores, with real processes that are killed."""
 
 import multiprocessing
 import os

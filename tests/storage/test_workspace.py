@@ -1,4 +1,4 @@
-"""Whatever was made is found by its name, gone on with, deleted and brought back."""
+"""Artifacts are found by name, resumed, deleted and restored."""
 
 import shutil
 

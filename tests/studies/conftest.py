@@ -16,7 +16,7 @@ def homes():
 
 @pytest.fixture
 def kept(homes, tmp_path, tmp_path_factory, monkeypatch):
-    """Return a function that gives a copy of a study, which it makes at the first need."""
+    """Return a function that copies a study, which is created on first use."""
 
     def give(name, make):
         if name not in homes:

@@ -33,7 +33,7 @@ ALL = LossesGroup(reconstruction=0.3, alignment=0.7, cycle=0.2)
 
 
 def some_inputs(members: int = 2, rows: int = 40, seed: int = 0) -> torch.Tensor:
-    """Inputs in which each row has somebody who drives and has something to see."""
+    """Inputs in which each row has a driving encoder and observations."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(members, rows, SMALL.inputs, generator=generator)
     driver = torch.randint(0, 3, (members, rows), generator=generator)

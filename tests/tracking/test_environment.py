@@ -69,7 +69,7 @@ def test_bodies_of_the_reference_are_those_of_the_model_at_the_moment_they_descr
 
 @pytest.mark.parametrize("by_itself", [False, True])
 def test_after_a_step_robot_and_reference_are_of_the_same_moment(by_itself):
-    """Whether an episode began by a reset or by itself after another one had ended."""
+    """Return whether an episode began by an explicit reset or an automatic one."""
     env = make(3, playing=True)
     assign(env)
     env.reset()

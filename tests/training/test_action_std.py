@@ -1,4 +1,4 @@
-"""A robot that nobody knows begins with actions that it bears."""
+"""The initial action std of an unknown robot is calibrated."""
 
 import shutil
 from pathlib import Path

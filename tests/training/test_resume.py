@@ -1,4 +1,4 @@
-"""A run may die at any line; the same command goes on as if nothing had happened."""
+"""A run may die at any line, and the same command resumes it exactly."""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""Videos that were interrupted are drawn by whoever goes on, and the training is not done again."""
+"""Interrupted videos are rendered on resuming, without training again."""
 
 import pytest
 

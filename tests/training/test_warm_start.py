@@ -1,4 +1,4 @@
-"""A member may go on from a policy that was trained before."""
+"""A member may start from a policy that was trained before."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Nobody decides as a person without the yes that a door asked for."""
+"""Personal decisions require a confirmation through the interface."""
 
 import pytest
 

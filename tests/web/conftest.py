@@ -15,7 +15,7 @@ HOST = "http://127.0.0.1:8764"
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
-    """What no test changes."""
+    """Workspace that no test changes."""
     return make_workspace(tmp_path_factory.mktemp("web"))
 
 

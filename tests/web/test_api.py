@@ -1,4 +1,4 @@
-"""What the dashboard's API answers, over folders that were written for it."""
+"""Answers of the dashboard's API for prepared folders."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Requests made from the API's own description: whatever is sent, the server has an answer."""
+"""Requests generated from the API's schema: the server answers all of them."""
 
 import copy
 from urllib.parse import quote

@@ -1,4 +1,4 @@
-"""Who gets in, and what leaves: tokens, hosts, origins, keys and headers."""
+"""Access control of the server: tokens, hosts, origins, keys and headers."""
 
 import os
 import socket

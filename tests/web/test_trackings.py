@@ -1,4 +1,4 @@
-"""What trackers came to, as the dashboard tells it."""
+"""Results of trackers in the dashboard."""
 
 import numpy as np
 

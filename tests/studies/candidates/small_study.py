@@ -124,7 +124,7 @@ def complete(study: FreshStudy, candidate: str, phase="smoke", seeds=(1,)) -> li
 
 
 def measure(study: FreshStudy, run: str, score: float, *, curve=(), **facts) -> str:
-    """Enter what a run came to, as the analysis would."""
+    """Record the result of a run as the analysis would."""
     held = study.state.runs[run]
     found = Measurement(
         run=run,
@@ -174,7 +174,7 @@ def established(study: FreshStudy) -> str:
 
 
 def promoted(study: FreshStudy, better_by: float, title="more weight", **changes) -> str:
-    """Take a candidate to the end of its promotion, the incumbent's arm beside it."""
+    """Complete the promotion of a candidate, with the incumbent's arm."""
     name = make(study, title, plan={"est": {"gpu_h": 1.0}}, **changes)
     assert validate_candidate(study, name).ok
     for phase in ("smoke", "short_trial"):

@@ -135,7 +135,7 @@ FRESH = (900, 906, 907, 908, 909)
 
 
 def recheck(study, level, gains):
-    """Accept the claim, then measure it beside the baseline on fresh seeds."""
+    """Accept the claim, then measure it and the baseline on fresh seeds."""
     audit_result(study, BETTER, AGENT)
     decide_candidate(study, BETTER, "accept", HUMAN, "better")
     assert not is_checked(study) and check_incumbent(study) is None
@@ -175,7 +175,7 @@ def test_a_person_keeps_an_incumbent_that_lost_its_gain(claimed):
 
 
 def say(study, monkeypatch, **words):
-    """Let the candidate's author have said something else."""
+    """Change the decision of the candidate's author."""
     held = study.candidate(BETTER).model_copy(update=words)
     monkeypatch.setattr("telic.studies.study.Study.candidate", lambda *_: held)
 

@@ -1,4 +1,4 @@
-"""Whoever only keeps studies needs neither torch nor a simulator in the target's environment."""
+"""Studies need neither torch nor a simulator in the target's environment."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The report: byte by byte the same, nothing made up, notes kept, one file that asks nobody."""
+"""The report is reproducible, complete and self-contained, and notes are kept."""
 
 import re
 from html.parser import HTMLParser

@@ -1,7 +1,7 @@
-"""Somebody wants a result that was not measured, and may write every file of the study.
+"""An attacker who can write every file of the study cannot forge a result.
 
 What they do not have is the user's key and what lies outside of the folder. Every attempt has to be
-noticed: by `verify`, by what `next` says, or because telic refuses to go on.
+noticed: by `verify`, by what `next` says, or because telic refuses to continue.
 """
 
 import hashlib
@@ -65,7 +65,7 @@ def reported(tmp_path_factory):
 
 @pytest.fixture
 def study(reported, tmp_path, monkeypatch):
-    """The study as it was told, at the very place that its key and notes know."""
+    """Copy of the study at the path that its key and notes refer to."""
     kept = tmp_path / "kept"
     shutil.copytree(reported, kept)
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(reported / "config"))
@@ -77,7 +77,7 @@ def study(reported, tmp_path, monkeypatch):
 
 
 def noticed(study: Study) -> bool:
-    """Whether verify, or whoever asks what to do, sees that something is wrong."""
+    """Return whether verify or next_step detects a problem."""
     fresh = Study(study.folder)
     try:
         if not fresh.ledger.verify().ok or changed_files(fresh):
@@ -141,7 +141,7 @@ def test_nothing_is_added_to_a_run_or_measured_from_changed_bytes(study):
 
 @pytest.mark.parametrize("how", ["log", "log and list", "exit", "exit and list", "no seal"])
 def test_a_run_is_not_forged_between_its_end_and_the_ledger(study, how, monkeypatch):
-    """The supervisor wrote its last word, and nobody has settled it yet."""
+    """The supervisor has written its exit record, which is not settled yet."""
     world = World(study.root.parent, Sure(4))
     worlds.enter(monkeypatch, world)
     printed = next_step(study)

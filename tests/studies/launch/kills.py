@@ -1,4 +1,4 @@
-"""Kill a launch loop at random moments, look at what is left, and go on: the crash trials.
+"""Kill a launch loop at random moments, inspect its files, and resume.
 
     python -m tests.studies.launch.kills TRIALS SEED FOLDER [--without-claim]
 

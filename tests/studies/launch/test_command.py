@@ -1,4 +1,4 @@
-"""Commands are filled in exactly; a run has no shell, no network and no keys of its own accord."""
+"""Commands are filled in exactly; by default a run has no shell, no network and no keys."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a machine offers, and what it lacks for a run."""
+"""Available and missing hardware for a run."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What is found after a crash, row by row, and what is done about it."""
+"""Recovery after a crash, case by case."""
 
 import json
 import os

@@ -49,7 +49,7 @@ class CommandLine:
 
 
 def at_terminal(*words: str) -> tuple[int, str]:
-    """Run a command with a terminal on every end, where somebody types the code that is shown."""
+    """Run a command in a terminal, and type the code that it shows."""
     ours, theirs = pty.openpty()
     output: list[str] = []
     is_over = threading.Event()

@@ -20,7 +20,7 @@ BLOCKS = re.findall(r"^```bash\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.
 
 
 class Reader:
-    """Somebody at a terminal who types what the page says."""
+    """User at a terminal who types the commands of the page."""
 
     def __init__(self, start: Path) -> None:
         self.folder = start

@@ -1,4 +1,4 @@
-"""What may happen to a study at any moment: people edit, commit, amend, decide; runs end, die."""
+"""Events in a study: people edit, commit, amend and decide; runs end or crash."""
 
 from telic.studies.administration import set_study_status
 from telic.studies.approvals import grant, reject

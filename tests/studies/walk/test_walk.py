@@ -25,7 +25,7 @@ def test_a_study_does_not_get_stuck(tmp_path):
 
 @pytest.fixture
 def walk(tmp_path, monkeypatch):
-    """Live a life in which nothing happens that nobody asked for."""
+    """Run a study without random events."""
     for name in ("WHIM", "CRASHES"):
         monkeypatch.setattr(walking, name, 0.0)
     monkeypatch.setattr(World, "ODDS", (1, 0, 0, 0, 0, 0))

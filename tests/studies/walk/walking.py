@@ -24,7 +24,7 @@ CRASHES = 0.12
 
 
 class Walk:
-    """One study's life; `story` is what happened, for whoever has to find out why it got stuck."""
+    """Random walk of one study, with its events in `story` for debugging."""
 
     def __init__(self, world: World) -> None:
         self.world = world

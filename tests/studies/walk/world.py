@@ -28,7 +28,7 @@ class Crash(BaseException):
 
 
 class World:
-    """What is outside of a study: the repository's commits, runs under way, a failing disk."""
+    """Surroundings of a study: commits of the repository, active runs, a failing disk."""
 
     ODDS = (14, 2, 1, 1, 1, 1)
     """of how a run ends"""

@@ -1,4 +1,4 @@
-"""A policy that runs elsewhere: what is said of it is what telic computes."""
+"""A policy that runs in a browser: its description matches telic's computation."""
 
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def policy_of(env: str, **arguments):
 
 
 class Elsewhere:
-    """What a page does, with MuJoCo's own functions: no environment of telic's is in it."""
+    """Replicate the page with MuJoCo's functions, without an environment of telic."""
 
     def __init__(self, made, folder: Path) -> None:
         import onnxruntime

@@ -65,7 +65,7 @@ def furnished(tmp_path_factory):
 
 
 class Furnished:
-    """What there is to look at."""
+    """Workspace with artifacts to display."""
 
     def __init__(self, root: Path, written: str, failed: str) -> None:
         self.root, self.written, self.failed, self.run = root, written, failed, RUN
@@ -73,7 +73,7 @@ class Furnished:
 
 @pytest.fixture(scope="package")
 def address(furnished):
-    """Where the furnished workspace is served."""
+    """Address of the server of the furnished workspace."""
     with serving(furnished.root) as found:
         yield found
 
@@ -109,7 +109,7 @@ class serving:  # noqa: N801 - reads as a phrase
 
 
 class Tab:
-    """A tab of the browser that hears what goes wrong in it."""
+    """Browser tab that records its errors."""
 
     def __init__(self, browser, address: str, **options) -> None:
         self.context = browser.new_context(reduced_motion="reduce", **options)
@@ -149,7 +149,7 @@ class Tab:
         ]
 
     def theme(self, name: str) -> None:
-        """Let the system be light or dark, as the page is until somebody chooses."""
+        """Set the system's color scheme, which is the default of the page."""
         self.page.emulate_media(color_scheme=name)
 
     def picture(self, folder: Path, name: str) -> None:

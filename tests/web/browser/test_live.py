@@ -49,7 +49,7 @@ def test_what_cannot_run_in_a_page_says_why(tab, furnished):
 
 @pytest.fixture(scope="module")
 def driven(tmp_path_factory):
-    """A run of a robot that takes commands; its policy heeds nothing else, so keys are seen."""
+    """Run of a commanded robot whose policy reacts only to commands."""
     root = tmp_path_factory.mktemp("driven")
     dog = str(build_robot(guessed(DOG), root, "dog"))
     job = plan(dog, env_args={"commands": {}}, steps=256, settings=SETTINGS, evaluations=1)

@@ -1,4 +1,4 @@
-"""Every page in a real browser: it shows what there is, and everybody can use it."""
+"""Every page in a real browser: contents and accessibility."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""Pages that were saved open from disk, with curves and episodes, and ask nobody."""
+"""Saved pages open from disk with curves and episodes, without requests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What people do on the pages, on a workspace that was written: answer, watch."""
+"""User actions on the pages of a prepared workspace: answer, watch."""
 
 import json
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 class ShortAnswer(Record):
-    """What is asked for."""
+    """Requested work."""
 
     verdict: str
     score: float
