@@ -212,3 +212,26 @@ def test_missing_observations_for_moving_an_object_are_reported_before_training(
     env = make("CartPole-v1", num_envs=1)
     with pytest.raises(Refused, match="a Dict with puck and goal"):
         compose("push the puck to the goal", env.spec)
+
+
+def test_a_soft_landing_is_judged():
+    pytest.importorskip("Box2D")
+    from gymnasium.envs.box2d.lunar_lander import heuristic
+
+    spec = described("LunarLander-v3")
+    assert spec.obs_names[-1] == "right_leg_contact"
+    composed = compose("land softly", spec)
+    assert not composed.not_understood
+    judge, scores = JudgeCode(composed.judge), []
+    for fly in (heuristic, lambda lander, seen: 0):
+        env = gymnasium.make("LunarLander-v3")
+        seen, done, rows, paid = env.reset(seed=3)[0], False, [], []
+        while not done:
+            seen, reward, ended, late, _ = env.step(fly(env.unwrapped, seen))
+            done = ended or late
+            rows.append(seen)
+            paid.append(reward)
+        flown = episode(spec, np.array(rows))
+        flown.columns["env_reward"] = np.array(paid)
+        scores.append(judge(flown, spec).score)
+    assert scores[0] == 1.0 and scores[1] < 0.6

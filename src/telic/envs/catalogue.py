@@ -32,6 +32,22 @@ class Classic(NamedTuple):
     choices: tuple[str, ...] = ()
 
 
+_WALKER = Classic(
+    "A walker with two legs and a lidar; the default task is to walk forward without falling.",
+    (
+        *("hull_angle", "hull_angular_velocity", "x_velocity", "y_velocity"),
+        *(
+            f"{joint}_{leg}_{value}"
+            for leg in (1, 2)
+            for joint, value in (
+                *(("hip", "angle"), ("hip", "speed"), ("knee", "angle"), ("knee", "speed")),
+                ("leg", "contact"),
+            )
+        ),
+        *(f"lidar_{number}" for number in range(10)),
+    ),
+)
+
 CLASSIC = {
     "CartPole": Classic(
         "A pole on a cart; the default task is to keep the pole upright by pushing the cart.",
@@ -56,6 +72,15 @@ CLASSIC = {
         "A car in a valley, too weak to climb; the default task is to reach the flag on the hill.",
         ("position", "velocity"),
     ),
+    "LunarLander": Classic(
+        "A lander with three engines; the default task is to come to rest on the pad at (0, 0).",
+        (
+            *("x_position", "y_position", "x_velocity", "y_velocity", "angle", "angular_velocity"),
+            *("left_leg_contact", "right_leg_contact"),
+        ),
+        ("no engine", "left engine", "main engine", "right engine"),
+    ),
+    **dict.fromkeys(("BipedalWalker", "BipedalWalkerHardcore"), _WALKER),
 }
 
 _SHOWN = ("id", "description", "max_episode_steps", "obs_dim", "act_dim", "dt_s")
