@@ -30,7 +30,7 @@ WORKS = (
         "telic.session.loop.carry_on",
         "telic.search.runner.run_search",
     ),
-    *("telic.bench.intents.bench_intents", "telic.bench.judges.bench_judges"),
+    "telic.bench.intents.bench_intents",
     *("telic.studies.launch.launch.launch", "telic.training.export.bundle.export_run"),
     *("telic.verbs.study.prove_adapter", "telic.tracking.train.train_tracker"),
 )

@@ -1,8 +1,8 @@
 """The judge set: labels by construction, agreement counted honestly, labelled episodes added."""
 
 import pytest
+from benchmarks.judges import PASS, JudgePair, bench_judges, examples
 
-from telic.bench.judges import PASS, JudgePair, bench_judges, examples
 from telic.composer.compose import compose
 from telic.judges.criteria import Motion
 from telic.storage.files import read_json
@@ -52,7 +52,7 @@ def judge_by(monkeypatch, code):
     def other(intent, spec):
         return compose(intent, spec).model_copy(update={"judge": code})
 
-    monkeypatch.setattr("telic.bench.judges.compose", other)
+    monkeypatch.setattr("benchmarks.judges.compose", other)
 
 
 @pytest.mark.slow

@@ -47,8 +47,8 @@ def _source(module: str) -> str:
 
 
 _BENCH = VerbGroup(
-    "Benchmarks: intents run as sessions, and judges on labeled episodes.",
-    {"intents": "machine:intents", "judges": "machine:judges"},
+    "Benchmarks: intents run as sessions.",
+    {"intents": "machine:intents"},
 )
 _TRACK = VerbGroup(
     "Train, evaluate and export policies that track reference motions.",

@@ -11,7 +11,6 @@ from telic import bench
 from telic.core.events import LogMessage
 from telic.core.request import (
     PlacedRequest,
-    RunsRequest,
     VerbRequest,
     location,
     option,
@@ -19,7 +18,6 @@ from telic.core.request import (
 )
 from telic.core.text import names
 from telic.core.verb import VerbResult, verb
-from telic.errors import UnknownName
 from telic.plugin.package import HOME, differences, write_package
 from telic.training.machine import MachineCheck, examine
 from telic.verbs.elsewhere import remote_verbs
@@ -27,7 +25,6 @@ from telic.verbs.session import IntentRequest
 
 if TYPE_CHECKING:
     from telic.bench.intents import Benchmark
-    from telic.bench.judges import JudgeReport
 
 
 @verb(VerbRequest, exit_code=lambda report: any(x.state == "bad" for x in report.data))
@@ -117,21 +114,3 @@ def intents(request: _IntentsRequest) -> Benchmark:
     with remote_verbs(request) as elsewhere:
         jobs = request.jobs if request.jobs > 1 else elsewhere.pool.at_once
         return run_cases(jobs=jobs, run_session=elsewhere.run_session)
-
-
-class _JudgesRequest(RunsRequest):
-    """Request for pairs of labeled episodes."""
-
-    only: Sequence[str] = option("Pair ids, separated by commas.", default=(), read=names)
-
-
-@verb(_JudgesRequest)
-def judges(request: _JudgesRequest) -> JudgeReport:
-    """Score labeled episodes with the composer's judges."""
-    known = {pair.id: pair for pair in bench.judges.load_pairs()}
-    if unknown := [name for name in request.only if name not in known]:
-        raise UnknownName("pair", unknown[0], list(known))
-    return bench.judges.bench_judges(
-        [known[name] for name in request.only or known],
-        output=Path(request.runs_dir) / "bench_judges" / "results.json",
-    )

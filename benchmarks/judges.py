@@ -1,14 +1,17 @@
 """Measure the accuracy of the composer's judges on episodes with known labels.
 
+    python benchmarks/judges.py [--only cheetah-backflip,ant-circle] [--output results.json]
+
 A score of at least 0.8 predicts that an episode satisfies the intent. A judge agrees with the label
 of an episode if its prediction is correct. An unknown score agrees with no label.
 
-Labels are known by construction, because pairs.toml contains a set of intents with look-alikes and
+Labels are known by construction, because judge_pairs.toml contains intents with look-alikes and
 scripted demonstrations that satisfy the intents.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -31,7 +34,7 @@ from telic.storage.files import write_json
 from telic.storage.reading import parse_toml, read_text
 from telic.storage.trajectories import Trajectory
 
-_PAIRS = Path(__file__).with_name("pairs.toml")
+_PAIRS = Path(__file__).with_name("judge_pairs.toml")
 Kind = Literal["good", "look-alike", "other intent", "failure mode"]
 PASS = 0.8
 """score that counts as a pass, equal to the default threshold of sessions"""
@@ -220,3 +223,22 @@ def _demonstration(
 @cache
 def _failure_modes(env: str, env_args: tuple[tuple[str, Any], ...]) -> Examples:
     return failure_modes(env, dict(env_args))
+
+
+def main() -> None:
+    """Score the pairs, print the rates and write the report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", help="ids of pairs, separated by commas")
+    parser.add_argument("--output", type=Path, default=Path("judges.json"))
+    options = parser.parse_args()
+    known = {pair.id: pair for pair in load_pairs()}
+    chosen = options.only.split(",") if options.only else list(known)
+    if unknown := set(chosen) - set(known):
+        parser.error(f"unknown pairs: {', '.join(sorted(unknown))}")
+    report = bench_judges([known[name] for name in chosen], output=options.output, on_pair=print)
+    for name in ("agreement", "recognised", "rejected"):
+        print(name, getattr(report, name).model_dump_json())
+
+
+if __name__ == "__main__":
+    main()
