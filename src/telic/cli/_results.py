@@ -150,7 +150,16 @@ def show_run(run: Run) -> None:
 @view
 def show_run_page(page: RunPage) -> None:
     """Print a run and its members."""
-    shown = ("path", "env", "status", "total_timesteps", "training_time_s", "error", "command")
+    shown = (
+        "path",
+        "env",
+        "status",
+        "verdict",
+        "total_timesteps",
+        "training_time_s",
+        "error",
+        "command",
+    )
     print_data({name: page.facts.get(name) for name in shown})
     for member in page.members:
         console.print(f"\n[bold]{escape(member['member'])}[/]  {sparkline(member['curve'])}")

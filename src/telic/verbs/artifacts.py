@@ -162,6 +162,8 @@ def _run_page(artifact: Artifact, member: str | None) -> RunPage:
     run = RunFolder(artifact.path)
     members = [_member(folder) for folder in run.members() if member in (None, folder.name)]
     facts = training.folder.run_facts(run)
+    if (verdict := sessions.hub.shown_verdict(run)) is not None:
+        facts["verdict"] = verdict
     if run.manifest.exists():
         facts["command"] = read_fields(run.manifest, command=str | None)["command"]
     return RunPage(facts, members, len(members) == 1 or member is not None)
@@ -259,6 +261,9 @@ class _ExportRequest(PolicyRequest):
         "--verify",
         default=False,
     )
+    push: str | None = option(
+        "Also upload it to the Hugging Face Hub: hf://USER/NAME.", default=None, metavar="ADDRESS"
+    )
 
 
 @verb(_ExportRequest)
@@ -277,10 +282,31 @@ def export(request: _ExportRequest) -> dict[str, Any]:
             f"{policy.home.name} has no judge: --verify requires a policy judged by a session.",
             hint="Pass a session, without --member and --step.",
         )
-    out = request.out or policy.home / "export"
-    return training.export.bundle.export_run(
-        policy.run, member=policy.member, step=policy.step, out=out, proof=proof, check=check
+    out, hub = request.out or policy.home / "export", sessions.hub
+    made = training.export.bundle.export_run(
+        policy.run,
+        member=policy.member,
+        step=policy.step,
+        out=out,
+        proof=proof,
+        check=check,
+        write_weights=None if request.push is None else hub.write_weights,
     )
+    return made if request.push is None else {**made, "page": hub.upload_bundle(out, request.push)}
+
+
+class _PullRequest(RunsRequest):
+    """A shared policy."""
+
+    address: str = argument("Policy on the Hugging Face Hub: hf://USER/NAME, or @REVISION of it.")
+
+
+@verb(_PullRequest)
+def pull(request: _PullRequest) -> VerbResult[dict[str, Any]]:
+    """Download a shared policy as a run. Its verdict is a claim until it is judged here."""
+    run, claim = sessions.hub.download_policy(request.address, Path(request.runs_dir))
+    hint = f"Judge it here: telic judge {run.name}. See it: telic play {run.name} --seed 1"
+    return VerbResult({"run": run.name, "path": str(run.path), "verdict": claim.words}, hint=hint)
 
 
 _PLAY_EXAMPLES = """

@@ -112,6 +112,7 @@ VERBS: dict[str, str | VerbGroup] = {
     "report": "web:write_report",
     "delete": "artifacts:delete",
     "export": "artifacts:export",
+    "pull": "artifacts:pull",
     "verify": "study_runs:verify",
     "study": _STUDY,
     "envs": "envs:envs",

@@ -30,6 +30,7 @@ from telic.judges.recorder import RolloutSpec, record
 from telic.judges.validation import text_hash
 from telic.judges.verdict import Verdict, together, unknown
 from telic.robots.terrain import on_fresh_ground
+from telic.session import hub
 from telic.session.control import CriteriaApproval
 from telic.storage.files import read_fields, read_json, read_record
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
@@ -344,6 +345,9 @@ def judge(request: _RejudgeRequest) -> _Rejudgement:
     found = together(verdicts, threshold=threshold)
     pairs = zip(olds, (verdict.score for verdict in verdicts), strict=False)
     known = [(old, new) for old, new in pairs if old is not None and new is not None]
+    numbers = f"score {number(found.score)}, lower bound {number(found.low)}"
+    passing = f"{found.passing} of {found.episodes} episodes reach {threshold:g}"
+    hub.record_verdict(place.run, f"judged on this machine: {numbers}, {passing}")
     return _Rejudgement(
         artifact=place.home.name,
         member=member.name,

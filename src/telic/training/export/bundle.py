@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
@@ -63,6 +63,7 @@ _EXPORTED = {
 }
 _COPIED = {
     "policy.pt": "policy in telic's own format",
+    "policy.safetensors": "policy for telic pull",
     "run_policy.py": "runs the policy with onnxruntime or only NumPy",
     "reward_fn.py": "the reward used in training",
     "reward_spec.json": "the reward's terms, weights and formula",
@@ -110,6 +111,7 @@ def export_run(
     out: Path | None = None,
     proof: PolicyProof | None = None,
     check: RobotCheck | None = None,
+    write_weights: Callable[..., None] | None = None,
 ) -> dict[str, Any]:
     """Export the bundle of one policy and return a summary.
 
@@ -123,6 +125,7 @@ def export_run(
         out: output folder; defaults to `export` in the run folder.
         proof: evidence of a session that judged this policy.
         check: sim-to-sim verification of the deployment; requires a position-controlled robot.
+        write_weights: writer of policy.safetensors, which replaces policy.pt in shared bundles.
     """
     folder = choose_member(run, member)
     file = find_policy(folder.path, step)
@@ -135,7 +138,10 @@ def export_run(
         about = {name: record.get(name) for name in ("mean_return", "interval")}
         about["reward_sha256"] = evidence.reward_sha256
         deviations = {name: export_checked(policy, bundle.place(name), about) for name in _EXPORTED}
-        bundle.copy(file, "policy.pt")
+        if write_weights is None:
+            bundle.copy(file, "policy.pt")
+        else:
+            write_weights(file, bundle.place("policy.safetensors"), *environment_of(run))
         bundle.copy(Path(run_policy.__file__), "run_policy.py")
         bundle.copy(folder.reward_code, "reward_fn.py")
         bundle.copy(folder.reward_spec, "reward_spec.json")

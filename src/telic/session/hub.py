@@ -1,0 +1,188 @@
+"""Share exported policies through the Hugging Face Hub, and pull policies of others as runs.
+
+A pulled policy is foreign data. Only the files of its signed bundle are taken: weights as
+safetensors, and code that runs in confined workers. Its verdict is a claim of the publisher until
+the policy is judged on this machine (`telic judge`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+
+from telic.core.config import Record
+from telic.envs.simulators.names import named_code
+from telic.errors import BadFile, MissingExtra, Refused, TelicError, UsageError
+from telic.sim.files import MODEL_FILES
+from telic.storage.files import plain, read_fields, read_record, replacing, write_json
+from telic.storage.layout import MemberFolder, RunFolder, check_name
+from telic.storage.reading import is_plain, parse_json, without_links
+from telic.training.export.bundle import check_bundle
+from telic.training.policy import PolicyFacts, load_policy
+
+WEIGHTS = "policy.safetensors"
+_CLAIM, _JUDGED = "claim.json", "judged.json"
+_HEAD = "telic"
+_TENSORS = ("flat", "shift", "scale", "mask", "action_low", "action_high")
+_MAX_BYTES = 1 << 30
+_ADDRESS = re.compile(r"hf://(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w.-]+))?")
+_MEMBER = re.compile(r"[\w.-]+_seed_-?[0-9]{1,20}")
+_COPIED = ("judge_fn.py", "README.md", "replay.mp4", "bundle.json")
+
+
+class PublisherClaim(Record):
+    """Verdict that the publisher of a pulled policy claims."""
+
+    source: str
+    revision: str
+    signed_by: str | None
+    outcome: str | None
+    """claimed outcome of the session, or None if the policy was not judged"""
+
+    @property
+    def words(self) -> str:
+        """Describe the claim in one phrase."""
+        signer = f"key {self.signed_by[:12]}" if self.signed_by else "without a valid signature"
+        return f"{self.outcome or 'not judged'}, claimed by the publisher ({signer})"
+
+
+def shown_verdict(run: RunFolder) -> str | None:
+    """Return the verdict on a pulled policy as a phrase, or None for a run of this machine."""
+    claim, judged = run.path / _CLAIM, run.path / _JUDGED
+    if judged.exists():
+        return read_fields(judged, words=str)["words"]
+    return read_record(claim, PublisherClaim).words if claim.exists() else None
+
+
+def record_verdict(run: RunFolder, words: str) -> None:
+    """Replace the claim about a pulled policy by a verdict of this machine."""
+    if (run.path / _CLAIM).exists():
+        write_json(run.path / _JUDGED, {"schema_version": 1, "words": words})
+
+
+def write_weights(policy: Path, path: Path, env: str, env_args: dict[str, Any]) -> None:
+    """Write a policy file as safetensors, with its metadata as JSON in the header."""
+    from safetensors.torch import save_file  # pyrefly: ignore[missing-import]
+
+    saved = torch.load(policy, map_location="cpu", weights_only=True)
+    tensors = {name: saved[name] for name in _TENSORS if saved[name] is not None}
+    facts = {**saved["facts"], "env": env, "env_args": env_args}
+    head = {"format": saved["format"], "shape": saved["shape"], "facts": facts}
+    save_file(tensors, path, {_HEAD: json.dumps(plain(head))})
+
+
+def _read_weights(path: Path) -> tuple[dict[str, Any], PolicyFacts]:
+    from safetensors import SafetensorError, safe_open  # pyrefly: ignore[missing-import]
+
+    try:
+        with safe_open(path, "pt") as file:
+            names, head = set(file.keys()), (file.metadata() or {}).get(_HEAD, "")
+            tensors = {name: file.get_tensor(name) if name in names else None for name in _TENSORS}
+        saved = {**dict(parse_json(head, path.name)), **tensors}
+        return saved, PolicyFacts.model_validate(saved.get("facts"))
+    except (SafetensorError, ValidationError, TypeError, ValueError) as error:
+        raise BadFile(f"{path.name} contains no policy: {str(error)[:200]}.") from None
+
+
+@contextmanager
+def _hub(address: str) -> Generator[tuple[Any, str, str | None]]:
+    """Yield a client, the repository and the revision of an address, and convert errors."""
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        raise UsageError(f'"{address[:100]}" is not an address.', hint="Use hf://USER/NAME.")
+    for package in ("huggingface_hub", "safetensors"):
+        if find_spec(package) is None:
+            raise MissingExtra(package, "hub", "Sharing policies")
+    from huggingface_hub import HfApi, errors  # pyrefly: ignore[missing-import]
+
+    try:
+        yield HfApi(endpoint=os.environ.get("HF_ENDPOINT")), found["repo"], found["revision"]
+    except (errors.HfHubHTTPError, errors.HFValidationError, OSError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise TelicError(f"{address}: {reason[:300]}", hint="Log in: hf auth login.") from None
+
+
+def upload_bundle(bundle: Path, address: str) -> str:
+    """Upload an exported bundle, which must contain the weights, and return its page."""
+    with _hub(address) as (hub, repo, _):
+        page = hub.create_repo(repo, exist_ok=True)
+        hub.upload_folder(repo_id=repo, folder_path=bundle, delete_patterns="*")
+        return str(page)
+
+
+def download_policy(address: str, runs_dir: Path) -> tuple[RunFolder, PublisherClaim]:
+    """Download a bundle, verify it against its signed list of files, and store it as a run.
+
+    Raises Refused for changed files, and for environments that require code or models of others.
+    """
+    with _hub(address) as (hub, repo, revision), tempfile.TemporaryDirectory() as place:
+        run = RunFolder(runs_dir / check_name(f"pulled-{repo.replace('/', '--')}", "The name"))
+        if run.path.exists():
+            raise UsageError(f"{run.path} already exists.", hint=f"telic delete {run.name}")
+        every = hub.snapshot_download(repo, revision=revision, dry_run=True)
+        if sum(file.file_size or 0 for file in every) > _MAX_BYTES:
+            raise Refused(f"{address} has more than {_MAX_BYTES >> 20} MiB.")
+        revision, folder = every[0].commit_hash if every else "", Path(place) / "bundle"
+        # Downloaded to a cache, whose files are links; only regular files of the bundle are taken.
+        found = Path(
+            hub.snapshot_download(repo, revision=revision, cache_dir=Path(place) / "cache")
+        )
+        for file in found.rglob("*"):
+            if file.is_file() and file.name != ".gitattributes":
+                with replacing(folder / file.relative_to(found)) as temporary:
+                    temporary.write_bytes(file.read_bytes())
+        return run, _store(without_links(folder), run, address, revision)
+
+
+def _store(bundle: Path, run: RunFolder, address: str, revision: str) -> PublisherClaim:
+    listed, signer, fault = check_bundle(bundle)
+    if fault or WEIGHTS not in listed["files"]:
+        raise Refused(f"{address} was not stored: {fault or f'it contains no {WEIGHTS}'}.")
+    saved, facts = _read_weights(bundle / WEIGHTS)
+    env, env_args, name, step = facts.env, facts.env_args, str(listed.get("member")), facts.step
+    if not _MEMBER.fullmatch(name) or step < 0 or not is_plain(env_args):
+        raise Refused(f"{address} was not stored: its files name no policy.")
+    if named_code(env, env_args) or env.endswith((*MODEL_FILES, ".toml")) or "xml_file" in env_args:
+        raise Refused(
+            f"{address} was trained in {env[:100]}, which requires files of its publisher.",
+            hint="Ask for a policy of a registered environment or a robot by name.",
+        )
+    member = MemberFolder(run.path / name)
+    with replacing(member.checkpoint(step)) as temporary:
+        torch.save(saved, temporary)
+        load_policy(temporary)
+    config, _, seed = name.rpartition("_seed_")
+    where, about = {"env": env, "env_args": env_args}, {"seed": int(seed), "reward": config}
+    for file in (member.reward_code, member.reward_spec):
+        _copy(bundle / file.name, file)
+    for file_name in _COPIED:
+        _copy(bundle / file_name, run.path / file_name)
+    write_json(member.config, {**where, **about, "steps": step, "settings": {}, "weights": {}})
+    write_json(run.summary, {"best_member": name, "total_timesteps": step})
+    write_json(run.status, {"status": "completed"})
+    outcome = listed.get("outcome")
+    claim = PublisherClaim(
+        source=address,
+        revision=revision,
+        signed_by=signer,
+        outcome=None if outcome is None else str(outcome)[:100],
+    )
+    write_json(run.path / _CLAIM, claim)
+    write_json(run.config, {**where, "steps": step, "members": []})  # last: it makes a run
+    return claim
+
+
+def _copy(source: Path, path: Path) -> None:
+    if source.exists():
+        with replacing(path) as temporary:
+            temporary.write_bytes(source.read_bytes())
