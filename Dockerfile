@@ -1,5 +1,6 @@
 # docker build --tag telic .                       CPU
 # docker build --tag telic:cuda --target cuda .    NVIDIA GPU, with MuJoCo Warp
+# docker build --tag telic:ray --target ray .      node of a Ray cluster (examples/clusters)
 # docker run --rm --volume "$PWD/runs:/home/telic/runs" telic run "run forward fast" --env HalfCheetah-v5
 FROM python:3.12 AS wheel
 COPY pyproject.toml README.md LICENSE hatch_build.py /source/
@@ -17,6 +18,15 @@ WORKDIR /home/telic
 
 FROM base AS cuda
 RUN pip install --no-cache-dir "$(echo /wheels/*.whl)[gpu,export,llm,mcp,web]"
+USER 1000
+ENTRYPOINT ["telic"]
+
+FROM base AS ray
+# KubeRay probes its nodes with wget.
+# hadolint ignore=DL3008,DL3013
+RUN apt-get update && apt-get install --yes --no-install-recommends wget \
+    && rm -rf /var/lib/apt/lists/* \
+    && pip install --no-cache-dir "$(echo /wheels/*.whl)[ray,export,llm]"
 USER 1000
 ENTRYPOINT ["telic"]
 
