@@ -422,7 +422,7 @@ Humanoid: step in place == walk in place
 Humanoid: turn anticlockwise == turn counterclockwise
 Humanoid: walk hands up == walk with your hands up
 Humanoid: walk, hands up == walk with your hands up
-Walker2d: maintain a speed of 2 m/s == go at 2 m/s
+Walker2d: maintain a speed of 2 m/s == go at 2 m/s at all times
 Walker2d: reach 1.2 m/s == go at 1.2 m/s
 Ant: run never faster than 2 m/s == run at at most 2 m/s
 Ant: run not slower than 2 m/s == run at at least 2 m/s

@@ -326,7 +326,9 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
             is_level = posture == "level"
             scene.require("uprightness", "keep its torso level" if is_level else "be upright")
             manners.be_upright(draft, 0.5)
-            least, title = (0.95, "keeps its torso level") if is_level else (0.85, "is upright")
+            least, title = (
+                (0.95, "keeps its torso level") if is_level else (manners.UPRIGHT, "is upright")
+            )
             value = tracks.share(track("uprightness") > least)
             draft.score(f"{title}", value, 0.3, 0.8, weight=2.0, tag="falls")
         case "upside_down":

@@ -53,6 +53,8 @@ _FITS = {
 """words that may contribute to a degree"""
 _SAME = 0.01
 """relative tolerance for equal goals, because titles show two digits"""
+_LASTS = re.compile(r"\b(share|longest|per_second|full_seconds)\(")
+"""measures that depend on how long a behavior lasts"""
 _DIMENSIONS = {"m/s": ("speed",), "m": ("distance", "height"), "turns": ("turning",)}
 
 
@@ -164,7 +166,10 @@ class _Ablation:
                 return self._degree(claim, frame)
             case "direction":
                 return self._direction(claim, frame)
-            case "part" | "until_end" if _is_own(claim.slot, frame, scene):
+            case "until_end" if _is_own(claim.slot, frame, scene):
+                lasting = [each.title for each in self.made.criteria if _LASTS.search(each.measure)]
+                return tuple(lasting) or None
+            case "part" if _is_own(claim.slot, frame, scene):
                 return self.all
             case _:
                 return self._tried(claim.slot, index)
@@ -292,7 +297,7 @@ def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
         case "ground":
             yield {"ground": None, "hardest": None}
         case "count" if frame.count is not None:
-            yield {"count": frame.count + 1}
+            yield {"count": frame.count - 1 or 2}
         case "duration" if frame.duration_s is not None:
             yield {"duration_s": _OTHER * frame.duration_s}
             yield {"duration_s": _MUCH * frame.duration_s}

@@ -79,7 +79,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         be_fast(draft, name, goal, most=most, aside=second, way=way)
         along, pace = Along(way, second), metrics.pace(way, second)
     value = tracks.share(pace > 0.3 * goal.value)
-    draft.score("keeps moving", value, 0.3, 0.75, tag="stops")
+    draft.score("keeps moving", value, 0.3, 0.9 if frame.until_end else 0.75, tag="stops")
     if frame.direction != "sideways":
         stay_straight(frame, scene, draft, way, second)
     gaits.lay_ground(frame, scene, draft, goal.value, (way, second))
@@ -377,7 +377,7 @@ def _spin(frame: Frame, draft: Draft, side: str) -> None:
         title, value / tracks.full_seconds(), zero, goal, within=within, weight=3.0, tag=tag, of=of
     )
     value = tracks.share(fast > 0.3 * rate)
-    draft.score("keeps turning", value, 0.2, 0.6, weight=1.0, tag="stops")
+    draft.score("keeps turning", value, 0.2, 0.85 if frame.until_end else 0.6, tag="stops")
     if frame.duration_s:
         held = fast > 0.5 * rate
         draft.ends_when(Above(turning, 0.5 * rate), held, frame.duration_s)
