@@ -7,6 +7,7 @@ import pytest
 from telic.session.labels import Veto
 from telic.storage.locks import RunLock
 from telic.studies.folder import StudyFolder
+from telic.verbs import background
 from telic.verbs.background import read_job
 from tests.mcp.host import Refusal
 from tests.mcp.story import set_up
@@ -45,6 +46,15 @@ async def test_a_launch_needs_the_word_the_gates_and_the_person(host, repository
         assert found["status"] == "ask_in_terminal"
         assert found["command"].endswith("--confirm RUN_CANDIDATE")
         assert (await call("study_status", about="runs")) == {}
+
+
+async def test_launches_are_bounded(host, repository, monkeypatch):
+    monkeypatch.setattr(background.Process, "detach", lambda *_: None)
+    async with host(allow_launch=True) as call:
+        for _ in range(16):
+            await call("start_search", env="FrozenLake-v1", method="cma", model=None)
+        with pytest.raises(Refusal, match="16 jobs are running"):
+            await call("start_search", env="FrozenLake-v1", method="cma", model=None)
 
 
 async def test_search_runs_in_the_background_and_reports_its_folder(host, repository):

@@ -44,6 +44,8 @@ from telic.verbs import catalogue
 
 STARTED = "started"
 _MAX_LISTED = 200
+_MOST_BUSY = 16
+"""maximum number of jobs at a time, because programs such as agents can start them, too"""
 _STARTING_S = 120.0
 
 
@@ -85,6 +87,12 @@ class StartedJob(JobProgress):
     target: str | None = None
     """artifact it was started for, until the process reports it"""
 
+    @property
+    def is_busy(self) -> bool:
+        """Return whether the process is running, or was started a short time ago."""
+        is_recent = time.time() - self.created < _STARTING_S
+        return self.state == "running" or (self.state == "starting" and is_recent)
+
 
 def start_verb(
     words: Sequence[str],
@@ -100,6 +108,12 @@ def start_verb(
     """
     verb = catalogue.load_verb(path)
     _request(verb, values, runs_dir=str(runs_dir))  # raises for an invalid request
+    busy = [each for each in list_jobs(runs_dir) if each.is_busy]
+    if len(busy) >= _MOST_BUSY:
+        raise Refused(
+            f"{len(busy)} jobs are running in {runs_dir}, which is the maximum.",
+            hint="Wait until one has ended, or stop one with: telic stop NAME",
+        )
     job, folder = new_name(words[-1]), runs_dir / STARTED
     command = shlex.join(["telic", *words, *command_words(verb.request, values)])
     file = JobFile(job=job, verb=path, values=dict(values), command=command)
@@ -152,8 +166,7 @@ def _read_jobs(runs_dir: Path, files: Sequence[Path]) -> list[StartedJob]:
 def starting(runs_dir: Path) -> set[str]:
     """Return the sessions, runs and searches whose processes have just started."""
     recent = [x for x in _requests(runs_dir) if time.time() - changed_at(x) < _STARTING_S]
-    jobs = _read_jobs(runs_dir, recent)
-    return {x.target for x in jobs if x.target and x.state in ("starting", "running")}
+    return {x.target for x in _read_jobs(runs_dir, recent) if x.target and x.is_busy}
 
 
 def stop_job(runs_dir: Path, job: str) -> StartedJob:
