@@ -1,6 +1,8 @@
 """The real server: a process on stdio."""
 
+import json
 import os
+import subprocess
 import sys
 
 import pytest
@@ -35,3 +37,14 @@ def test_without_the_package_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(telic.mcp, "find_spec", lambda name: None)
     found = CliRunner().invoke(app, ["mcp", "serve"])
     assert found.exit_code == 2 and "pip install 'telic[mcp]'" in found.output
+
+
+def test_a_message_that_cannot_be_read_is_answered(tmp_path):
+    command = [sys.executable, *SERVE, "--root", str(tmp_path)]
+    ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+    lines = [json.dumps({**ping, "id": 1, "params": {"x": "\ud800"}}), "{", json.dumps(ping)]
+    given = "\n".join([*lines, ""])
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer["id"] for answer in answers] == [1, None, 2], done.stderr
+    assert "surrogates" in answers[0]["error"]["message"] and answers[2]["result"] == {}

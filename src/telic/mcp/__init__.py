@@ -33,9 +33,11 @@ def serve_mcp(request: _ServeRequest) -> None:
     """Serve studies, sessions and searches as tools, resources and prompts over stdio."""
     if find_spec("mcp") is None:
         raise MissingExtra("mcp", "mcp", "Serving coding agents")
+    import anyio
+
     from telic.mcp._workplace import ServerContext
-    from telic.mcp.server import make_server
+    from telic.mcp.server import make_server, serve_stdio
 
     root, runs_dir = request.root.absolute(), Path(request.runs_dir)
     runs = runs_dir if runs_dir.is_absolute() else root / runs_dir
-    make_server(ServerContext(root, runs, allow_launch=request.allow_launch)).run("stdio")
+    anyio.run(serve_stdio, make_server(ServerContext(root, runs, request.allow_launch)))

@@ -6,15 +6,19 @@ import json
 import os
 import re
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import anyio
 from mcp.server import MCPServer
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.server.mcpserver.prompts import Prompt
+from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
-from pydantic import BaseModel
+from mcp.shared.message import SessionMessage
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError
+from pydantic import BaseModel, ValidationError
 
 from telic import __version__
 from telic.core.text import is_mapping, is_row
@@ -39,6 +43,37 @@ telic runs experiments with evidence. A study has a contract, candidates, runs, 
 Call study_run: it executes all steps that require no person, and returns the next with a reason.
 You draft and check; a person approves, amends and accepts in forms that these tools show.
 next_work_order returns the next model request of a session or search."""
+
+
+async def serve_stdio(server: Server) -> None:
+    """Serve over stdio, and answer each message that is not valid JSON with an error."""
+    lowlevel = server._lowlevel_server
+    sender, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+
+    async def read_messages() -> None:
+        async with sender:
+            async for item in received:
+                if isinstance(item, Exception):
+                    await answers.send(SessionMessage(_parse_error(item)))
+                else:
+                    await sender.send(item)
+
+    async with stdio_server() as (received, answers), anyio.create_task_group() as group:
+        group.start_soon(read_messages)
+        await lowlevel.run(messages, answers, lowlevel.create_initialization_options())
+
+
+def _parse_error(error: Exception) -> JSONRPCError:
+    """Return the answer to an invalid message, with the id of its request if it can be found."""
+    first, request = error.errors()[0] if isinstance(error, ValidationError) else {}, None
+    with suppress(ValueError, RecursionError, AttributeError, TypeError):
+        request = json.loads(first.get("input", "")).get("id")  # also reads unpaired surrogates
+    why = f"{first.get('msg', error)}. Unpaired surrogates are not allowed."
+    return JSONRPCError(
+        jsonrpc="2.0",
+        id=request if isinstance(request, int | str) else None,
+        error=ErrorData(code=PARSE_ERROR, message=why),
+    )
 
 
 def make_server(place: ServerContext) -> Server:
