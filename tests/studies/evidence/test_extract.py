@@ -44,6 +44,17 @@ def test_text_is_read_by_blocks(tmp_path):
         read_rows("regex_stdout", log, "(")
 
 
+@pytest.mark.parametrize(
+    "pattern", [r"(a+)+$", r"(?:a|aa)*$", r"(a{2,}){9}b", ".*.*.*.*b", r"[\])]+(a+)*"]
+)
+def test_a_pattern_that_may_never_end_is_refused(tmp_path, pattern):
+    log = tmp_path / "train.log"
+    log.write_text("a" * 10_000)
+    with pytest.raises(TelicError, match="too long"):
+        read_rows("regex_stdout", log, pattern)
+    assert read_rows("regex_stdout", log, r"(?P<key>[)*+]+)=(?P<value>\S+)|loss=(?P<loss>.*)") == []
+
+
 def test_files_of_the_tensorboard_package_are_read_in_both_forms(tmp_path):
     """Scalars as a plain number, and as a tensor, which is what newer writers make."""
     tf = pytest.importorskip("tensorboard")

@@ -10,6 +10,7 @@ import importlib
 import math
 import re
 import statistics
+import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress, pairwise
@@ -27,6 +28,11 @@ from telic.studies.evidence._statistics import iqm, mean, oriented, pooled
 _SLOPE_POINTS = 300
 """maximum length of a series before downsampling, since Theil-Sen compares all pairs"""
 _NO_SPREAD = 1e-8
+_ATOM = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+"""escaped character or character class of a regular expression"""
+_REPEATED_GROUP, _REPEAT = re.compile(r"\)[*+{]"), re.compile(r"[*+]|\{\d*,\d*\}")
+_MOST_REPEATS, _LONGEST_LINE, _MATCHING_S = 3, 400, 60.0
+"""bounds on a pattern, the characters of a line that it reads, and the time that it takes"""
 
 Aggregate = Literal["mean", "median", "iqm", "last", "auc"]
 
@@ -178,24 +184,41 @@ def _csv(path: Path, _: str | None) -> Iterator[Row]:
 
 def _text(path: Path, pattern: str | None) -> Iterator[Row]:
     """Yield one row per block of text. A repeated name starts the next row."""
+    plain = _ATOM.sub("x", pattern or "")
+    repeats = max(len(_REPEAT.findall(each)) for each in plain.split("|"))
+    if _REPEATED_GROUP.search(plain) or repeats > _MOST_REPEATS:
+        raise TelicError(
+            f'The pattern "{pattern}" may take too long: it repeats a group, or has more than '
+            f"{_MOST_REPEATS} repetitions.",
+            hint=r"Use alternatives: loss=(?P<loss>\S+)|reward=(?P<reward>\S+).",
+        )
     try:
         search = re.compile(pattern or _LINE_PATTERN, re.IGNORECASE)
     except re.error as error:
         raise TelicError(f'The pattern "{pattern}" is not a regular expression: {error}.') from None
     row: dict[str, float | str] = {}
     check_file(path)
-    with path.open(errors="replace") as file:
-        for match in (match for line in file for match in search.finditer(line)):
-            groups = {name: text for name, text in match.groupdict().items() if text is not None}
-            key, value = groups.pop("key", None), groups.pop("value", None)
-            if key is not None and value is not None:
-                groups[key] = value
-            if groups.keys() & row.keys():
-                yield row
-                row = {}
-            row.update(_flat(groups))
+    for match in _matches(search, path, _LONGEST_LINE if pattern else None):
+        groups = {name: text for name, text in match.groupdict().items() if text is not None}
+        key, value = groups.pop("key", None), groups.pop("value", None)
+        if key is not None and value is not None:
+            groups[key] = value
+        if groups.keys() & row.keys():
+            yield row
+            row = {}
+        row.update(_flat(groups))
     if row:
         yield row
+
+
+def _matches(search: re.Pattern[str], path: Path, longest: int | None) -> Iterator[re.Match[str]]:
+    """Yield the matches in the lines of a file, of which at most `longest` characters are read."""
+    began = time.monotonic()
+    with path.open(errors="replace") as file:
+        for line in file:
+            if time.monotonic() - began > _MATCHING_S:
+                raise TelicError(f'The pattern "{search.pattern}" takes too long to read {path}.')
+            yield from search.finditer(line[:longest])
 
 
 def _tensorboard(path: Path, _: str | None) -> Iterator[Row]:
