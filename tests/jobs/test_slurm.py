@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from telic.core.events import LogMessage
+from telic.errors import ConfigError
 from telic.jobs import launcher
 from telic.jobs.board import JobBoard
 from telic.jobs.launcher import AttemptWaiting, SlurmJobs, read_place
@@ -155,3 +156,9 @@ def test_a_real_cluster_requeues_at_the_time_limit_and_stops_when_cancelled(tmp_
     assert (done.state, done.code, len(done.attempts)) == ("done", 0, 1)
     assert (tmp_path / "log").read_text() == "saved "
     assert not [each for each in events if isinstance(each, LogMessage)]  # nothing was rescheduled
+
+
+@pytest.mark.parametrize("setting", ["partition=gpu%0A--wrap=x", "cores=2%0Dx", "a%0Ab=1"])
+def test_a_place_has_no_line_breaks(setting):
+    with pytest.raises(ConfigError, match="line break"):
+        read_place(f"slurm?{setting}")

@@ -87,6 +87,8 @@ def read_place(text: str) -> JobPlace:
             f'Unknown place for jobs: "{name}".', hint="For example: ray://head:10001"
         )
     settings = {key: read_value(value) for key, value in parse_qsl(query, keep_blank_values=True)}
+    if not all(str(each).isprintable() for pair in settings.items() for each in pair):
+        raise ConfigError(f"{text!r} contains a line break or another control character.")
     known = {key: value for key, value in settings.items() if key in JobPlace.model_fields}
     asks = {key: value for key, value in settings.items() if key not in known}
     if asks and kind in ("local", "ray"):
