@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from telic.authors.candidate import MemberScore
 from telic.cli.main import app
-from telic.errors import UsageError
+from telic.errors import BadFile, UsageError
 from telic.judges.verdict import Verdict, together
 from telic.session._judgment import by_labels
 from telic.session._report_sections import people_section
@@ -20,6 +20,7 @@ from telic.session.labels import (
     add_veto,
     calibration_of,
     effective_labels,
+    judge_hash,
     vetoed_before,
 )
 from telic.session.records import SessionSummary, session_state
@@ -184,3 +185,11 @@ def test_a_label_is_given_and_listed_at_a_terminal(session):
     assert re.search(r"disputed: +2", telic("show", session.name, *runs))
     telic("label", "maybe", *runs, code=2)
     telic("veto", session.name, *runs, code=2)
+
+
+def test_a_judge_that_is_too_large_is_not_read(tmp_path):
+    folder = make_session(tmp_path)
+    with folder.judge.open("wb") as file:
+        file.truncate(30 << 30)
+    with pytest.raises(BadFile, match="MB"):
+        judge_hash(folder)

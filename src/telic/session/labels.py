@@ -24,7 +24,7 @@ from telic.session.records import Outcome, SessionSummary, outcome_words
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.storage.locks import RunLock
-from telic.storage.reading import file_hash
+from telic.storage.reading import MAX_TEXT_BYTES, check_file, file_hash
 
 Speaker = Literal["person", "agent"]
 
@@ -182,6 +182,7 @@ def calibration_of(folder: SessionFolder, threshold: float) -> PersonCalibration
 
 def judge_hash(folder: SessionFolder) -> str:
     """Return the SHA-256 of a session's judge."""
+    check_file(folder.judge, MAX_TEXT_BYTES)
     return file_hash(folder.judge)
 
 
