@@ -39,7 +39,7 @@ _READABLE_MODELS = (".xml", ".mjcf", ".urdf")
 _FOLDERS = ("meshdir", "texturedir", "assetdir")
 _MAX_DOCUMENTS, _MAX_BYTES = 1000, 4 * MAX_TEXT_BYTES
 """Maximum number and total size of a model's XML files, in case of recursive includes."""
-_LIMITS = Limits(memory_bytes=4 * GIBIBYTE, cpu_s=100, wall_s=120.0)
+_LIMITS = Limits(memory_bytes=4 * GIBIBYTE, cpu_s=30, wall_s=120.0)
 """Resource limits of a trial compilation."""
 
 
