@@ -41,6 +41,12 @@ def main() -> None:
             raise
         sys.stderr.write("✗ Disk full: could not write output.\n")
         os._exit(1)  # flushing the remaining output would fail again
+    except (ImportError, AttributeError, RuntimeError) as error:
+        backend = os.environ.get("MUJOCO_GL")
+        if not backend or "mujoco" in sys.modules:
+            raise
+        sys.stderr.write(f"✗ MuJoCo cannot be imported with MUJOCO_GL={backend}: {error}\n")
+        sys.exit("  Unset it: telic finds a rendering backend by itself.")
     finally:
         gc.freeze()  # skip garbage collection at exit; the operating system frees the memory
 
@@ -79,4 +85,6 @@ def _run_hook(name: str) -> None:
 
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        del sys.path[0]  # packages in the current folder may offer plugins of somebody else
     program()

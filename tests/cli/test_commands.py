@@ -256,3 +256,36 @@ command.program()
 def test_a_process_ends_with_all_it_had_to_say_and_is_not_taken_apart(words, code, says):
     done = subprocess.run([sys.executable, "-c", ENDS, *words], capture_output=True, text=True)
     assert (done.returncode, done.stdout.split("\n")[:-1], done.stderr) == (code, says, "")
+
+
+def test_plugins_in_the_current_folder_are_not_loaded(tmp_path):
+    """`python -m` puts the current folder first on the path."""
+    (tmp_path / "evil.py").write_text("open('loaded', 'w')\ndef start(place): ...\n")
+    info = tmp_path / "evil-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[telic.launchers]\nelsewhere = evil:start\n")
+    command = [
+        sys.executable,
+        "-m",
+        "telic",
+        "search",
+        "--env",
+        "FrozenLake-v1",
+        "--on",
+        "elsewhere",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert 'No place for jobs named "elsewhere"' in done.stderr, done.stderr
+    assert not (tmp_path / "loaded").exists()
+
+
+def test_a_rendering_backend_that_is_missing_is_named(tmp_path):
+    package = tmp_path / "OpenGL"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise AttributeError('no eglQueryString')\n")
+    there = {**os.environ, "PYTHONPATH": str(tmp_path), "MUJOCO_GL": "egl"}
+    command = [sys.executable, "-m", "telic", "envs", "Ant-v5"]
+    done = subprocess.run(command, env=there, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "MUJOCO_GL=egl: no eglQueryString" in done.stderr
