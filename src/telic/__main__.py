@@ -86,5 +86,5 @@ def _run_hook(name: str) -> None:
 
 if __name__ == "__main__":
     if not sys.flags.safe_path:
-        del sys.path[0]  # packages in the current folder may offer plugins of somebody else
+        del sys.path[0]  # the current folder may contain foreign plugins
     program()

@@ -14,7 +14,6 @@ from telic.bench.results import (
     open_folder,
     results_in,
     session_options,
-    signed_row,
     summarize,
 )
 from telic.storage.files import JsonLines, write_json
@@ -107,7 +106,7 @@ def folder(tmp_path, monkeypatch):
 def claim(folder, *rows):
     with JsonLines(folder.attempts) as lines:
         for row in rows:
-            lines.append(signed_row(folder, row))
+            lines.append(folder.row(row))
 
 
 def test_totals_that_no_result_supports_are_not_shown(folder):

@@ -19,14 +19,7 @@ from telic.authors._context import configured, criterion_words, example_rows
 from telic.authors._history import SessionHistory
 from telic.authors._second_reader import not_judged, stated_seconds
 from telic.authors._vision import VisionJudge, contrast_of
-from telic.authors.answers import (
-    Analysis,
-    Elicited,
-    Review,
-    Revision,
-    WrittenJudge,
-    WrittenReward,
-)
+from telic.authors.answers import Analysis, Elicited, Review, Revision, WrittenJudge, WrittenReward
 from telic.authors.author import Brief, MeasurableIntent, try_written
 from telic.authors.candidate import (
     RewardCandidate,

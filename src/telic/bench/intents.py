@@ -35,7 +35,6 @@ from telic.bench.results import (
     open_folder,
     results_in,
     session_options,
-    signed_row,
     summarize,
     total_usd,
 )
@@ -103,7 +102,7 @@ def bench_intents(
         with JsonLines(folder.attempts) as log, ThreadPoolExecutor(jobs) as pool:
             for future in as_completed([pool.submit(attempt, case) for case in waiting]):
                 if (result := future.result()) is not None:
-                    log.append(signed_row(folder, result))
+                    log.append(folder.row(result))
                     on_event(result)
         result = summarize(suite, chosen, config, results_in(folder))
         write_json(folder.results, result)

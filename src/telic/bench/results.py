@@ -266,6 +266,11 @@ class BenchFolder:
         """Return the folder of a case's sessions."""
         return self.path / "cases" / case_id
 
+    def row(self, result: CaseResult) -> dict[str, Any]:
+        """Return a result as a line of the log, with the user's signature if there is a key."""
+        row, key = result.model_dump(mode="json"), usable_key(self.path)
+        return row if key is None else {**row, "sig": key.sign(_signed_bytes(self, row))}
+
 
 def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder:
     """Return the newest folder of an equal request, or create a new folder."""
@@ -278,12 +283,6 @@ def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder
     folder = BenchFolder(runs_dir / new_name(f"bench_{config.suite}", letters=4))
     write_json(folder.config, config)
     return folder
-
-
-def signed_row(folder: BenchFolder, result: CaseResult) -> dict[str, Any]:
-    """Return a result as a line of the log, with the user's signature if there is a key."""
-    row, key = result.model_dump(mode="json"), usable_key(folder.path)
-    return row if key is None else {**row, "sig": key.sign(_signed_bytes(folder, row))}
 
 
 def results_in(folder: BenchFolder) -> list[CaseResult]:

@@ -13,17 +13,7 @@ from dataclasses import MISSING, dataclass
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import (
-    Any,
-    Literal,
-    Self,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    overload,
-)
+from typing import Any, Literal, Self, TypeVar, Union, cast, get_args, get_origin, overload
 
 from annotated_types import Ge, Le
 from pydantic import ConfigDict, Field, ValidationError

@@ -26,13 +26,7 @@ from gymnasium.wrappers import OrderEnforcing
 from torch import Tensor
 
 from telic.core.tensors import from_numpy, integers
-from telic.envs.anatomy import (
-    action_names,
-    position_names,
-    robot_fields,
-    robot_of,
-    velocity_names,
-)
+from telic.envs.anatomy import action_names, position_names, robot_fields, robot_of, velocity_names
 from telic.envs.catalogue import CLASSIC, known_ids
 from telic.envs.simulators.names import named_code
 from telic.envs.spec import EnvSpec

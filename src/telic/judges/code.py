@@ -46,12 +46,7 @@ from telic.rewards.confined import run_confined
 from telic.sandbox.source import compile_source, namespace
 from telic.sandbox.wire import bounded_text
 from telic.storage.resources import usable_cores
-from telic.storage.trajectories import (
-    Environment,
-    Trajectory,
-    read_trajectory,
-    require_registered,
-)
+from telic.storage.trajectories import Environment, Trajectory, read_trajectory, require_registered
 
 _JUDGE_S = 60.0
 _BATCH_STEPS = 64_000

@@ -32,13 +32,7 @@ from telic.envs.spec import EnvSpec
 from telic.envs.vector import VecEnv
 from telic.errors import ResourceError, TelicError, WorkerDied
 from telic.judges.code import JudgeCode
-from telic.judges.criteria import (
-    Composition,
-    Criterion,
-    CriterionScore,
-    is_consistent,
-    total_score,
-)
+from telic.judges.criteria import Composition, Criterion, CriterionScore, is_consistent, total_score
 from telic.judges.demonstrations import Examples, demonstrate, open_env
 from telic.judges.episode import recorded_together
 from telic.judges.failure_modes import (

@@ -36,8 +36,8 @@ def serve_mcp(request: _ServeRequest) -> None:
     import anyio
 
     from telic.mcp._workplace import ServerContext
-    from telic.mcp.server import make_server, serve_stdio
+    from telic.mcp.server import serve_stdio
 
     root, runs_dir = request.root.absolute(), Path(request.runs_dir)
     runs = runs_dir if runs_dir.is_absolute() else root / runs_dir
-    anyio.run(serve_stdio, make_server(ServerContext(root, runs, request.allow_launch)))
+    anyio.run(serve_stdio, ServerContext(root, runs, request.allow_launch))

@@ -45,9 +45,9 @@ You draft and check; a person approves, amends and accepts in forms that these t
 next_work_order returns the next model request of a session or search."""
 
 
-async def serve_stdio(server: Server) -> None:
+async def serve_stdio(place: ServerContext) -> None:
     """Serve over stdio, and answer each message that is not valid JSON with an error."""
-    lowlevel = server._lowlevel_server
+    lowlevel = make_server(place)._lowlevel_server
     sender, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
 
     async def read_messages() -> None:

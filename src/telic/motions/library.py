@@ -26,13 +26,7 @@ from telic.core.rotations import slerp
 from telic.core.tensors import from_numpy, split
 from telic.errors import BadEnvironment, BadFile, UnknownName
 from telic.motions._figure import RobotFigure, person_points
-from telic.motions.clip import (
-    HumanTrack,
-    MotionClip,
-    MotionFrames,
-    MotionOrigin,
-    Split,
-)
+from telic.motions.clip import HumanTrack, MotionClip, MotionFrames, MotionOrigin, Split
 from telic.motions.robot import MotionRobot, motion_robot
 from telic.storage.files import (
     JsonLines,

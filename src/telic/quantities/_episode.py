@@ -11,13 +11,7 @@ import torch
 from torch import Tensor
 
 from telic.core.rotations import conjugate, multiply, rotation_vector
-from telic.quantities._bodies import (
-    MOTORS,
-    foot_contact,
-    places,
-    power,
-    scaled_action,
-)
+from telic.quantities._bodies import MOTORS, foot_contact, places, power, scaled_action
 from telic.quantities._motion import coordinate, orientation, position
 from telic.quantities.quantity import (
     CONTINUOUS,

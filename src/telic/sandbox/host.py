@@ -17,12 +17,7 @@ from typing import Any, TypedDict, Unpack, cast
 
 from telic.errors import TelicError
 from telic.jobs.process import PIPE, Process, own_python
-from telic.sandbox.confine import (
-    Confinement,
-    ConfinementPart,
-    ConfinementReport,
-    clean_environment,
-)
+from telic.sandbox.confine import Confinement, ConfinementPart, ConfinementReport, clean_environment
 from telic.sandbox.fork_server import OPTIONS, PACKAGE, fork_worker
 from telic.sandbox.limits import Limits, Watch, running_clock
 from telic.sandbox.wire import (

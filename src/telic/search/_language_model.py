@@ -15,11 +15,7 @@ from pydantic import Field, field_validator
 
 from telic.core.config import Record
 from telic.core.text import is_row
-from telic.llm import (
-    ModelAnswerError,
-    Models,
-    Request,
-)
+from telic.llm import ModelAnswerError, Models, Request
 from telic.search._writer import SYSTEM, Memories, Prompt, WatchedCandidate, Writer
 from telic.search.config import MethodSettings
 from telic.search.plan import SearchPlan

@@ -47,13 +47,7 @@ from telic.search.records import (
     TrialEpisodes,
     Winner,
 )
-from telic.search.task import (
-    BatchRecording,
-    PolicyTrial,
-    Rollouts,
-    generator,
-    rollout_seeds,
-)
+from telic.search.task import BatchRecording, PolicyTrial, Rollouts, generator, rollout_seeds
 
 _Result = TypeVar("_Result")
 _Plays = Generator[PolicyTrial, Rollouts, _Result]

@@ -16,13 +16,7 @@ from annotated_types import Len
 from typing_extensions import TypedDict  # pydantic requires it before Python 3.12
 
 from telic.errors import BadFile
-from telic.storage.files import (
-    JsonLines,
-    checked_fields,
-    plain,
-    read_json_lines,
-    write_text,
-)
+from telic.storage.files import JsonLines, checked_fields, plain, read_json_lines, write_text
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,13 +20,7 @@ from telic.studies import _git_read as git_read
 from telic.studies.candidates import files_of
 from telic.studies.canonical import canonical, content_hash, signing_key, utc_now
 from telic.studies.contract import approval_subject
-from telic.studies.documents.base import (
-    SYSTEM,
-    ActorKind,
-    Sha,
-    StudyActor,
-    yaml_text,
-)
+from telic.studies.documents.base import SYSTEM, ActorKind, Sha, StudyActor, yaml_text
 from telic.studies.documents.candidate import Candidate, CandidateStatus
 from telic.studies.documents.contract import (
     Approval,

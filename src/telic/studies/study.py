@@ -28,12 +28,7 @@ from telic.studies.canonical import content_hash, existing_key
 from telic.studies.contract import contract_hash, protocol_hash, required_approvals
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import Sha, StudyActor, read_document, read_yaml
-from telic.studies.documents.candidate import (
-    Candidate,
-    CandidateStatus,
-    Evidence,
-    EvidenceKind,
-)
+from telic.studies.documents.candidate import Candidate, CandidateStatus, Evidence, EvidenceKind
 from telic.studies.documents.contract import ApprovalKey, Contract, MetricSpec, Protocol, StudyPhase
 from telic.studies.errors import StudyError
 from telic.studies.evidence.audit import Audit

@@ -12,11 +12,7 @@ pytest collects the inherited tests. Telic's own components are tested in the sa
 """
 
 from telic.testing.contracts import EnvironmentContract, JudgeContract, ProposerContract
-from telic.testing.services import (
-    AuthorContract,
-    LauncherContract,
-    ProviderContract,
-)
+from telic.testing.services import AuthorContract, LauncherContract, ProviderContract
 from telic.testing.simulators import SimulatorContract
 
 __all__ = [

@@ -40,12 +40,7 @@ from telic.tracking._token_phases import warm_up
 from telic.tracking._tokens import LOSSES, TokenNetworks
 from telic.tracking.config import Schedule, TrackingConfig
 from telic.tracking.evaluate import ClipPlayer, TrackEvaluator, TrackRecorder, played_clips
-from telic.tracking.reports import (
-    TrackingReport,
-    TrackingVerdict,
-    latest_reports,
-    verdict_of,
-)
+from telic.tracking.reports import TrackingReport, TrackingVerdict, latest_reports, verdict_of
 from telic.tracking.task import (
     CURRICULUM,
     TrackingTask,

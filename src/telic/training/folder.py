@@ -14,13 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from telic.errors import Refused, TelicError, UsageError
-from telic.storage.files import (
-    TEMPORARY_MARK,
-    read_fields,
-    require_free,
-    write_json,
-    write_text,
-)
+from telic.storage.files import TEMPORARY_MARK, read_fields, require_free, write_json, write_text
 from telic.storage.keys import sign_folder
 from telic.storage.layout import MemberFolder, RunFolder, check_name
 from telic.storage.locks import RunLock, lock_holder

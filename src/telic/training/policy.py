@@ -22,12 +22,7 @@ from telic.errors import TelicError, UnknownName, UsageError
 from telic.storage.files import replacing
 from telic.storage.layout import MemberFolder, RunFolder, is_run
 from telic.storage.reading import bounded_entries
-from telic.storage.trajectories import (
-    RECORDED,
-    Environment,
-    Trajectory,
-    write_trajectory,
-)
+from telic.storage.trajectories import RECORDED, Environment, Trajectory, write_trajectory
 from telic.training.evaluate import UNLIMITED
 from telic.training.folder import best_member, best_step
 from telic.training.networks import Layer, Networks, Operation, Shape, distribution

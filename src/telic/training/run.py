@@ -19,14 +19,7 @@ from typing import Any, NamedTuple
 from telic.core.events import Event, Listener, LogMessage, TrainProgress, ignore
 from telic.envs.access import env_access
 from telic.envs.simulators.names import named_code
-from telic.errors import (
-    Refused,
-    SimulatorError,
-    TelicError,
-    TrainingFailed,
-    UsageError,
-    WorkerDied,
-)
+from telic.errors import Refused, SimulatorError, TelicError, TrainingFailed, UsageError, WorkerDied
 from telic.sandbox import fork_server, host
 from telic.sandbox.limits import Limits
 from telic.sandbox.worker import HostChannel

@@ -11,12 +11,7 @@ from telic.core.request import VerbRequest, argument, context, inner, location, 
 from telic.core.text import pairs
 from telic.core.verb import Question, verb
 from telic.errors import UsageError
-from telic.studies.adapter_check import (
-    AdapterCheck,
-    SmokeProof,
-    check_adapter,
-    prove_adapter,
-)
+from telic.studies.adapter_check import AdapterCheck, SmokeProof, check_adapter, prove_adapter
 from telic.studies.administration import create_study, write_templates
 from telic.studies.approvals import (
     ApprovalState,

@@ -27,12 +27,7 @@ from telic.search.records import SearchConfig, SearchFolder, SearchRunFolder, Se
 from telic.session._report_sections import RewardTermLine, reward_terms
 from telic.session.branch import BranchOrigin
 from telic.session.certificate import Certificate
-from telic.session.control import (
-    CriteriaApproval,
-    CriteriaProposal,
-    DeliveredNotes,
-    Note,
-)
+from telic.session.control import CriteriaApproval, CriteriaProposal, DeliveredNotes, Note
 from telic.session.labels import EpisodeLabel, Veto
 from telic.session.records import Checkpoint, SessionSummary, SessionWait, verified
 from telic.session.robustness import RobustnessCard, summary_line

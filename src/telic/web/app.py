@@ -27,9 +27,7 @@ from starlette.types import ASGIApp
 from telic import __version__
 from telic.core.config import Record
 from telic.errors import MissingFile, TelicError, UnknownName, UsageError
-from telic.web import (
-    _artifacts as artifacts,
-)
+from telic.web import _artifacts as artifacts
 from telic.web import (
     _benchmarks,
     _curves,

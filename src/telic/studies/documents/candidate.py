@@ -7,13 +7,7 @@ from pydantic import Field
 
 from telic.studies.canonical import SLUG
 from telic.studies.documents.base import DocumentPart, Envelope, Sha
-from telic.studies.documents.contract import (
-    COMMIT,
-    CandidateKind,
-    Direction,
-    Resources,
-    StudyPhase,
-)
+from telic.studies.documents.contract import COMMIT, CandidateKind, Direction, Resources, StudyPhase
 
 
 class CandidateStatus(StrEnum):

@@ -29,13 +29,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from telic.jobs.process import (
-    Process,
-    ProcessId,
-    signals_noted,
-    start_of,
-    user_environment,
-)
+from telic.jobs.process import Process, ProcessId, signals_noted, start_of, user_environment
 from telic.storage.files import write_json
 from telic.storage.reading import file_hash
 from telic.studies._git_read import IMPORTABLE

@@ -26,20 +26,10 @@ from telic.studies.documents.candidate import (
     Evidence,
     RunStatus,
 )
-from telic.studies.documents.contract import (
-    BASELINE_PHASES,
-    MIN_SEEDS,
-    PHASES,
-    ROLES,
-    ParamRange,
-)
+from telic.studies.documents.contract import BASELINE_PHASES, MIN_SEEDS, PHASES, ROLES, ParamRange
 from telic.studies.errors import GateRefused, InvalidDocument
 from telic.studies.evidence.audit import GAIN, read_condition
-from telic.studies.evidence.robustness import (
-    ProbeSummary,
-    curriculum_problems,
-    range_problems,
-)
+from telic.studies.evidence.robustness import ProbeSummary, curriculum_problems, range_problems
 from telic.studies.folder import STATE_FOLDER
 from telic.studies.rules._table import Problems, Rule, rule, run_rules
 from telic.studies.state import CandidateState, exceeding, left_of, total_amounts
