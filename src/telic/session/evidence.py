@@ -296,20 +296,20 @@ def end_signer(folder: SessionFolder) -> str | None:
     return _open(folder, None).verify().signer
 
 
-def changed_drawings(folder: SessionFolder, report: Path) -> list[str]:
-    """Return a message for each picture and video that a signed report of a session omits."""
+def drawings(folder: SessionFolder, report: Path | None = None) -> dict[str, str]:
+    """Return the SHA-256 of pictures and videos by name, or "" if a file cannot be read.
+
+    With a report, return only the files that it does not list, or that differ from its list.
+    """
+    found = {path.name: path for path in sorted(folder.report_dir.glob("*")) if path.is_file()}
+    now = {name: _hash_now(path) for name, path in found.items()}
+    if report is None:
+        return now
     claims, signer = signed_text(read_text(report)) if report.exists() else ({}, None)
     is_own = any(f":{signer}:" in (entry.sig or "") for entry in _open(folder, None).entries())
     is_own = is_own and claims.get("session") == folder.path.resolve().name
     listed = claims.get("files", {}) if is_own else {}
-    drawn = file_hashes(folder.report_dir).items()
-    changed = [name for name, digest in drawn if listed.get(name) != digest]
-    return [f"report/{name} is not a file of the signed {report.name}" for name in changed]
-
-
-def file_hashes(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file in a folder by name, or "" if it cannot be read."""
-    return {path.name: _hash_now(path) for path in sorted(folder.glob("*")) if path.is_file()}
+    return {name: digest for name, digest in now.items() if listed.get(name) != digest}
 
 
 def _faults(folder: SessionFolder, end: SessionEnd, needs: Iterable[Path]) -> Iterator[str]:

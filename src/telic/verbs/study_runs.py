@@ -13,7 +13,7 @@ from telic.core.config import Record
 from telic.core.request import argument, inner, option
 from telic.core.verb import Question, verb
 from telic.errors import UnknownName
-from telic.session.evidence import changed_drawings, end_signer
+from telic.session.evidence import drawings, end_signer
 from telic.session.records import PASSES, verified
 from telic.storage.journal import JournalCheck
 from telic.storage.keys import signed_text, usable_key
@@ -37,6 +37,8 @@ from telic.studies.report import write_study_report
 from telic.studies.rules.results import ingest
 from telic.studies.study import Study
 from telic.verbs.study import CANDIDATE, PersonRequest, StudyRequest
+
+_OTHER = "report/{} is not a file of the signed report"
 
 _POLL_S = 0.5
 
@@ -410,7 +412,7 @@ def _verify_path(path: Path) -> Verification:
     if kind_of(path) == "session":
         folder = SessionFolder(path)
         summary, signer = verified(folder), end_signer(folder)
-        drawn = changed_drawings(folder, folder.page)
+        drawn = [_OTHER.format(each) for each in drawings(folder, folder.page)]
         state, reasons = summary.outcome, (*summary.reasons, *drawn)
         is_whole = summary.outcome != "unproven" and not drawn
     else:
@@ -422,7 +424,7 @@ def _verify_path(path: Path) -> Verification:
         fault = fault or (None if signer else "it has no valid signature")
         fault = fault or _why_outdated(path, str(claims.get("session")), claims.get("outcome"))
         if not fault and path.is_file() and kind_of(path.parent) == "session":
-            fault = next(iter(changed_drawings(SessionFolder(path.parent), path)), None)
+            fault = next(map(_OTHER.format, drawings(SessionFolder(path.parent), path)), None)
         key, outcome = usable_key(), claims.get("outcome")
         if outcome is None and not fault:
             reasons, state = ("it is not about a judged session",), "unproven"
