@@ -1,4 +1,4 @@
-"""What a sentence says of the manner is judged: there is a criterion that fails without it."""
+"""Test that every manner in a sentence is judged by a criterion that fails without it."""
 
 import pytest
 

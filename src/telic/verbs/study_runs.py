@@ -39,7 +39,6 @@ from telic.studies.study import Study
 from telic.verbs.study import CANDIDATE, PersonRequest, StudyRequest
 
 _OTHER = "report/{} is not a file of the signed report"
-
 _POLL_S = 0.5
 
 # ---------------------------------------------------------------------------- running
