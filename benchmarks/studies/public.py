@@ -148,7 +148,7 @@ def run_case(home: Path, name: str, case: Case) -> list[dict[str, Any]]:
             subprocess.run(["git", *words], cwd=root, check=True, capture_output=True)
     door = CommandLine(root)
     begun = time.monotonic()
-    door.agent("init", "--task", "public", "--study", "known", "--says", "a known effect")
+    door.agent("init", "--task", "public", "--study", "known", "--behavior", "a known effect")
     print(f"{name}: init took {time.monotonic() - begun:.1f} s", flush=True)
     study = Study.find(root)
     describe(study, home / f"{name}.venv", case)

@@ -53,7 +53,7 @@ POINT_MASS = Subject(
 
 async def set_up(call, subject: Subject = BLINK) -> None:
     """From an empty repository to an approved contract and a drafted baseline."""
-    await call("study_init", task=subject.task, study=subject.study, says="reach the goal")
+    await call("study_init", task=subject.task, study=subject.study, behavior="reach the goal")
     path = call.root / f".telic/tasks/{subject.task}/adapter.yaml"
     adapter = read_yaml(path)
     for field, value in subject.fields.items():

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def draft(call) -> None:
-    await call("study_init", task="toy", study="gain", says="reach the goal")
+    await call("study_init", task="toy", study="gain", behavior="reach the goal")
     await call("study_contract", answers=CONTRACT, metric_spec=METRIC_SPEC, protocol=PROTOCOL)
     await call("study_contract", amend="the first agreement")
 

@@ -141,7 +141,7 @@ def test_no_tool_or_resource_starts_a_process_or_imports_a_framework(repository)
 @pytest.mark.parametrize("query", ["since=x", "limit=1e3", "since=" + "9" * 99])
 async def test_a_resource_with_an_invalid_number_is_an_invalid_parameter(host, query):
     async with host() as call:
-        await call("study_init", task="toy", study="gain", says="go")
+        await call("study_init", task="toy", study="gain", behavior="go")
         with pytest.raises(MCPError, match="not a whole number") as caught:
             await call.client.read_resource(f"telic://toy/gain/ledger?{query}")
     assert caught.value.error.code == INVALID_PARAMS
@@ -149,7 +149,7 @@ async def test_a_resource_with_an_invalid_number_is_an_invalid_parameter(host, q
 
 async def test_secrets_are_hidden_wherever_they_were_written(host):
     async with host() as call:
-        await call("study_init", task="toy", study="gain", says=f"use {SECRET}")
+        await call("study_init", task="toy", study="gain", behavior=f"use {SECRET}")
         why = f"the key is {ENVIRONMENT_SECRET}, the other {SECRET}"
         await call("study_run", pause=True, because=why)
         await call.read("telic://toy/gain/ledger")

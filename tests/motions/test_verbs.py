@@ -55,7 +55,7 @@ def test_good_and_bad_files_are_taken_in_together(tmp_path: Path) -> None:
         limits=["none"],
         fps=50.0,
         held_out="clips*",
-        licence="mine",
+        license="mine",
     )
     outcomes = {(line.clip, line.outcome) for line in made.lines}
     assert {("bad", "unreadable"), ("notes", "unreadable")} <= outcomes

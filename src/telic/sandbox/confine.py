@@ -103,7 +103,7 @@ def confine(rules: Confinement) -> ConfinementReport:
     removed = sorted(set(os.environ) - ALLOWED)
     for name in removed:
         del os.environ[name]  # also in the C library's environment
-    message = f"{len(removed)} variables removed"
+    message = f"variables removed: {len(removed)}"
     parts = [
         ConfinementPart(name="environment", active=True, message=message),
         _attempt("limits", lambda: _limit(rules.limits)),

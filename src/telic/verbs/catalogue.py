@@ -67,7 +67,7 @@ _MOTIONS = VerbGroup(
 _STUDY = VerbGroup(
     help="Experiments with a contract, a ledger and evidence, in any repository.",
     examples="""
-telic study init --task g1-walk --study speed --says "walk at commanded speed"
+telic study init --task g1-walk --study speed --behavior "walk at commanded speed"
 telic study contract --set budget.gpu_h=96 --amend "first version"
 telic study approve
 telic study run --confirm RUN_CANDIDATE

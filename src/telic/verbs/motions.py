@@ -150,7 +150,7 @@ class _ImportMotionsRequest(_IntakeRequest):
         default=None,
     )
     jobs: int = option("Number of processes.", "--jobs", "-j", default=1, minimum=1)
-    licence: str | None = option("License of these motions.", default=None)
+    license: str | None = option("License of these motions.", default=None)
 
 
 @verb(_ImportMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
@@ -181,7 +181,7 @@ def import_motions(request: _ImportMotionsRequest) -> MotionIntake:
     candidates = motions.intake.import_candidates(
         motions.intake.motion_files(request.files),
         request.robot,
-        motions.clip.MotionOrigin(licence=request.licence),
+        motions.clip.MotionOrigin(licence=request.license),
         options,
         request.held_out,
         request.jobs,

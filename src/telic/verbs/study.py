@@ -98,7 +98,7 @@ class InitRequest(RootRequest):
 
     task: str = option("Name of the task, e.g. g1-walk.", "--task")
     study: str = option("Name of the study, e.g. speed.", "--study")
-    says: str = option("Behavior that the robot must learn.", "--says", default="")
+    behavior: str = option("Behavior that the robot must learn.", default="")
 
 
 class NewStudy(Record):
@@ -124,7 +124,7 @@ def init(request: InitRequest) -> NewStudy:
     command restores missing files.
     """
     task, name = request.task, request.study
-    folder = create_study(request.root, task, name, request.by, statement=request.says).folder
+    folder = create_study(request.root, task, name, request.by, statement=request.behavior).folder
     questions: tuple[str, ...] = ()
     if not folder.adapter.exists():
         questions = tuple(f"{x.field}: {x.why}" for x in write_draft(folder).questions)

@@ -25,7 +25,7 @@ def run(root, *words, code=0):
 
 
 def test_from_nothing_to_an_agreed_contract(repository):
-    made = run(repository, "init", "--task", "g1-walk", "--study", "speed", "--says", "walk")
+    made = run(repository, "init", "--task", "g1-walk", "--study", "speed", "--behavior", "walk")
     assert made["study"] == "g1-walk/speed"
     found = run(repository, "contract", code=4)
     assert any("No version is agreed" in each for each in found["problems"])

@@ -43,7 +43,9 @@ class ToyStudy:
         """Go from a repository to a contract that a person approved."""
         make_repository(self.root)
         door = self.door
-        door.agent("init", "--task", "reach", "--study", "weights", "--says", "stop in the middle")
+        door.agent(
+            "init", "--task", "reach", "--study", "weights", "--behavior", "stop in the middle"
+        )
         train = {"argv": COMMAND.split(), "cwd": "."}
         update_yaml(self.root / ".telic/tasks/reach/adapter.yaml", {"commands": {"train": train}})
         assert door.agent("adapter")["check"]["ok"]

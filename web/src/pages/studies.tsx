@@ -12,7 +12,7 @@ export default function StudiesPage() {
     <>
       <PageHead title="Studies" lede="Experiments in this repository, each with a contract agreed in advance and an append-only ledger." />
       <Ready of={studies}>
-        {({ artifacts }) => artifacts.length === 0 ? <Empty title="No studies yet"><p>Start one in the repository that you want to improve:</p><Command line={'telic study init --task NAME --study NAME --says "what should improve"'} /></Empty> : (
+        {({ artifacts }) => artifacts.length === 0 ? <Empty title="No studies yet"><p>Start one in the repository that you want to improve:</p><Command line={'telic study init --task NAME --study NAME --behavior "what should improve"'} /></Empty> : (
           <Panel title={`${artifacts.length} ${artifacts.length === 1 ? "study" : "studies"}`} tight>
             <table className="plain">
               <thead><tr><th>Study</th><th className="number">Last active</th></tr></thead>
