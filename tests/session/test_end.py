@@ -222,3 +222,17 @@ def test_a_veto_counts_for_a_session_of_another_user(config, tmp_path, monkeypat
         session = make_pass(tmp_path / "runs")
     add_veto(session, "it slides")
     assert shown(session).state == "unproven"
+
+
+def test_a_list_shows_no_score_of_a_session_that_another_key_ended(config, tmp_path, monkeypatch):
+    folder = make_session(tmp_path / "runs", NAME)
+    add_iteration(folder, 1, score=0.7, members=(member("reward_seed_1", 0.7),))
+    end(folder, summary_of(folder, outcome="not_passed", score=0.7))
+
+    def score():
+        return list_artifacts(runs_dir=folder.path.parent).data[0].score
+
+    assert score() == 0.7
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "elsewhere"))
+    user_key()
+    assert score() is None

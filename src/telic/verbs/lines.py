@@ -12,6 +12,7 @@ from telic import session as sessions
 from telic.core.config import Record
 from telic.errors import TelicError
 from telic.llm import work_orders
+from telic.session.evidence import check_end
 from telic.session.records import is_running, session_state
 from telic.storage.files import read_fields, read_record
 from telic.storage.layout import DAMAGED, RunFolder, SessionFolder
@@ -141,6 +142,8 @@ def _session(artifact: Artifact) -> ArtifactSummary:
     if folder.summary.exists():  # summary of the final policy
         kinds = {"steps": int | None, "seconds": float | None, "score": float | None}
         known |= {name: read_fields(folder.summary, **kinds)[name] for name in kinds}
+        if check_end(folder, [folder.summary]) != (None, None):
+            known["score"] = None
     return _line(
         artifact,
         request["intent"],
