@@ -97,6 +97,19 @@ def test_each_gait_passes_for_itself_and_for_no_other(env, words):
         assert passing == {asked}, (asked, scores)
 
 
+@pytest.mark.parametrize(
+    ("words", "fits"),
+    [("2 Hz", {2.0}), ("a cadence below 2.2 Hz", {1.4, 2.0}), ("180 steps per minute", {1.4})],
+)
+def test_a_stated_frequency_is_judged(words, fits):
+    trot = gait_of(ANT, "trot")
+    shown = {hertz: led(ANT, trot.landings, trot.duty, hertz, 1.2) for hertz in (1.4, 2.0, 3.0)}
+    for hertz, trajectory in shown.items():
+        found = scored(ANT, f"trot at {words}", trajectory)[0]
+        rate = next(each for title, each in found.items() if "per second" in title)
+        assert rate.passed == (hertz in fits), (words, hertz)
+
+
 def test_pace_is_not_a_trot_and_a_crawl_is_slow():
     trot = gait_of(ANT, "trot")
     corners = corners_of(None, Scene.of(spec_of(ANT)))

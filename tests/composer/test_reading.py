@@ -209,6 +209,13 @@ HalfCheetah: run backwards, quickly, but not falling over => go run backward fas
 Humanoid: walk without using your hands => go walk; ! no_hands
 Humanoid: walk but don't let the torso touch the ground => go walk; ! no_fall
 Ant: stand without moving more than 1 m => stand; ! no_drift <=1m
+Humanoid: squat down and hold that position for 3 seconds => sit 3.0s low
+Humanoid: lie down, then rest for 2 seconds, then get up => lie 2.0s; 1) stand_up
+Humanoid: squat three times, then rest => sit x3 low; 1) stop
+Hopper: hop three times, then stick the landing => hop x3; 1) stand in_place until_end
+Ant: trot fast, head up => go trot fast/speed; ? head up
+Humanoid: walk with the arms swinging, the head level => go walk; swing [arms]; ? head level
+Humanoid: rise your left hand => lift [left hand]
 Humanoid: don't fall => stand; ! no_fall
 Humanoid: don't fall, jump => jump; ! no_fall
 HalfCheetah: run forward while keeping the torso low => go run forward; ! low_height
@@ -296,7 +303,7 @@ Ant: walk without its feet touching the ground | without its feet touching the g
 HalfCheetah: run forward and again | again
 HalfCheetah: run perfectly still | perfectly still
 HalfCheetah: run forward with purple shoes | purple shoes
-HalfCheetah: hop forward like a kangaroo | like a kangaroo
+HalfCheetah: walk forward like a kangaroo | like a kangaroo
 HalfCheetah: run faster than an ant | than an ant
 HalfCheetah: blorp the fnord | refused
 HalfCheetah: run forward, then blorp | refused

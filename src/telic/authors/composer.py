@@ -30,6 +30,7 @@ from telic.authors.candidate import (
     worth,
 )
 from telic.composer.compose import compose
+from telic.composer.lexicon import word_table
 from telic.composer.notes import ParsedNote, read_wish
 from telic.core.seeds import derive
 from telic.errors import NotUnderstood
@@ -127,32 +128,6 @@ def draw_weights(around: _Weights, seed: int, spread: float, count: int) -> list
 
 # ---- revisions
 
-_CALM = ("control", "calm", "smooth")
-_EDITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "never_moves": (
-        ("speed", "way", "turn", "height", "hop", "leap"),
-        (*_CALM, "still", "posture"),
-    ),
-    "wrong_way": (("speed", "way", "turn"), _CALM),
-    "too_slow": (("speed", "way", "leap", "ahead"), (*_CALM, "upright", "alive", "straight")),
-    "too_fast": (("still", "calm"), ("speed",)),
-    "stops": (("speed", "way"), _CALM),
-    "wrong_speed": (("speed",), _CALM),
-    "falls": (("upright", "alive", "posture", "tall", "body"), ("speed", "rise", "turn")),
-    "drifts": (("still", "stay", "straight", "near", "there", "home"), ("rise",)),
-    "too_low": (("height", "rise", "hop", "raise", "tall", "off", "clear"), _CALM),
-    "too_high": (("low", "flat", "squat", "grounded"), ("rise", "height")),
-    "too_far": (("near", "way", "there"), _CALM),
-    "under_rotates": (("turn", "spin"), ("rest", *_CALM)),
-    "over_rotates": (("rest", "calm"), ("spin",)),
-    "no_landing": (("land", "rest"), ("spin",)),
-    "one_sided": (("symmetric", "alternate", "legs", "step"), ("speed",)),
-    "drags": (("step", "legs", "off", "hop", "clear"), ("speed",)),
-    "ends_early": (("upright", "alive"), ("speed", "rise")),
-    "jitters": (_CALM, ()),
-    "wrong_gait": (("rhythm", "flight", "alternate"), ("speed",)),
-}
-"""reward terms to raise and to lower for each failure tag"""
 _UP, _DOWN = 2.0, 0.5
 LONGER, LONGEST = 1.3, 1.5
 """factors of training steps for a revision, and for one whose parent was still improving"""
@@ -224,7 +199,7 @@ def _proposals(
     worst = next(iter(parent.tags), "")
     if any(worst in each.tags for each in history if each is not parent):
         # Recurring failure: remove the opposing terms, since halving them was not enough.
-        opposed = _EDITS.get(worst, ((), ()))[1]
+        opposed = word_table("repairs").get(worst, {"lowers": ()})["lowers"]
         without = [name for name, value in start.items() if value and _term(name) in opposed]
         if without and len(without) < len(start):
             left = {**start, **dict.fromkeys(without, 0.0)}
@@ -241,8 +216,8 @@ def _against(start: _Weights, tags: Iterable[str]) -> dict[str, float]:
     up: set[str] = set()
     down: set[str] = set()
     for tag in tags:
-        raised, lowered = _EDITS.get(tag, ((), ()))
-        up, down = up | {*raised}, down | {*lowered}
+        row = word_table("repairs").get(tag, {"raises": (), "lowers": ()})
+        up, down = up | {*row["raises"]}, down | {*row["lowers"]}
     factors = dict.fromkeys(down, _DOWN) | dict.fromkeys(up, _UP)
     return {name: round(value * factors.get(_term(name), 1.0), 4) for name, value in start.items()}
 

@@ -22,7 +22,7 @@ from telic.composer.lexicon import (
 _BEFORE = ("at", "for", "by", "of", "in", "from")
 _EVERY = ("every", "each")
 _PER = ("per", "a", "an", *_EVERY)
-_RATES = {"m": "m/s", "rad": "rad/s", "turns": "rad/s", "times": "times"}
+_RATES = {"m": "m/s", "rad": "rad/s", "turns": "rad/s", "times": "times", "steps": "steps"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class Reading(WordSpan):
     """comparison such as "at least", or None if unspecified"""
     is_strict: bool = False
     """whether the number itself is excluded, as in "more than twice" (at least three times)"""
+    is_steps: bool = False
+    """whether the period is that of a step, of which a stride has two"""
     spread: float = 0.0
     """half-width of a range whose center is the amount"""
 
@@ -75,13 +77,15 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
         if _is_half_more(words, unit.end) and value % 1 == 0:
             at, value = (*at, *range(unit.end, unit.end + 3)), value + 0.5  # "a metre and a half"
         kind, factor = unit.senses[0].value, unit.senses[0].says["factor"]
-        if kind == "hz":
-            return Reading(at, period_s=round(1.0 / value, 6)) if value > 0.0 else None
     per = _read_per(tokens, at[-1] + 1) if kind in _RATES else None
+    if kind == "hz":
+        kind, per = "times", (1.0, "s", ())
     if per is not None and per[1] == "s":
         at += per[2]
-        if kind == "times":  # "three times a second"
-            return Reading(at, period_s=round(per[0] / value, 6)) if value > 0.0 else None
+        if kind in ("times", "steps"):  # "three times a second"
+            period = round(per[0] / value, 6) if value > 0.0 else None
+            is_steps = kind == "steps"
+            return Reading(at, period_s=period, rule=rule, is_steps=is_steps) if period else None
         factor *= (2.0 * math.pi if kind == "turns" else 1.0) / per[0]
         kind = _RATES[kind]
     after = lexicon().find(tokens, at[-1] + 1, "after") if rule is None else None
@@ -143,7 +147,7 @@ def _read_rule(tokens: Sequence[Token], place: int) -> tuple[set[str], int, Sens
         found = lexicon().find(tokens, place, "rule")
         is_article = bool(before) and tokens[place].word in determiners()
         if found is not None:
-            rule = rule or found.senses[0]
+            rule = found.senses[0] if rule is None or rule.value == "about" else rule
             place = found.end - 1
         elif tokens[place].word in _BEFORE:
             before.add(tokens[place].word)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from telic.composer._draft import Draft
-from telic.composer._sizes import FROUDE, froude_speed, speed
+from telic.composer._sizes import BELOW, BY_STEPS, FROUDE, froude_speed, speed
 from telic.composer.frames import Direction, Frame
 from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
@@ -91,7 +91,24 @@ def gait_meant(frame: Frame, scene: Scene) -> Gait | None:
     plain = frame if frame.dimension == "speed" else replace(frame, amount=None)
     faster = max(speed(plain, scene).value / usual, 1.0) if usual else 1.0
     hertz *= math.sqrt(faster if faster > _FASTER else 1.0)
-    return Gait(name, landings, duty, hertz * math.sqrt(scene.gravity / scene.leg))
+    hertz *= math.sqrt(scene.gravity / scene.leg)
+    if frame.period_s is not None:  # well below an upper bound
+        share = BELOW if frame.count_rule == "at_most" else 1.0
+        hertz = share * (0.5 if name in BY_STEPS else 1.0) / frame.period_s
+    return Gait(name, landings, duty, hertz)
+
+
+def keep_rate(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Judge a stated frequency of steps or strides. In a stride, each foot touches down once."""
+    if frame.period_s is None or not scene.has("foot_contact"):
+        return
+    is_step, rule = frame.gait in BY_STEPS, frame.count_rule
+    goal = len(scene.spec.feet) * (0.5 if is_step else 1.0) / frame.period_s
+    within, zero = (0.2 * goal if rule == "about" else None), (1.5 if rule == "at_most" else 0.5)
+    words = f"{rule.replace('_', ' ')} {1.0 / frame.period_s:.3g}".removeprefix("about ")
+    title = f"takes {words} {'steps' if is_step else 'strides'} per second"
+    value = metrics.touchdowns()
+    draft.score(title, value, zero * goal, goal, within=within, weight=3.0, tag="wrong_gait")
 
 
 def _usual(feet: int) -> str | None:

@@ -78,7 +78,9 @@ class Item:
 
     @property
     def unit(self) -> str | None:
-        """Unit of a number."""
+        """Unit of a number, "hz" for a repetition."""
+        if self.reading is not None and self.reading.period_s is not None:
+            return "hz"
         return self.reading.amount.unit if self.reading and self.reading.amount else None
 
     def sense(self, verb: str | None = None) -> Sense | None:

@@ -31,6 +31,7 @@ _LOW_POSES = {
     "low",
     "lying",
     "hands",
+    "plank",
     "upside_down",
     *_ON_REAR_OR_FRONT,
 }

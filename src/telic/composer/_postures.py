@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from telic.composer import _manners as manners
 from telic.composer._draft import Draft
+from telic.composer._parts import bodies_of
 from telic.composer._sizes import GENTLE, QUICK
 from telic.composer._travel import SETTLED
-from telic.composer.frames import Frame, Posture, Style
+from telic.composer.frames import Frame, Limit, Posture, Style
 from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
 from telic.judges import metrics, tracks
@@ -34,6 +35,8 @@ _LEANS, _OF_FOUR = {"little": 0.15, "usual": 0.26, "much": 0.5}, 0.6
 """lean of the torso in rad, and the fraction of it that four legs reach"""
 _DEEP = 0.3
 """height of a deep squat as a fraction between lying and standing"""
+_FLAT = 0.5
+"""maximum cosine of the tilt of a torso that is level, as in a plank"""
 _KNEE_LEGS = 0.3
 """height of a foot lifted high, in leg lengths"""
 _CLEAR_LEGS, _SEEN_UP = 0.12, 0.75
@@ -306,7 +309,7 @@ def supported(frame: Frame, scene: Scene) -> Frame:
     two legs are requested.
     """
     held = {*frame.postures}
-    if frame.verb == "go" and frame.gait == "crawl" and scene.is_tall and scene.hands:
+    if frame.verb == "go" and frame.gait == "crawl" and scene.has_hands:
         held = held - {"low"} | {"hands"}
     feet = scene.foot_places(scene.feet("rear"))
     has_front = not scene.is_round or frame.verb == "go"
@@ -339,8 +342,8 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
             draft.score(title, value, 0.1, 0.6, weight=4.0, tag=tag)
         case "low" | "high" | "lying":
             _hold_height(posture, scene, draft)
-        case "hands":
-            rest_on_hands(scene, draft)
+        case "hands" | "plank":
+            rest_on_hands(scene, draft, is_plank=posture == "plank")
         case "straight_line" if scene.has("y_position"):
             aside = Cost(Size(Measured("lateral_velocity")), most=2.0)
             draft.pay("straight", 0.4, aside, "no lateral motion")
@@ -423,9 +426,21 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
         draft.score(title, value, 0.2, 0.6, weight=4.0, tag="too_low")
 
 
-def rest_on_hands(scene: Scene, draft: Draft) -> None:
-    """Stay on hands and knees with a low, level torso. Quadrupeds always satisfy this posture."""
-    if not scene.is_tall:
+def rest_on_hands(scene: Scene, draft: Draft, is_plank: bool = False) -> None:
+    """Stay on hands and knees, or for a plank on hands and toes, with a low, level torso.
+
+    Quadrupeds are always on hands and knees, and cannot show a plank.
+    """
+    if is_plank:
+        shins = bodies_of(frozenset({"shin"}), "shin", scene.spec)
+        if not scene.has_hands or not shins or scene.torso is None:
+            raise scene.cannot("hold a plank", "it has no hands and knees", "body_position")
+        bodies = (scene.torso, *shins)
+        off = Limit("no_touch", "plank", part="torso and knees", bodies=bodies)
+        manners.respect(off, scene, draft)
+        title, value = "keeps its torso level", tracks.share(abs(track("uprightness")) < _FLAT)
+        draft.score(title, value, 0.2, 0.75, weight=3.0, tag="too_high")
+    elif not scene.has_hands and len(scene.spec.feet) > 2:
         draft.doubt("it is always on all its feet", holds=True)
         return
     hands = scene.hands
@@ -461,6 +476,8 @@ def _hold_hands(scene: Scene, draft: Draft, what: str) -> None:
 
 def do_it(style: Style, frame: Frame, scene: Scene, draft: Draft) -> None:
     """Reward and judge one style."""
+    if style == "own":
+        draft.doubt(f'the comparison adds nothing to "{frame.word}"', holds=True)
     if style in ("efficient", "smooth", "gentle", "natural"):
         manners.save_effort(scene, draft, is_thrift=style == "efficient")
     if style == "steady" and frame.verb == "go" and scene.has("horizontal_speed"):

@@ -31,7 +31,8 @@ from telic.composer.frames import (
     Unit,
     WordClaim,
 )
-from telic.composer.lexicon import word_table
+from telic.composer.lexicon import read_tokens, word_table
+from telic.composer.reader import parse
 from telic.composer.scene import Scene
 from telic.errors import BadEnvironment, TelicError, UnknownName
 from telic.judges.criteria import Composition, CoveredPhrase, Criterion
@@ -74,6 +75,7 @@ def audit_words(
     weights = {each.title: each.weight for each in made.criteria}
     for claim in parsed.claims:
         titles = trial.carriers(claim)
+        titles = trial.repeated(claim) if titles is None else titles
         if titles and titles != trial.all and claim.slot != "verb":
             stated.add(max(titles, key=lambda title: weights[title]))
         elif claim.slot == "verb" and parsed.frames[claim.index].gait not in _PLAIN_GAITS:
@@ -173,6 +175,27 @@ class _Ablation:
                 return self.all
             case _:
                 return self._tried(claim.slot, index)
+
+    def repeated(self, claim: WordClaim) -> tuple[str, ...] | None:
+        """Return the criteria that a phrase shares with another one, or None.
+
+        All criteria remain without the other phrase, but not without both: "rear up and stand on
+        your hind legs".
+        """
+        for other in self.parsed.claims:
+            if other.at != claim.at and self._titles_without(other.at) == {*self.all}:
+                none = self._titles_without((*claim.at, *other.at))
+                return tuple(each for each in self.all if none and each not in none) or None
+        return None
+
+    def _titles_without(self, left_out: Sequence[int]) -> set[str]:
+        """Return the titles of the criteria of the intent without some of its words."""
+        tokens = [token.text for token in read_tokens(self.parsed.intent)]
+        text = " ".join(word for place, word in enumerate(tokens) if place not in left_out)
+        try:
+            return {each.title for each in self.build(parse(text, self.scene.spec)).criteria}
+        except TelicError:
+            return set()
 
     def without(self, index: int, change: dict[str, Any] | None) -> tuple[str, ...] | None:
         """Return the criteria affected by changing or removing a frame, or None."""

@@ -22,6 +22,8 @@ from telic.errors import BeyondLimits
 
 _TABLE = word_table("speeds")
 FROUDE: dict[str, float] = _TABLE["froude"]
+BY_STEPS = ("step", "march")
+"""gaits whose frequency is that of steps instead of strides"""
 _SHARE_FAST, _SHARE_MOST = 0.6, 0.8
 _USUAL_OF_TOP = 0.4
 GENTLE = ("very_slow", "slow", "little")

@@ -9,6 +9,7 @@ from typing import Any, cast
 from telic.composer._amounts import Reading
 from telic.composer._grammar import Item
 from telic.composer._parts import BodyPart
+from telic.composer._sizes import BY_STEPS
 from telic.composer.frames import Act, Amount, Degree, Frame, Unit
 from telic.composer.lexicon import Sense, word_table
 from telic.robots.terrain import TERRAINS
@@ -40,8 +41,8 @@ class Deed:
 def implied_verb(item: Item) -> Act | None:
     """Return the verb that a word implies if the text has none."""
     if item.unit is not None:
-        rates = {"m/s": "go", "steps": "go", "turns": "turn", "rad": "turn", "rad/s": "turn"}
-        return rates.get(item.unit)
+        rates = dict.fromkeys(("m/s", "hz", "steps"), "go")
+        return (rates | dict.fromkeys(("turns", "rad", "rad/s"), "turn")).get(item.unit)
     sense = item.sense()
     if sense is None or sense.slot == "posture":
         return None if sense is None else "stand"
@@ -161,12 +162,14 @@ class Slots:
         if verb == "roll" and any(angle < _LEANS_RAD for angle in angles):
             return "lean"  # "roll your body left by 15 degrees"
         postures = {sense.value for item in self.deed.items if (sense := item.sense(verb))}
+        is_limb = any(word in name for word in word_table("parts")["limbs"])
+        if verb == "stand_up" and is_limb:
+            return "lift"  # "rise your left hand"
         if verb == "stand" and name.endswith(("pole", "poles")):
             return "balance"
         if verb in ("stand", "balance") and "lying" in postures:
             return "lie"  # "land on your back"
-        is_limb = any(word in name for word in word_table("parts")["limbs"])
-        if verb != "go" or not self.deed.says.get("weak") or not is_limb:
+        if not (verb == "go" and is_limb and self.deed.word.startswith("mov")):
             return verb
         values = {sense.value for item in self.deed.items for sense in item.senses}
         return "lift" if values & {"up", "high"} else "swing"  # "move your hand up"
@@ -175,7 +178,7 @@ class Slots:
         """Fill the direction, its frame of reference and the terrain."""
         says, fills = self.deed.says, self._fills
         found, own = self._senses("direction"), says.get("direction")
-        exact = [s.value for _, s in found if s.value not in _BESIDES]
+        exact = [*dict.fromkeys(s.value for _, s in found if s.value not in _BESIDES)]
         if "left" in exact or "right" in exact:
             exact = [value for value in exact if value != "sideways"]
         for item, sense in found:
@@ -252,7 +255,10 @@ class Slots:
             if item.unit == "times" and amount is not None:  # "turn one and a half times"
                 is_turn = self.verb == "turn"
                 amount = replace(amount, unit="turns") if is_turn else None
-            given = {"period_s": reading.period_s, "duration_s": reading.duration_s}
+            period = reading.period_s
+            if period and reading.is_steps and self.deed.says.get("gait") not in BY_STEPS:
+                period *= 2.0
+            given = {"period_s": period, "duration_s": reading.duration_s}
             given |= {"count": count, "amount": amount}
             given = {name: new for name, new in given.items() if new is not None}
             first: Amount | None = fills.get("amount")
@@ -274,6 +280,8 @@ class Slots:
                         )
                         for way, rule in ((-1, "at_least"), (1, "at_most"))
                     )
+                if reading.period_s is not None and reading.rule is not None:
+                    fills["count_rule"] = reading.rule
                 if count is not None and reading.rule is not None:
                     # For counts, a strict comparison starts at the next integer.
                     step = _STRICTER[reading.rule] * reading.is_strict

@@ -88,6 +88,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         gaits.go_in_steps(frame.gait, scene, draft)
     elif frame.gait in sizes.FROUDE and not scene.spec.feet:
         draft.doubt(f'the robot has no feet, so only the speed of "{frame.word}" can be judged')
+    gaits.keep_rate(frame, scene, draft)
     stay_on_feet(scene, draft)
     low, high = 0.7 * goal.value, 1.4 * goal.value
     lasts = SETTLED * (frame.duration_s or _SEQUEL_S)
@@ -268,8 +269,10 @@ def _step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
     strides = signals.Strides()
     draft.pay("step", 3.0, terms.Touchdown(strides), "touchdown of a foot")
     draft.pay("stay", 0.7, Small(Measured("horizontal_speed"), 4.0), "no displacement")
-    title, value = "takes at least 2 steps per second", metrics.touchdowns()
-    draft.score(title, value, 0.3, 2.0, weight=2.0, tag="drags")
+    gaits.keep_rate(frame, scene, draft)
+    if frame.period_s is None:
+        title, value = "takes at least 2 steps per second", metrics.touchdowns()
+        draft.score(title, value, 0.3, 2.0, weight=2.0, tag="drags")
     gait = gaits.gait_meant(frame, scene)
     if gait is not None and gait.name not in gaits.ANY_GAIT:
         gaits.step_in(gait, frame, scene, draft)

@@ -270,7 +270,7 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
     scene = scene._replace(is_turning=turns, is_waving=waves)
     frames = [postures.supported(frame, scene) for frame in frames]
     going = [each for each in frames if each.verb == "go"]
-    on_hands = scene.is_tall and any("hands" in frame.postures for frame in frames)
+    on_hands = scene.has_hands and any({"hands", "plank"} & {*frame.postures} for frame in frames)
     scene = scene._replace(is_on_hands=on_hands)
     for frame in frames:
         draft.words.append(frame.word)

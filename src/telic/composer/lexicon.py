@@ -316,7 +316,7 @@ def inflections(verb: str) -> list[str]:
     stem = verb[:-1] if verb.endswith("e") else verb
     if re.fullmatch(r"[^aeiou]*(?:qu)?[aeiou][^aeiouwxy]", verb):
         stem = verb + verb[-1]
-    plural = f"{verb}es" if verb.endswith(("s", "x", "ch", "sh")) else f"{verb}s"
+    plural = f"{verb}es" if verb.endswith(("s", "x", "ch", "sh", "o")) else f"{verb}s"
     return [verb, plural, f"{stem}ing", f"{stem}ed"]
 
 

@@ -55,6 +55,7 @@ _ARMS = ("arm", "arms", "hand", "hands")
 _HELD = {"upright": "upright", "low": "low_height", "high": "keep_height"}
 _SLOTS = ("direction", "degree", "posture", "style", "part")
 _JOINTS = (",", ".", "and", "then")
+_POSES = ("sit", "lie", "lean", "lift")
 _MANNER = ("at", "in", "with", "by", "using")
 """prepositions after which a verb modifies another verb"""
 
@@ -216,6 +217,14 @@ class _Deeds:
 
     def _start(self, verb: Item, items: Sequence[Item], act: Act | None = None) -> None:
         """Add an action. `act` overrides the action of a verb such as "keep" or "hold"."""
+        last = self.all[-1] if self.all else None
+        is_pose = last and last.verb in _POSES and not last.says.get("bows")
+        is_counted = last and any(each.reading and each.reading.count for each in last.items)
+        if last and is_pose and verb.act == "stop" and not is_counted:
+            last.says["until_end"] = True  # "lie down, then rest for 3 seconds"
+            last.items += items
+            self.used.update(verb.at)
+            return
         says = {"until_end": True} if act else dict(verb.senses[0].says)
         if says.get("sequel") and any(each.phase == self._phase for each in self.all):
             self._phase += 1
@@ -338,7 +347,7 @@ class _Deeds:
         if not is_known and after not in ",." and all(map(_says_how_long, others)):
             return  # "while keeping your cool"
         is_lasting = is_lasting or (after == "it" and not names)  # "walk fast and hold it"
-        is_rate = any(item.unit in ("m/s", "rad/s") for item in others)
+        is_rate = any(item.unit in ("m/s", "rad/s", "hz") for item in others)
         if part == "target" or (is_rate and not acts and not is_pole):
             act = "reach"  # "maintain 1 m/s"
         elif is_pole:
@@ -375,6 +384,7 @@ class _Deeds:
         is_also = bool(self.all and part) and "with" not in words
         last = self.all[-1] if is_also else None
         is_limb = last is not None and "limb" in word_table("acts")[last.verb]
+        is_limb = is_limb and any(limb in str(part) for limb in word_table("parts")["limbs"])
         if last and is_limb and any(item.part for item in last.items):
             # "lift your left arm and your right leg"
             self.all.append(Deed(last.verb, last.word, last.phase, dict(last.says), items))
@@ -394,8 +404,9 @@ class _Deeds:
         last = self.all[-1] if self.all else None
         named = [item for item in items if item.part is not None][:1]
         heights = [item for item in items if _is_height(item, part)]
-        if part == "head" and heights:  # head height is not measured
-            return [item for item in items if item not in heights], False
+        if part == "head":  # neither its height nor its pose is measured
+            gone = [item for item in items if item in heights or _postures([item])]
+            return [item for item in items if item not in (*gone, *(named if gone else ()))], False
         taken: list[Item] = []
         for item in items if part in _TRUNK and (holder or part) else ():
             kind = _held_kind(item, part, acts)
@@ -507,7 +518,7 @@ def _says_how_long(item: Item) -> bool:
     """Return whether an item only specifies a duration, as in "stay up for 3 seconds"."""
     sense = item.sense()
     moved = sense is not None and sense.value in ("up", "down")
-    return item.slot in ("number", "until_end") or moved
+    return (item.slot in ("number", "until_end") and item.unit != "hz") or moved
 
 
 # ----------------------------------------------------------------------------- word accounting

@@ -185,6 +185,11 @@ class Scene(NamedTuple):
         """Names of the hand bodies."""
         return bodies_of(frozenset({"hand"}), "hand", self.spec)
 
+    @property
+    def has_hands(self) -> bool:
+        """True if the robot stands on two feet and has hands to rest on."""
+        return len(self.spec.feet) == 2 and bool(self.hands)
+
     def foot_places(self, bodies: tuple[str, ...]) -> tuple[int, ...]:
         """Return the indices of the given feet in `foot_contact`."""
         return tuple(index for index, foot in enumerate(self.spec.feet) if foot in bodies)
