@@ -7,6 +7,15 @@ from typing import TYPE_CHECKING
 from telic import lazy_modules
 
 if TYPE_CHECKING:
-    from telic.tracking import config, deploy, evaluate, reports, task, tracker, train  # noqa: F401
+    from telic.tracking import (  # noqa: F401
+        config,
+        deploy,
+        evaluate,
+        own_terms,
+        reports,
+        task,
+        tracker,
+        train,
+    )
 
 __getattr__ = lazy_modules(__name__)

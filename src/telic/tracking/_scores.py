@@ -22,6 +22,7 @@ from telic.motions.kinematics import BodyStates
 from telic.tracking._observations import local_points, point_turns
 from telic.tracking._parts import TrackedParts
 from telic.tracking.config import TerminationsGroup, TrackingReward
+from telic.tracking.own_terms import NO_TERMS, OwnTerms
 
 
 class Tracked(NamedTuple):
@@ -100,18 +101,23 @@ CHARGES: dict[str, Callable[[Tracked, float], Tensor]] = {
 """penalties, as functions of the state and a threshold below which they are zero"""
 
 
-def check_rewards(terms: dict[str, TrackingReward]) -> None:
+def check_rewards(terms: dict[str, TrackingReward], own: OwnTerms = NO_TERMS) -> None:
     """Raise UnknownName or ConfigError for invalid reward terms."""
+    errors, penalties = {**ERRORS, **own.errors}, {**CHARGES, **own.penalties}
     for name, term in terms.items():
-        if name not in ERRORS and name not in CHARGES:
-            raise UnknownName("reward", name, [*ERRORS, *CHARGES])
-        if (name in ERRORS) != (term.sigma is not None):
-            need = "requires a sigma" if name in ERRORS else "has no sigma"
+        if name not in errors and name not in penalties:
+            raise UnknownName("reward", name, [*errors, *penalties])
+        if (name in errors) != (term.sigma is not None):
+            need = "requires a sigma" if name in errors else "has no sigma"
             raise ConfigError(f"rewards.terms.{name} {need}.")
 
 
 def rewards(
-    tracked: Tracked, terms: dict[str, TrackingReward], dt: float, charged: Tensor | float = 1.0
+    tracked: Tracked,
+    terms: dict[str, TrackingReward],
+    dt: float,
+    charged: Tensor | float = 1.0,
+    own: OwnTerms = NO_TERMS,
 ) -> dict[str, Tensor]:
     """Return the weighted reward terms of a step, each (N,), which sum to the reward.
 
@@ -120,7 +126,10 @@ def rewards(
     out: dict[str, Tensor] = {}
     for name, term in terms.items():
         if term.sigma is not None:
-            value = torch.exp(-ERRORS[name](tracked) / term.sigma**2)
+            error = (own.errors.get(name) or ERRORS[name])(tracked)
+            value = torch.exp(-error / term.sigma**2)
+        elif name in own.penalties:
+            value = own.penalties[name](tracked, limit=term.limit) * charged
         else:
             value = CHARGES[name](tracked, term.limit or 0.0) * charged
         out[name] = value * (term.weight * dt)
@@ -128,10 +137,14 @@ def rewards(
 
 
 def failures(
-    tracked: Tracked, limits: TerminationsGroup, low: Tensor, leniency: Tensor | float = 1.0
+    tracked: Tracked,
+    limits: TerminationsGroup,
+    low: Tensor,
+    leniency: Tensor | float = 1.0,
+    own: OwnTerms = NO_TERMS,
 ) -> dict[str, Tensor]:
     """Return a mask (N,) of failed episodes for each termination."""
-    out: dict[str, Tensor] = {}
+    out = {name: ends(tracked) for name, ends in own.terminations.items()}
     bodies, target, near = tracked.bodies, tracked.target, tracked.relative
 
     def height(most: float) -> Tensor:

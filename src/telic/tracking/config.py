@@ -6,7 +6,8 @@ terms are resolved against the robot when the environment is created.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -270,6 +271,7 @@ class TrackingConfig(Config):
     networks: NetworksGroup = Field(description="encoders, tokens, decoders and critic")
     losses: LossesGroup = Field(description="token losses")
     trainer: TrainerGroup = Field(description="training")
+    terms: str = Field(default="", description="source of own terms (--terms), not used to play")
     evaluation: EvaluationGroup = Field(default=EvaluationGroup(), description="evaluation")
 
     @model_validator(mode="before")
@@ -528,8 +530,18 @@ PRESETS: dict[str, Callable[[], TrackingConfig]] = {
 }
 
 
-def preset(name: str, overrides: Sequence[str] = ()) -> TrackingConfig:
-    """Return a preset with dotted overrides applied. Raises UnknownName or ConfigError."""
+def preset(
+    name: str,
+    overrides: Sequence[str] = (),
+    terms: str = "",
+    rewards: Mapping[str, TrackingReward] = MappingProxyType({}),
+) -> TrackingConfig:
+    """Return a preset with dotted overrides applied. Raises UnknownName or ConfigError.
+
+    `terms` is the source of own terms, and `rewards` are the settings of their rewards.
+    """
     if name not in PRESETS:
         raise UnknownName("tracking preset", name, list(PRESETS))
-    return PRESETS[name]().override(overrides)
+    config = PRESETS[name]()
+    own = RewardsGroup(terms={**config.rewards.terms, **rewards})
+    return config.model_copy(update={"terms": terms, "rewards": own}).override(overrides)

@@ -36,6 +36,7 @@ from telic.tracking._observations import RowView
 from telic.tracking._parts import TrackedParts, substeps, tracked_parts
 from telic.tracking._reference import ReferenceTable
 from telic.tracking.config import TerminationsGroup, TrackingConfig
+from telic.tracking.own_terms import load_terms
 
 _DRAWS, _PUSH = 21, 23
 """random number streams"""
@@ -102,8 +103,12 @@ class TrackingTask(Task[TaskArguments]):
 
     def _prepare_rewards(self, sim: Simulation) -> None:
         config, device = self.config, self.device
+        self._own = load_terms("" if self.playing else config.terms)
         terms = config.rewards.terms
-        scores.check_rewards(terms)
+        if self.playing:
+            terms = {k: v for k, v in terms.items() if k in {**scores.ERRORS, **scores.CHARGES}}
+        self._terms = terms
+        scores.check_rewards(terms, self._own)
         self._acceleration = sim.field("qacc") if "foot_acceleration" in terms else None
         spared = {*self.parts.robot.facts.feet}
         spared |= {self.parts.bodies[int(i)] for i in self.parts.ends}
@@ -300,10 +305,10 @@ class TrackingTask(Task[TaskArguments]):
         clip = memory["clip"]
         tracked = self._tracked(clip, frame)
         leniency, charges, _ = self.curriculum
-        parts = scores.rewards(tracked, self.config.rewards.terms, self.dt, charges)
+        parts = scores.rewards(tracked, self._terms, self.dt, charges, self._own)
         low = self._is_low(tracked.target.pos[:, 0, 2])
         failed = torch.zeros_like(low)
-        for ended in scores.failures(tracked, self._failing, low, leniency).values():
+        for ended in scores.failures(tracked, self._failing, low, leniency, self._own).values():
             failed = failed | ended
         finished = frame >= self.table.frames[clip] - 1
         if not self.playing:

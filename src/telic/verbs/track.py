@@ -16,7 +16,9 @@ from telic.errors import UsageError
 from telic.report.html import render_page
 from telic.report.sinks import logs
 from telic.storage.files import write_json, write_text
+from telic.storage.keys import permit
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
+from telic.storage.reading import given_text
 from telic.storage.workspace import Workspace
 from telic.verbs.elsewhere import do_elsewhere
 
@@ -42,6 +44,9 @@ class _TrackRequest(PlacedRequest):
         "Override a setting: --set command.frames=8. Repeatable.", "--set", default=(), many=True
     )
     library: str | None = option("Motion library folder. Default: generated motions.", default=None)
+    terms: Path | None = option(
+        "Python file with own reward terms, penalties and terminations.", default=None
+    )
     seeds: Sequence[int] = option("Training seeds: 1,2,3 or 1-3.", default=(1,), read=integer_list)
     steps: int | None = option("Control steps per seed. Default: as in the preset.", default=None)
     device: str = option("Device: cpu or cuda.", default="cpu")
@@ -78,7 +83,12 @@ def _unfinished(result: Any) -> int:
 @logs
 def train_tracking(request: _TrackRequest) -> TrackedRun | VerbResult[dict[str, Any]]:
     """Train policies that track reference motions through a shared token space."""
-    config = tracking.config.preset(request.preset, request.overrides)
+    source = ""
+    if request.terms is not None:
+        source = given_text(request.terms, "The terms")
+        permit(tracking.own_terms.permission(source))
+    rewards = tracking.own_terms.load_terms(source).rewards
+    config = tracking.config.preset(request.preset, request.overrides, source, rewards)
     if request.dry_run:
         return VerbResult(dotted(config.model_dump(mode="json")))
     if request.on is not None:
