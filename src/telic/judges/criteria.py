@@ -1,10 +1,10 @@
 """Criteria: measurable parts of an intent that are scored in every episode.
 
 People read, edit and approve criteria. A judge file returns one `CriterionScore` per criterion:
-no credit up to `zero`, full credit from `goal` on, and linear in between. A criterion passes at its
-goal. The score of an episode is the weighted mean credit. If the worst criterion for a phrase in
-the intent earned less, the score is halfway between the two, so an episode cannot pass unless all
-phrases are satisfied. A criterion with `after` counts only if that criterion earned more than half.
+no credit up to `zero`, full credit from `goal` on, and linear in between. A criterion passes if it
+reaches `goal`. The score of an episode is the weighted mean credit. If the worst criterion for a
+phrase of the intent earned less, the score is halfway between the two, so an episode cannot pass
+unless all phrases are satisfied. A criterion with `after` counts if that one earned more than half.
 Constraints rule out look-alikes: the score of the episode is multiplied by their credit.
 """
 

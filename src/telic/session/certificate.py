@@ -123,7 +123,7 @@ class Certifier:
         self._proving = [each for each in iteration.members if each.low >= self._threshold]
 
     def certificate(self) -> Certificate:
-        """Check the evidence, and return it with all reasons for doubt."""
+        """Check the evidence, and return it with all reasons to doubt it."""
         trial = self._trial
         doubts = [*self._work.records.doubts(), *self._changed_evidence(), *_validation(trial)]
         doubts += [*self._changed_judge(), *self._rewards()]

@@ -337,7 +337,7 @@ def transition(
     reason: str = "",
     data: dict[str, Any] | None = None,
 ) -> JournalEntry:
-    """Change a candidate's status. The ledger entry stores `data` as the justification.
+    """Change a candidate's status. `data` is the reason stored in the ledger entry.
 
     If an error is raised (see `require_step`), nothing is changed.
     """

@@ -1,8 +1,8 @@
 """Queue of the runs that open candidates need, with their outcomes and readiness.
 
 Jobs are derived from the ledger: the seeds of every open candidate in its current phase, the
-incumbent's runs on a challenger's seeds, and the check of an incumbent on fresh seeds. This module
-starts no runs.
+incumbent's runs on a challenger's seeds, and the check of an incumbent on fresh seeds. It does
+not start runs.
 """
 
 from __future__ import annotations

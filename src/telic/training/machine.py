@@ -23,13 +23,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from telic import training
 from telic.core.config import Record
 from telic.errors import TelicError
 from telic.jobs.process import Process, die_with_parent, own_python
 from telic.storage.keys import key_file, user_key
 from telic.storage.locks import taking_turns
 from telic.storage.resources import usable_cores
-from telic.training.fused import native_library
 from telic.training.job import PpoSettings
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def examine() -> list[MachineCheck]:
     checks.append(_graphics_card())
     steps = "gradient steps in native code"
     by_torch = _note("learning", f"no {steps}; PyTorch is slower", "Install cc, then telic again.")
-    checks.append(by_torch if native_library() is None else _ok("learning", steps))
+    checks.append(by_torch if training.fused.native_library() is None else _ok("learning", steps))
     backend = choose_backend()
     rays = "no GL found; videos are drawn by ray casting"
     nicer = "For better ones: apt-get install libegl1 libgl1-mesa-dri libosmesa6"

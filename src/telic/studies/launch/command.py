@@ -205,7 +205,7 @@ def build_command(
 ) -> Command:
     """Return the command with every placeholder filled in. `root` is the tree in which it runs.
 
-    Environments and programs that a worktree lacks are taken from the repository (`home`). Seed and
+    Environments and programs missing in a worktree are taken from the repository (`home`). Seed and
     overrides are appended if the command has no placeholders for them. Raises InvalidDocument
     E_COMMAND.
     """
