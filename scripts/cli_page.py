@@ -49,7 +49,8 @@ device = "cuda"
 seeds = [1, 2, 3]
 ```
 
-Only these options can be set: @OPTIONS@.
+Only these options can be set (`model`, `log`, `max_calls` and `max_usd` only in your own file):
+@OPTIONS@.
 
 ## Common options
 

@@ -1,7 +1,8 @@
 """Defaults of options: environment variables, then telic.toml of the current folder and the user.
 
 The current folder may be a repository of others, so files can only set the options below. None of
-them names code, a key, a launcher, a server or a trust flag, or changes what counts as a pass.
+them names code, a key, a launcher, a server or a trust flag, or changes what counts as a pass. A
+file in the current folder also cannot send data to a service or raise what may be spent there.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ CONFIGURABLE = (
     *("device", "devices", "threads", "jobs", "model", "log", "learner", "seeds", "iterations"),
     *("steps", "max_calls", "max_usd", "max_hours", "max_steps", "videos", "view", "size", "port"),
 )
+_OF_USER = ("model", "log", "max_calls", "max_usd")
+"""options that only the user's own file and the environment set"""
 _FILE = "telic.toml"
 _UNCHANGED = "resume"
 """operation whose options change the limits of existing work"""
@@ -41,10 +44,13 @@ def file_defaults(verb: str, options: set[str]) -> dict[str, Any]:
             option = name.replace("-", "_")
             if option not in CONFIGURABLE:
                 raise UnknownName(f"option of {path}", name, list(CONFIGURABLE))
-            if isinstance(value, dict) or (option == "model" and "://" in str(value)):
+            is_foreign = option in _OF_USER and path == Path(_FILE)
+            is_server = option == "model" and "://" in str(value)
+            if isinstance(value, dict) or is_foreign or is_server:
                 raise ConfigError(
                     f"{path} must not set {name} to {str(value)[:100]}.",
-                    hint="Use plain values. The address of a model server is an option: --model.",
+                    hint="Use plain values. Models, their limits and trackers can only be set in "
+                    "your own file, and the address of a model server only with --model.",
                 )
             found[option] = ",".join(map(str, value)) if is_row(value) else value
     return {} if verb == _UNCHANGED else {k: v for k, v in found.items() if k in options}
