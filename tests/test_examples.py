@@ -1,5 +1,8 @@
 """Every example and every snippet of the documentation runs as written."""
 
+import ast
+import html
+import json
 import re
 import runpy
 from pathlib import Path
@@ -94,3 +97,24 @@ def test_the_documentation_has_no_dead_links():
 def test_the_pages_for_contributors_name_files_that_exist(page):
     for path in re.findall(r"`((?:[\w]+/)+[\w]+\.(?:py|md|toml))`", page.read_text()):
         assert any((base / path).exists() for base in (ROOT, ROOT / "src/telic")), path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("book", sorted((ROOT / "examples/notebooks").glob("*.ipynb")), ids=str)
+def test_a_notebook_runs_and_its_results_show_themselves(book, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scope, shown = {}, []
+    cells = json.loads(book.read_text())["cells"]
+    for cell in (each for each in cells if each["cell_type"] == "code"):
+        parsed = ast.parse("".join(cell["source"]))
+        last = parsed.body.pop()
+        assert isinstance(last, ast.Expr) and cell["outputs"], "every cell ends with a result"
+        exec(compile(parsed, book.name, "exec"), scope)
+        value = eval(compile(ast.Expression(last.value), book.name, "eval"), scope)
+        kept = "".join(cell["outputs"][0]["data"].get("text/html", ""))
+        assert bool(kept) == hasattr(value, "_repr_html_")
+        if kept:
+            shown.append(value._repr_html_())
+            for mark in ("data:video/mp4;base64,", "<svg"):
+                assert mark in html.unescape(shown[-1]) and mark in html.unescape(kept), mark
+    assert shown

@@ -51,6 +51,14 @@ def _template() -> jinja2.Template:
     )
 
 
+def data_uri(path: Path, largest: int = MAX_INLINE) -> str | None:
+    """Return a file as a data URI, or None if it is missing or too large."""
+    if not path.exists() or path.stat().st_size > largest:
+        return None
+    content = base64.b64encode(read_bytes(path)).decode()
+    return f"data:{_KINDS[path.suffix]};base64,{content}"
+
+
 class _Page:
     """Renderer of the parts of a page, which also collects the required styles and scripts."""
 
@@ -83,12 +91,7 @@ class _Page:
         names = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in hashes]
         return _POLICY + (f"; script-src {' '.join(names)}" if names else "")
 
-    def uri(self, path: Path) -> str | None:
-        """Return a file as a data URI, or None if it is missing or too large."""
-        if not path.exists() or path.stat().st_size > MAX_INLINE:
-            return None
-        content = base64.b64encode(read_bytes(path)).decode()
-        return f"data:{_KINDS[path.suffix]};base64,{content}"
+    uri = staticmethod(data_uri)
 
     def link(self, path: Path, text: str = "") -> Markup:
         """Return a link to a file."""

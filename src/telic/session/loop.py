@@ -6,6 +6,7 @@ step first looks for its record, so an interrupted session is resumed by running
 
 from __future__ import annotations
 
+import html
 import shutil
 import time
 from collections.abc import Callable
@@ -103,6 +104,11 @@ class Session(NamedTuple):
     def passed(self) -> bool:
         """Return whether a policy was proven to satisfy the intent."""
         return self.summary.outcome == "passed"
+
+    def _repr_html_(self) -> str:
+        """Show the report, with videos and curves, in a notebook."""
+        page = html.escape(read_text(SessionFolder(self.path).page))
+        return f'<iframe sandbox width="100%" height="720" srcdoc="{page}"></iframe>'
 
     @property
     def run(self) -> Path | None:

@@ -20,6 +20,8 @@ from telic.core.events import Event, Listener, LogMessage, TrainProgress, ignore
 from telic.envs.access import env_access
 from telic.envs.simulators.names import named_code
 from telic.errors import Refused, SimulatorError, TelicError, TrainingFailed, UsageError, WorkerDied
+from telic.report.charts import ChartLine, LineChart, Point, picture
+from telic.report.html import data_uri
 from telic.sandbox import fork_server, host
 from telic.sandbox.limits import Limits
 from telic.sandbox.worker import HostChannel
@@ -32,6 +34,7 @@ from telic.storage.files import (
 )
 from telic.storage.keys import require_permitted
 from telic.storage.layout import RunFolder
+from telic.storage.scalars import read_columns
 from telic.training.folder import create_run, find_unfinished, new_run, set_status, working_on
 from telic.training.job import MemberGroup, TrainJob, member_groups
 from telic.training.machine import device_files
@@ -71,6 +74,18 @@ class Run(NamedTuple):
     def policy(self) -> Any:
         """Load the best policy."""
         return load_policy(self.path)
+
+    def _repr_html_(self) -> str:
+        """Show the learning curves and the video of the median episode in a notebook."""
+        lines = []
+        for member in RunFolder(self.path).members():
+            columns = read_columns(member.scalars, ["global_step", "episodic_return"]).values()
+            points = [Point(x or 0.0, y, y, y) for x, y in zip(*columns, strict=True) if y]
+            lines.append(ChartLine(member.name, points))
+        chart = LineChart("return", tuple(lines), "environment steps", "return in training")
+        shown = sorted(self.videos, key=lambda video: "median" not in video.name)[:1]
+        videos = [f'<video controls src="{data_uri(video, 1 << 23)}"></video>' for video in shown]
+        return "".join((picture(chart, self.path.name), *videos))
 
 
 class _Order(NamedTuple):
