@@ -18,7 +18,7 @@ from scipy.stats import mannwhitneyu
 from telic.core.stats import bootstrap, holm, interquartile_mean, welch
 from telic.errors import Refused
 from telic.report import document as doc
-from telic.report.markdown import render_block
+from telic.report.markdown import render_section
 from telic.search.runner import Result, load_search
 
 METRICS = (
@@ -97,7 +97,11 @@ def main():
     differences = terms_that_differ(results)
     if differences and not options.anyway:
         raise Refused(f"The terms differ: {'; '.join(differences)}.", hint="Pass --anyway.")
-    print(render_block(table_of(results, options.metric)), *differences, sep="\n")
+    print(
+        render_section(doc.Section("", (table_of(results, options.metric),))),
+        *differences,
+        sep="\n",
+    )
 
 
 if __name__ == "__main__":

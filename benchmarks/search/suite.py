@@ -19,7 +19,7 @@ import numpy as np
 from telic.core.stats import holm, welch
 from telic.errors import ConfigError
 from telic.report import document as doc
-from telic.report.markdown import render_block
+from telic.report.markdown import render_section
 from telic.search.plan import make_plan
 from telic.search.records import SearchConfig, SearchFolder, SearchSummary
 from telic.search.worlds import TASKS
@@ -95,7 +95,8 @@ def main():
         for method, row in published(env).items():
             cells = ["{:g} ± {:g}".format(*row[a]) if a in row else "" for a in ACCOUNTINGS]
             rows.append([env, method, "the paper's", *cells])
-    print(render_block(doc.Table(["env", "method", "terms", *ACCOUNTINGS], rows)))
+    table = doc.Table(["env", "method", "terms", *ACCOUNTINGS], rows)
+    print(render_section(doc.Section("", (table,))))
     if not is_comparable:
         print(f"Not tested: published results are from {RUNS} runs of {EPISODES:,} episodes.")
         return
@@ -105,7 +106,7 @@ def main():
         for (*names, difference, _), p in zip(claims, adjusted, strict=True)
     ]
     heads = ["env", "terms", "published", "counted by", "ours minus theirs", "Holm p"]
-    print(render_block(doc.Table(heads, lines)))
+    print(render_section(doc.Section("", (doc.Table(heads, lines),))))
 
 
 def _claims(env: str, terms: str, values: dict[str, np.ndarray]) -> list[tuple]:

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import telic
-from telic.errors import UnknownName
+from telic.envs.simulators.names import permit_env
+from telic.errors import ConfigError, UnknownName
 from telic.search import worlds as grid
 from telic.search.policies import make_policy
 from telic.search.task import Player, PolicyTrial, rollout_seeds
@@ -94,3 +95,38 @@ def test_an_episode_is_the_same_in_whatever_company(name):
 def test_an_unknown_task_is_named_with_the_closest():
     with pytest.raises(UnknownName, match="CartPol"):
         find_task("CartPol")
+
+
+class Point(gymnasium.Env):
+    """A point that is pushed to the origin; its actions have unequal limits."""
+
+    observation_space = gymnasium.spaces.Box(-5.0, 5.0, (2,))
+    action_space = gymnasium.spaces.Box(np.float32([-1, -2]), np.float32([1, 3]))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place, self.steps = self.np_random.uniform(-1, 1, 2), 0
+        return self.place.astype(np.float32), {}
+
+    def step(self, action):
+        assert self.action_space.contains(np.float32(action))
+        self.place = np.clip(self.place + 0.1 * np.asarray(action), -5, 5)
+        self.steps += 1
+        seen, reward = self.place.astype(np.float32), -float(np.abs(self.place).sum())
+        return seen, reward, False, self.steps >= 20, {}
+
+
+def test_any_environment_of_gymnasium_or_the_user_is_a_task():
+    with pytest.raises(ConfigError, match="--target"):
+        find_task("Pendulum-v1")
+    permit_env(f"{__name__}:Point")
+    task = find_task(f"{__name__}:Point", -1.0)
+    assert (task.target, task.solved, task.worst < -1.0) == (-1.0, -1.0, True)
+    policy = make_policy(None, task, is_scaled=True, seed=0, decimals=2)
+    play = Player(task, make_world(task), policy, cap=None, clips=True).play
+    params = np.zeros((2, policy.space.rank))
+    params[1, :] = 6.0  # is cut to the limits
+    both = play([PolicyTrial(params, np.stack([SEEDS[:3]] * 2))])[0]
+    again = play([PolicyTrial(params[1:], SEEDS[None, 1:3])])[0]
+    assert (both.lengths == 20).all() and both.returns[1, 1:] == pytest.approx(again.returns[0])
+    assert find_task("Acrobot-v1").actions == ("torque -1", "torque 0", "torque +1")

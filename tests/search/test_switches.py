@@ -57,7 +57,7 @@ def test_a_faithful_run_has_its_published_number_of_iterations_and_raw_observati
     ("changes", "complaint"),
     [
         ({"method": "r2p"}, "r2p"),
-        ({"env": "CartPole"}, "CartPole"),
+        ({"env": "CartPoll-v1"}, "CartPole-v1"),
         ({"switches": {"evidense": 1}}, "Closest: evidence"),
         ({"switches": {"evidence": "everything"}}, "evidence"),
         ({"switches": {"history_view": "best"}}, "history_view"),

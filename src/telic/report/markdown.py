@@ -35,11 +35,6 @@ def render_markdown(report: doc.Report, folder: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def render_block(block: doc.AnyBlock, folder: Path = Path()) -> str:
-    """Render one block as Markdown."""
-    return "\n\n".join(filter(None, _block(block, folder)))
-
-
 def render_section(section: doc.Section, folder: Path = Path()) -> str:
     """Render one section as Markdown."""
     return "\n\n".join(_section(section, folder))

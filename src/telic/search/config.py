@@ -121,7 +121,7 @@ class SearchConfig(Config):
 
     schema_version: Literal[1] = 1
     env: str = Field(
-        description="Task (see `telic envs --search`).",
+        description="Task (see `telic envs --search`), Gymnasium id, or module:Class.",
         json_schema_extra=FieldHelp(flags=("--env",), is_positional=True),
     )
     method: str = Field(default="r2po", description="Method (see `telic envs --search --presets`).")
@@ -140,6 +140,7 @@ class SearchConfig(Config):
     fresh_episodes: int = Field(
         default=200, ge=1, description="Number of new episodes for evaluating the best policy."
     )
+    target: float | None = Field(default=None, description="Return to reach. Default: the task's.")
     policy: str | None = Field(
         default=None,
         description="Policy class: linear, linear-without-bias, table, projected-mlp or "

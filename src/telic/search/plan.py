@@ -254,7 +254,7 @@ class SearchPlan(NamedTuple):
 
 def make_plan(config: SearchConfig) -> SearchPlan:
     """Resolve a request. Raises UsageError for unknown names and inconsistent settings."""
-    task = find_task(config.env)
+    task = find_task(config.env, config.target)
     method = config.method.lower()
     if config.raw and task.is_table:
         raise ConfigError(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telic.core.text import is_dict
-from telic.errors import UnknownName
+from telic.search.gymnasium_task import gymnasium_task
 from telic.search.task import Flags, Floats, RolloutSeeds, SearchTask, StepResult, World, uniforms
 
 _GRAVITY, _FORCE, _DT = 9.8, 10.0, 0.02
@@ -257,8 +257,8 @@ class _Physics:
 
     most_rows = 64
 
-    def __init__(self, env: str, *, can_fall: bool) -> None:
-        self._id, self._can_fall = env, can_fall
+    def __init__(self, env: str, *, can_fall: bool = False, is_foreign: bool = False) -> None:
+        self._id, self._can_fall, self._is_foreign = env, can_fall, is_foreign
         self._envs: dict[int, Any] = {}
 
     def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
@@ -274,18 +274,25 @@ class _Physics:
 
     def step(self, action: NDArray[Any]) -> StepResult:
         """Simulate one control step."""
+        if self._is_foreign and action.ndim > 1:
+            low, high = np.array((self._env.spec.action_low, self._env.spec.action_high))
+            action = low + (action + 1.0) / 2.0 * (high - low)
         self._action[self._rows] = action
         moved = self._env.step(self._torch.as_tensor(self._action))
         rows = self._rows
         fallen = np.zeros(len(rows), bool)
         if self._can_fall:
             fallen = (moved.info["reward_survive"] == 0).numpy()[rows]
-        obs, reward = self._env.exact_final_obs, self._env.exact_reward
-        return StepResult(obs.numpy()[rows], reward.numpy()[rows], fallen)
+        elif self._is_foreign:
+            fallen = (moved.terminated | moved.truncated).numpy()[rows]
+        reward = moved.reward.double() if self._is_foreign else self._env.exact_reward
+        return StepResult(self._env.exact_final_obs.numpy()[rows], reward.numpy()[rows], fallen)
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         """Keep only the given rows, and move them to a smaller batch if possible."""
         self._rows = self._rows[rows]
+        if self._is_foreign:  # its states can only be replayed
+            return
         if _size(len(rows)) < self._env.num_envs:
             state, chosen = self._env.state_dict(), self._rows
             self._use(len(rows))
@@ -304,7 +311,9 @@ class _Physics:
             self._envs[size] = make(self._id, num_envs=size, **fixed)
         self._env = self._envs[size]
         self._rows = np.arange(count)
-        self._action = np.zeros((size, self._env.act_dim))
+        is_discrete = self._env.spec.num_actions is not None
+        shape = (size,) if is_discrete else (size, self._env.act_dim)
+        self._action = np.zeros(shape, np.int64 if is_discrete else np.float64)
 
 
 def _size(count: int) -> int:
@@ -334,18 +343,18 @@ _WORLDS: dict[str, Callable[[], World]] = {
 TASKS = tuple(_WORLDS)
 
 
-def find_task(name: str) -> SearchTask:
-    """Return a task by id, or raise UnknownName with the closest ids."""
+def find_task(name: str, target: float | None = None) -> SearchTask:
+    """Return a task by id, or any Gymnasium environment. Raises UnknownName or ConfigError."""
     if name not in _WORLDS:
-        raise UnknownName(
-            "environment for policy search", name, list(TASKS), see="telic envs --search"
-        )
-    return _tasks()[name]
+        return gymnasium_task(name, target)
+    aims = {} if target is None else dict.fromkeys(("target", "good", "solved"), target)
+    return _tasks()[name].model_copy(update=aims)
 
 
 def make_world(task: SearchTask) -> World:
     """Create a world that steps episodes of the task in a batch."""
-    return _WORLDS[task.id]()
+    own = _WORLDS.get(task.id)
+    return own() if own is not None else _Physics(task.id, is_foreign=True)
 
 
 @cache

@@ -74,18 +74,10 @@ def new_run(runs_dir: Path, name: str | None = None) -> RunFolder:
 
 
 def create_run(
-    job: TrainJob,
-    folder: RunFolder,
-    command: str | None = None,
-    *,
-    confined: bool = True,
-    together: list[list[str]] | None = None,
+    job: TrainJob, folder: RunFolder, command: str | None = None, *, confined: bool = True
 ) -> None:
-    """Write the manifest, member files and configuration of a run. Requires the run's lock.
-
-    `together` lists the members of each process, if it is known.
-    """
-    together = together or processes(job, confined=confined)
+    """Write the manifest, member files and configuration of a run. Requires the run's lock."""
+    together = processes(job, confined=confined)
     how = {"processes": together, "shared_process": is_shared(job, together)}
     write_json(folder.manifest, {**manifest(job), **how, "command": command})
     write_member_files(job, folder)

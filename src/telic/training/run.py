@@ -27,6 +27,7 @@ from telic.sandbox.limits import Limits
 from telic.sandbox.worker import HostChannel
 from telic.storage.files import (
     JsonLines,
+    read_json,
     read_json_lines,
     read_record,
     remove_unfinished,
@@ -237,7 +238,9 @@ def join(
             with JsonLines(folder.events) as log:
                 for row in rows:
                     log.append({**row, "run": folder.name} if "run" in row else row)
-        create_run(job, folder, command, together=[[member.name] for member in job.members])
+        create_run(job, folder, command)
+        apart = {"processes": [[member.name] for member in job.members]}
+        write_json(folder.manifest, read_json(folder.manifest) | apart)
     for run in runs:
         shutil.rmtree(run.path)
     return execute(job, runs_dir, name=folder.name, on_event=on_event)
