@@ -215,6 +215,8 @@ Humanoid: squat three times, then rest => sit x3 low; 1) stop
 Hopper: hop three times, then stick the landing => hop x3; 1) stand in_place until_end
 Ant: trot fast, head up => go trot fast/speed; ? head up
 Humanoid: walk with the arms swinging, the head level => go walk; swing [arms]; ? head level
+Humanoid: hold a plank for 20 seconds => stand 20.0s plank
+Humanoid: walk with your head down => go walk; ? head down
 Humanoid: rise your left hand => lift [left hand]
 Humanoid: don't fall => stand; ! no_fall
 Humanoid: don't fall, jump => jump; ! no_fall
@@ -339,7 +341,7 @@ Humanoid: stand on one leg with closed eyes | closed eyes
 Humanoid: walk forward instead of backward | instead
 Humanoid: walk without moving the arms | without moving
 Humanoid: do ten push-ups | refused
-Humanoid: hold a plank | refused
+Humanoid: hold a bridge | refused
 Humanoid: throw the ball | refused
 Humanoid: juggle without falling | refused
 Humanoid: jab with your left hand while your feet stay planted | planted

@@ -142,6 +142,7 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
     """Assign distances to the frame that travels, as in "run and stop at 5 m"."""
     found: list[Frame] = []
     for frame in frames:
+        frame = replace(frame, phase=max(frame.phase, found[-1].phase if found else 0))
         last = next((k for k in range(len(found))[::-1] if found[k].verb in ("go", "hop")), None)
         way = found[last] if last is not None else None
         is_back = frame.is_of_start and frame.direction == "backward" and frame.amount is None

@@ -185,7 +185,8 @@ class _Ablation:
         for other in self.parsed.claims:
             if other.at != claim.at and self._titles_without(other.at) == {*self.all}:
                 none = self._titles_without((*claim.at, *other.at))
-                return tuple(each for each in self.all if none and each not in none) or None
+                if none and (shared := tuple(each for each in self.all if each not in none)):
+                    return shared
         return None
 
     def _titles_without(self, left_out: Sequence[int]) -> set[str]:

@@ -359,6 +359,7 @@ def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 def _spin(frame: Frame, draft: Draft, side: str) -> None:
     rate = 2.0 if frame.degree in sizes.QUICK else 0.5 if frame.degree in sizes.GENTLE else 1.0
+    rate, is_slower = rate * (frame.factor or 1.0), (frame.factor or 1.0) < 1.0
     given, rule = frame.given("rad/s"), frame.amount.rule if frame.amount else "about"
     if given:
         rate = given * (sizes.BELOW if rule == "at_most" else 1.0)
@@ -374,7 +375,11 @@ def _spin(frame: Frame, draft: Draft, side: str) -> None:
     title, value = f"rotates %s to the {side}", tracks.last(turned) * draft.seconds
     is_exact = bool(given) and rule != "at_least"
     goal, within = (whole, 0.15 * whole) if is_exact else (0.7 * whole, None)
-    zero, of = (0.5 if given else 0.1) * goal, sizes.Goal(goal, is_exact, "", is_open)
+    base = goal / frame.factor if frame.factor else None
+    zero, of = (
+        (0.5 if given else 0.1) * goal,
+        sizes.Goal(goal, is_exact or is_slower, "", is_open, base=base),
+    )
     tag = "under_rotates"
     draft.score(
         title, value / tracks.full_seconds(), zero, goal, within=within, weight=3.0, tag=tag, of=of

@@ -405,7 +405,8 @@ class _Deeds:
         named = [item for item in items if item.part is not None][:1]
         heights = [item for item in items if _is_height(item, part)]
         if part == "head":  # neither its height nor its pose is measured
-            gone = [item for item in items if item in heights or _postures([item])]
+            down = [item for item in items if "down" in {each.value for each in item.senses}]
+            gone = [item for item in items if item in (*heights, *down) or _postures([item])]
             return [item for item in items if item not in (*gone, *(named if gone else ()))], False
         taken: list[Item] = []
         for item in items if part in _TRUNK and (holder or part) else ():
