@@ -27,7 +27,7 @@ WORKS = (
     ),
     *(
         "telic.session.loop.run_session",
-        "telic.session.loop.carry_on",
+        "telic.session.loop.resume_session",
         "telic.search.runner.run_search",
     ),
     "telic.bench.intents.bench_intents",

@@ -13,9 +13,9 @@ from telic.authors.composer import (
     LONGER,
     LONGEST,
     VARIANTS,
-    apply_wishes,
+    apply_requests,
+    is_improving,
     next_candidate,
-    still_rises,
 )
 from telic.composer.notes import ParsedNote
 from telic.judges.criteria import score
@@ -80,9 +80,9 @@ def test_a_structure_that_won_in_an_earlier_version_is_what_the_next_revision_st
 
 def test_a_training_whose_score_rose_to_the_end_is_given_more_steps():
     rows = [{"scores": {"a": 0.1 * n, "b": None}} for n in range(1, 7)]
-    assert still_rises(rows, 0.7)
-    assert not still_rises(rows, 0.41) and not still_rises(rows, None)
-    assert not still_rises(rows[:1], 0.9) and not still_rises([{"scores": {"a": None}}] * 6, 0.9)
+    assert is_improving(rows, 0.7)
+    assert not is_improving(rows, 0.41) and not is_improving(rows, None)
+    assert not is_improving(rows[:1], 0.9) and not is_improving([{"scores": {"a": None}}] * 6, 0.9)
     parent, other = [iteration(1, earned(0.2))], {1: FIRST}
     assert next_candidate(parent, other).steps == int(LONGER * 1000)
     rising = next_candidate(parent, other, rises=True)
@@ -91,11 +91,11 @@ def test_a_training_whose_score_rose_to_the_end_is_given_more_steps():
 
 def test_a_wish_changes_the_reward_or_its_weights():
     made = next_candidate([iteration(1, earned(0.2))], {1: FIRST})
-    wished = apply_wishes(
+    wished = apply_requests(
         made, [ParsedNote("gently", ("jitters",), SPEED + "\n# gently\n")], ["addressed"]
     )
     assert "# gently" in wished.reward and not any(each.warm for each in wished.variants)
-    plain = apply_wishes(made, [ParsedNote("gently", ("jitters",), None)], ["addressed"])
+    plain = apply_requests(made, [ParsedNote("gently", ("jitters",), None)], ["addressed"])
     assert plain.reward == made.reward
     assert plain.variants[1].weights["control"] > made.variants[1].weights.get("control", 0.1)
 

@@ -3,9 +3,9 @@
 import pytest
 
 from telic.authors.candidate import RewardCandidate, Variant, weights_in
-from telic.authors.composer import apply_wishes
+from telic.authors.composer import apply_requests
 from telic.composer.compose import compose
-from telic.composer.notes import read_wish
+from telic.composer.notes import read_request
 from telic.envs import make
 from telic.errors import NotUnderstood
 from telic.rewards.probe import probe
@@ -41,13 +41,13 @@ UNREAD = [
 
 @pytest.mark.parametrize(("robot", "intent", "note", "tag"), APPLIED, ids=[e[2] for e in APPLIED])
 def test_a_note_is_read_by_the_grammar_of_intents(robot, intent, note, tag):
-    assert tag in read_wish(note, intent, spec_of(f"{robot}-v5")).tags
+    assert tag in read_request(note, intent, spec_of(f"{robot}-v5")).tags
 
 
 @pytest.mark.parametrize(("robot", "intent", "note", "why"), UNREAD, ids=[e[2] for e in UNREAD])
 def test_unusable_note_is_refused_with_a_list_of_usable_ones(robot, intent, note, why):
     with pytest.raises(NotUnderstood, match=why) as caught:
-        read_wish(note, intent, spec_of(f"{robot}-v5"))
+        read_request(note, intent, spec_of(f"{robot}-v5"))
     assert "Supported: faster" in str(caught.value)
 
 
@@ -61,8 +61,8 @@ def revised(robot, intent, note):
         variants=(Variant(weights=own, warm=True),),
         change="the same for longer",
     )
-    wish = read_wish(note, intent, spec_of(f"{robot}-v5"))
-    return before, apply_wishes(before, [wish], [f"as {note}"])
+    wish = read_request(note, intent, spec_of(f"{robot}-v5"))
+    return before, apply_requests(before, [wish], [f"as {note}"])
 
 
 def test_a_note_adds_terms_and_the_reward_still_runs():

@@ -8,7 +8,7 @@ import torch
 
 from telic.authors.request import SessionConfig
 from telic.composer.compose import compose
-from telic.composer.notes import read_wish
+from telic.composer.notes import read_request
 from telic.composer.reference import Reference, shown_motions
 from telic.envs import make
 from telic.errors import Refused, UnknownName, UsageError
@@ -123,7 +123,7 @@ def test_strides_of_another_rhythm_replace_the_gait_s_own(specs):
 
 def test_a_note_changes_what_is_taught_and_the_motion_is_still_followed(specs):
     reference = chosen(specs, "walk forward", "walk")
-    wish = read_wish("less shaking", "walk forward", specs[BIPED], reference)
+    wish = read_request("less shaking", "walk forward", specs[BIPED], reference)
     assert "shown_legs" in wish.reward and '"smooth"' in wish.reward
 
 

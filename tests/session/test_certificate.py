@@ -19,7 +19,7 @@ from telic.session.branch import branch_session
 from telic.session.certificate import Certifier
 from telic.session.control import SessionControl, SessionWork
 from telic.session.evidence import SessionJournal
-from telic.session.loop import _brief, carry_on, run_session
+from telic.session.loop import _brief, resume_session, run_session
 from telic.storage.files import read_json, read_json_lines, read_record, write_json
 from telic.storage.journal import Journal
 from telic.storage.keys import config_folder
@@ -302,7 +302,7 @@ def forget_the_end(copy):
 
 def resumed(copy):
     with at_home():
-        return carry_on(copy.folder).summary
+        return resume_session(copy.folder).summary
 
 
 def forged_score(copy):

@@ -11,7 +11,7 @@ from telic.authors.request import SessionConfig
 from telic.errors import TelicError
 from telic.session.control import add_note
 from telic.session.labels import add_label, add_veto
-from telic.session.loop import carry_on, run_session
+from telic.session.loop import resume_session, run_session
 from telic.session.records import PASSES, SessionSummary, session_state, verified
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
@@ -231,12 +231,12 @@ def emit(walk):
 
 def resume(walk):
     with at_home():
-        walk.tried(lambda: carry_on(walk.folder))
+        walk.tried(lambda: resume_session(walk.folder))
 
 
 def stop_at_once(walk):
     with at_home():
-        walk.tried(lambda: carry_on(walk.folder, should_stop=lambda: True))
+        walk.tried(lambda: resume_session(walk.folder, should_stop=lambda: True))
 
 
 EDITS = (

@@ -7,7 +7,7 @@ from telic.rendering import Rendering
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder, list_runs
 from telic.training import videos
-from telic.training.videos import owed
+from telic.training.videos import missing_videos
 from telic.verbs.control import resume
 from telic.verbs.train import train
 from tests.training.small import SETTINGS
@@ -42,7 +42,7 @@ def interrupted(tmp_path, monkeypatch) -> RunFolder:
         train("HalfCheetah-v5", runs_dir=tmp_path, **SMALL)
     monkeypatch.setattr(videos, "render", drawn)
     (run,) = list_runs(tmp_path)
-    assert read_json(run.status)["status"] == "completed" and owed(run) == "best"
+    assert read_json(run.status)["status"] == "completed" and missing_videos(run) == "best"
     return run
 
 
@@ -51,13 +51,13 @@ def test_the_same_command_draws_what_was_interrupted_and_trains_nothing(interrup
     again = train("HalfCheetah-v5", runs_dir=tmp_path, **SMALL)
     assert again.path == interrupted.path and len(again.videos) == 3
     assert again.status == "completed" and interrupted.events.read_bytes() == before
-    assert owed(interrupted) is None
+    assert missing_videos(interrupted) is None
     assert train("HalfCheetah-v5", runs_dir=tmp_path, **SMALL).path != interrupted.path
 
 
 def test_resume_draws_what_was_interrupted(interrupted, tmp_path):
     again = resume(interrupted.name, runs_dir=tmp_path)
-    assert len(again.videos) == 3 and owed(interrupted) is None
+    assert len(again.videos) == 3 and missing_videos(interrupted) is None
     with pytest.raises(UsageError, match="is complete"):
         resume(interrupted.name, runs_dir=tmp_path)
 
@@ -68,4 +68,4 @@ def test_what_cannot_be_drawn_is_not_owed_for_ever(interrupted, tmp_path, monkey
 
     monkeypatch.setattr(videos, "render", broken)
     resume(interrupted.name, runs_dir=tmp_path)
-    assert owed(interrupted) is None
+    assert missing_videos(interrupted) is None

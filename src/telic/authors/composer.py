@@ -31,7 +31,7 @@ from telic.authors.candidate import (
 )
 from telic.composer.compose import compose
 from telic.composer.lexicon import word_table
-from telic.composer.notes import ParsedNote, read_wish
+from telic.composer.notes import ParsedNote, read_request
 from telic.core.seeds import derive
 from telic.errors import NotUnderstood
 from telic.judges.criteria import Composition, Criterion
@@ -222,7 +222,7 @@ def _against(start: _Weights, tags: Iterable[str]) -> dict[str, float]:
     return {name: round(value * factors.get(_term(name), 1.0), 4) for name, value in start.items()}
 
 
-def still_rises(checkpoints: Sequence[Mapping[str, Any]], end: float | None) -> bool:
+def is_improving(checkpoints: Sequence[Mapping[str, Any]], end: float | None) -> bool:
     """Return whether the score was rising over the second half of training, up to `end`."""
     rows = [[each for each in row["scores"].values() if each is not None] for row in checkpoints]
     means = [sum(scores) / len(scores) for scores in rows if scores]
@@ -231,7 +231,7 @@ def still_rises(checkpoints: Sequence[Mapping[str, Any]], end: float | None) -> 
     return end - means[len(means) // 2] >= _RISING and end >= max(means) - _RISING
 
 
-def apply_wishes(
+def apply_requests(
     revision: RewardCandidate, wishes: Sequence[ParsedNote], changes: Sequence[str]
 ) -> RewardCandidate:
     """Apply the reward and weight changes requested in notes to a revision."""
@@ -292,14 +292,14 @@ class ComposerAuthor(Author):
         intent = self._config.intent
         for note in notes:
             try:
-                wish = read_wish(note, intent, self._brief.spec, self._brief.reference)
+                wish = read_request(note, intent, self._brief.spec, self._brief.reference)
             except NotUnderstood as error:
                 changes.append(error.message)
                 continue
             wishes.append(wish)
             changes.append(f"follows “{note}”")
             intent = f"{intent.rstrip(' .!')}, {wish.words}" if wish.reward else intent
-        return apply_wishes(revision, wishes, changes) if notes else revision
+        return apply_requests(revision, wishes, changes) if notes else revision
 
     def _revision(self, history: list[SessionIteration]) -> RewardCandidate:
         """Return the next candidate, based on the validation examples if they match the reward."""
@@ -311,5 +311,5 @@ class ComposerAuthor(Author):
             if structure_text(candidates[parent.number], parent.variant) == written.reward:
                 examples = read_record(folder.trial, JudgeValidation).examples
         checkpoints = list(read_json_lines(folder.iteration(parent.number).checkpoints))
-        rises = self._config.steps is None and still_rises(checkpoints, parent.score)
+        rises = self._config.steps is None and is_improving(checkpoints, parent.score)
         return next_candidate(history, candidates, examples=examples, rises=rises)

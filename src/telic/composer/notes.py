@@ -37,7 +37,7 @@ class ParsedNote(NamedTuple):
     """reward composed with the request, or None if unchanged"""
 
 
-def read_wish(
+def read_request(
     note: str, intent: str, spec: EnvSpec, reference: Reference | None = None
 ) -> ParsedNote:
     """Parse a note. The composed reward still tracks a reference motion, if there is one."""

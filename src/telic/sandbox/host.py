@@ -70,7 +70,7 @@ class WorkerOptions(TypedDict, total=False):
     """timeout in seconds for imports and preparation"""
     fresh: bool
     """whether to start a new interpreter instead of forking"""
-    needs_walls: bool
+    needs_confinement: bool
     """whether confinement by the system is required, as it is for foreign code"""
 
 
@@ -138,7 +138,7 @@ class Worker:
                 "entry": entry,
                 "payload": payload,
                 "unconfined": os.environ.get("TELIC_UNCONFINED") == "allow"
-                or not options.get("needs_walls", True),
+                or not options.get("needs_confinement", True),
                 "confinement": Confinement(
                     writable=self._writable,
                     readable=_resolved(options.get("readable", ())) + imports,

@@ -263,12 +263,12 @@ def check_note(folder: SessionFolder, text: str) -> None:
     config = read_record(folder.config, SessionConfig)
     if config.model is not None or not text.strip():
         return
-    from telic.composer.notes import read_wish
+    from telic.composer.notes import read_request
     from telic.envs.factory import make
 
     env = make(config.env, num_envs=1)
     env.close()
-    read_wish(text, config.intent, env.spec)
+    read_request(text, config.intent, env.spec)
 
 
 class CriteriaProposal(Record):

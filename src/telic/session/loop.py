@@ -162,7 +162,7 @@ def run_session(
     found = None if fresh else Workspace(Path(runs_dir)).unfinished("session", is_same)
     folder = SessionFolder(found or Path(runs_dir) / new_name("session"))
     try:
-        return carry_on(folder, config, on_event=on_event, should_stop=should_stop)
+        return resume_session(folder, config, on_event=on_event, should_stop=should_stop)
     except (UsageError, Refused):
         # Remove the folder of a request that was refused before any work was done.
         if found is None and not has_begun(folder.path):
@@ -170,7 +170,7 @@ def run_session(
         raise
 
 
-def carry_on(
+def resume_session(
     folder: SessionFolder,
     request: SessionConfig | None = None,
     *,

@@ -197,7 +197,7 @@ def _mark(files: Sequence[Path]) -> Path:
 
 def trial_options(folder: Path, files: Sequence[Path]) -> dict[str, Any]:
     """Return the sandbox options of a trial compilation."""
-    return {"writable": [folder], "readable": files, "limits": _LIMITS, "needs_walls": False}
+    return {"writable": [folder], "readable": files, "limits": _LIMITS, "needs_confinement": False}
 
 
 @contextmanager

@@ -173,13 +173,13 @@ class TrainingLoop:
     def learn(self, batch: Batch) -> IterationResult:
         """Learn from a batch and deactivate members with non-finite values."""
         setup, recorder = self.setup, self.monitor.recorder
-        retire_unsound(setup, batch, unsound_batch(batch), recorder)
+        retire_nonfinite(setup, batch, nonfinite_batch(batch), recorder)
         setup.learner.anneal(self.iteration / setup.job.iterations)
         started = time.perf_counter()
         learned = setup.learner.learn(batch, self.iteration)
         numbers = recorder.numbers(learned)
         learning_s = time.perf_counter() - started
-        retire_unsound(setup, batch, ~learned.stats.finite, recorder)
+        retire_nonfinite(setup, batch, ~learned.stats.finite, recorder)
         ended = setup.tracker.update(batch)
         self.iteration += 1
         stops = self.should_stop()
@@ -212,7 +212,7 @@ class TrainingLoop:
 # ------------------------------------------------------------------ non-finite values
 
 
-def unsound_batch(batch: Batch) -> Tensor:
+def nonfinite_batch(batch: Batch) -> Tensor:
     """Return a mask (P,) of members whose batch contains NaN or infinity."""
     # A sum is finite only if all its terms are, which avoids a mask as large as the data.
     total = (
@@ -221,7 +221,7 @@ def unsound_batch(batch: Batch) -> Tensor:
     return ~total.isfinite()
 
 
-def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Recorder) -> None:
+def retire_nonfinite(setup: Setup, batch: Batch, unsound: Tensor, recorder: Recorder) -> None:
     """Deactivate non-finite members, save their batch for debugging and zero their data.
 
     The other members continue unchanged. Raises TrainingFailed if no member is left.

@@ -27,17 +27,17 @@ from telic.training.run import Run
 _LABELS = ("median", "p10", "p90")
 
 
-def owed(run: RunFolder) -> str | None:
+def missing_videos(run: RunFolder) -> str | None:
     """Return the pending videos of a completed run, or None if there are none."""
     return read_fields(run.status, videos=str | None)["videos"] if run.status.exists() else None
 
 
-def find_undrawn(key: str, runs_dir: Path, name: str | None) -> RunFolder | None:
+def find_unrendered(key: str, runs_dir: Path, name: str | None) -> RunFolder | None:
     """Return a completed run with the same job key and pending videos, or None."""
     for run in list_runs(runs_dir):
         with contextlib.suppress(TelicError):  # a damaged folder cannot be resumed
             is_meant = name in (None, run.name) and status_of(run) == "completed"
-            if not is_meant or owed(run) is None:
+            if not is_meant or missing_videos(run) is None:
                 continue
             if read_fields(run.manifest, key=str | None)["key"] == key:
                 return run

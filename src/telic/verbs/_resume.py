@@ -8,7 +8,7 @@ from telic.errors import UsageError
 from telic.search.records import SearchConfig, SearchFolder, SearchSummary
 from telic.search.runner import Search, run_search
 from telic.session.control import change_request
-from telic.session.loop import Session, carry_on
+from telic.session.loop import Session, resume_session
 from telic.session.records import require_unfinished, verified
 from telic.storage.files import read_record
 from telic.storage.keys import sign_folder
@@ -18,7 +18,7 @@ from telic.tracking.train import CONFIG, resume_tracker
 from telic.training.folder import is_resumable
 from telic.training.job import TrainJob
 from telic.training.run import Run, execute
-from telic.training.videos import draw_run, finished_run, owed
+from telic.training.videos import draw_run, finished_run, missing_videos
 from telic.verbs.control import WorkResumeRequest, WorkState, work_state
 from telic.verbs.lines import state_of
 
@@ -52,7 +52,7 @@ def result_in(path: Path) -> Session | Run | Search:
 
 def _resume_run(artifact: Artifact, request: WorkResumeRequest) -> Run:
     folder = RunFolder(artifact.path)
-    if artifact.has_ended and (wanted := owed(folder)):  # it was stopped while rendering
+    if artifact.has_ended and (wanted := missing_videos(folder)):  # it was stopped while rendering
         return draw_run(finished_run(folder), wanted, request.on_event, request.should_stop)
     if artifact.has_ended:
         raise UsageError(f"{folder.name} is complete and cannot be resumed.")
@@ -83,7 +83,7 @@ def _resume_session(
         folder.pause.unlink(missing_ok=True)
         if limits:
             change_request(folder, **limits)
-        return carry_on(folder, on_event=request.on_event, should_stop=request.should_stop)
+        return resume_session(folder, on_event=request.on_event, should_stop=request.should_stop)
     if not folder.pause.exists():
         raise UsageError(f"{folder.name} is already running.")
     if limits:

@@ -52,7 +52,7 @@ def train(request: TrainRequest) -> Run | TrainJob:
     if (
         wanted
         and not request.fresh
-        and (undrawn := training.videos.find_undrawn(job.key, runs_dir, name))
+        and (undrawn := training.videos.find_unrendered(job.key, runs_dir, name))
     ):
         run = training.videos.finished_run(undrawn)
         return training.videos.draw_run(run, wanted, request.on_event, request.should_stop)
