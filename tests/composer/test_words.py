@@ -344,5 +344,6 @@ def test_every_act_has_a_row_and_every_table_is_read():
         "speeds",
         "wordnet",
         "requests",
+        "repairs",
     }
     assert {path.stem for path in TABLES.glob("*.toml")} == {*TABLES_OF, *others}
