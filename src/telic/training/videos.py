@@ -5,14 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from importlib.util import find_spec
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from telic.core.events import Listener, LogMessage, ignore
-from telic.errors import TelicError, UnknownName, UsageError
+from telic.errors import MissingExtra, TelicError, UnknownName, UsageError
 from telic.rendering import RenderJob, render, render_one
 from telic.storage.files import read_fields
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
+from telic.storage.trajectories import read_trajectory
 from telic.training.folder import (
     best_member,
     best_step,
@@ -130,6 +135,32 @@ def play_run(
         "video": str(output),
         "drawn by": rendering.backend,
     }
+
+
+def write_rerun(trajectory: Path, video: Path, out: Path) -> Path:
+    """Write an episode as a Rerun recording: video, bodies, and columns of numbers over time."""
+    if find_spec("rerun") is None:
+        raise MissingExtra("rerun-sdk", "rerun", "A Rerun recording")
+    import rerun  # pyrefly: ignore[missing-import]
+
+    episode, recording = read_trajectory(trajectory), rerun.RecordingStream("telic")
+    facts = episode.facts
+    names = {"obs": facts.obs_names, "action": facts.action_names, "qpos": ()}
+    names |= {"reward": (), "reward_terms": facts.reward_term_names}
+    recording.save(out)
+    recording.log("video", rerun.AssetVideo(path=video), static=True)
+    for row in range(len(episode)):
+        seconds = float(row if facts.dt_s is None else row * facts.dt_s)
+        recording.set_time("episode", duration=seconds)
+        recording.log("video", rerun.VideoFrameReference(seconds=seconds))
+        if "xpos" in episode:
+            recording.log("bodies", rerun.Points3D(episode["xpos"][row], labels=facts.body_names))
+        for column in names.keys() & episode.columns.keys():
+            values = np.atleast_1d(episode[column][row])
+            for at, (name, value) in enumerate(zip_longest(names[column], values)):
+                recording.log(f"{column}/{name or at}", rerun.Scalars(float(value)))
+    recording.flush()
+    return out
 
 
 def choose_member(run: RunFolder, name: str | None) -> MemberFolder:

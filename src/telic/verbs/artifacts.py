@@ -326,6 +326,7 @@ class _PlayRequest(PolicyRequest):
     )
     size: str | None = option("Image size in pixels, WIDTHxHEIGHT, e.g. 640x480.", default=None)
     out: Path | None = option("Output video file.", "--out", "-o", default=None)
+    rerun: Path | None = option("Also write the episode as a Rerun recording (.rrd).", default=None)
     command: str | None = option(
         "Commanded velocity: forward and left in m/s, yaw to the left in rad/s.", default=None
     )
@@ -342,7 +343,7 @@ def play_artifact(request: _PlayRequest) -> dict[str, Any]:
         trajectory = training.policy.commanded_episode(
             member, policy.step, request.seed or 0, environment, request.command
         )
-    return training.videos.play_run(
+    made = training.videos.play_run(
         policy.run,
         member=policy.member,
         step=policy.step,
@@ -353,6 +354,10 @@ def play_artifact(request: _PlayRequest) -> dict[str, Any]:
         out=request.out,
         trajectory=trajectory,
     )
+    if request.rerun is None:
+        return made
+    video, episode = Path(made["video"]), Path(made["trajectory"])
+    return {**made, "rerun": str(training.videos.write_rerun(episode, video, request.rerun))}
 
 
 class ReportPlace(NamedTuple):
