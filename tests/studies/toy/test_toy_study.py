@@ -5,11 +5,12 @@ import sys
 
 import pytest
 
-from telic.studies._git_read import is_allowed
+from telic.studies._git_read import _SAFE_SETTINGS
 from tests.studies.toy.driver import ToyStudy
 from tests.studies.toy.interfaces import CommandLine, Refused
 
 BETTER, HACK, SAME = "c-0004-less-effort", "c-0003-more-pace", "c-0002-smoother"
+QUERY = ["git", *_SAFE_SETTINGS]
 STARTS = frozenset({"subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "os.system"})
 
 
@@ -32,7 +33,7 @@ class Watched(CommandLine):
         if self.doing is None or event not in STARTS:
             return
         words = details[1] if event == "subprocess.Popen" else ()
-        if not is_allowed([str(word) for word in words]):
+        if [str(word) for word in words][: len(QUERY)] != QUERY:
             self.started.append(self.doing)
 
 
