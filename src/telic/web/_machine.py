@@ -102,7 +102,7 @@ def read_machine(runs_dir: Path) -> MachineState:
         usable=tuple(usable_cores()),
         leases=tuple(Admission().leases()),
         memory=CapacityUsage(total=memory.total, used=memory.total - memory.available),
-        disk=CapacityUsage(total=disk.total, used=disk.used),
+        disk=CapacityUsage(total=disk.total, used=disk.total - disk.free),
         gpus=_gpus(),
         providers=tuple(
             ProviderStatus(

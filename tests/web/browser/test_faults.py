@@ -125,7 +125,8 @@ def test_the_address_carries_filter_order_and_tab(tab, furnished):
 )
 def test_no_page_is_cut_or_scrolls_sideways(tab, furnished, width):
     tab.page.set_viewport_size({"width": width, "height": 844})
-    paths = (f"/runs/{furnished.failed}", f"/runs/{furnished.failed}/evidence", "/runs", "/gallery")
+    session = f"/runs/{furnished.failed}"
+    paths = (session, f"{session}/evidence", f"{session}/candidates/2", "/runs", "/gallery")
     for path in (*paths, "/", "/machine", "/bench", f"/runs/{RUN}", f"/play/{furnished.failed}"):
         tab.go(path)
         tab.page.wait_for_timeout(400)
@@ -137,7 +138,9 @@ def test_no_page_is_cut_or_scrolls_sideways(tab, furnished, width):
             tab.page.get_by_text("not passed").first.wait_for()  # state and score are in view
         narrow = tab.page.evaluate(
             """() => [...document.querySelectorAll('.criteria .title')]
-                .filter((title) => title.getBoundingClientRect().width < 120).length"""
+                .filter((title) => title.getBoundingClientRect().width < 120).length
+                + [...document.querySelectorAll('.cellbox')]
+                .filter((cell) => cell.clientWidth < 30).length"""  # 1.00 fits
         )
         assert narrow == 0, path
     tab.page.set_viewport_size({"width": 1360, "height": 900})

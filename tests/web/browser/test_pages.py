@@ -36,7 +36,9 @@ def place_of(furnished, name: str) -> tuple[str, str]:
 
 
 def test_a_full_page_can_be_used_by_everybody_in_both_themes(tab, furnished):
-    tab.open(*place_of(furnished, "candidate"))
+    path, shows = place_of(furnished, "candidate")
+    tab.open(f"{path}?diff=1", shows)
+    tab.page.locator(".cm-deletedText").first.wait_for()
     tab.theme("light")
     assert not tab.findings()
     tab.theme("dark")

@@ -33,6 +33,7 @@ export interface ChartProps {
   cursor?: number | null;
   onCursor?: (x: number) => void;
   formatX?: (value: number) => string;
+  formatY?: (value: number | null | undefined) => string;
   /** called with the visible range; null: everything */
   onZoom?: (range: [number, number] | null) => void;
   /** charts with the same key zoom together */
@@ -69,7 +70,7 @@ export function Chart(props: ChartProps) {
           <button key={curve.name} type="button" aria-pressed={!hidden.has(curve.name)} onClick={() => toggle(curve.name)} title={`Show or hide ${curve.name}`}>
             <span className="swatch" style={{ background: `var(--${seriesName(curve.colour ?? index)})` }} aria-hidden="true" />
             {curve.name}
-            <span className="soft">{number(curve.values[at ?? lastOf(curve.values)])}</span>
+            <span className="soft">{(props.formatY ?? number)(curve.values[at ?? lastOf(curve.values)])}</span>
           </button>
         ))}
         {at !== null && <span className="soft">{props.xLabel} {(props.formatX ?? short)(props.x[at] ?? 0)}</span>}

@@ -11,7 +11,7 @@ const highlight = HighlightStyle.define([
   { tag: tags.keyword, color: "var(--c4)" },
   { tag: [tags.string, tags.special(tags.string)], color: "var(--c3)" },
   { tag: tags.comment, color: "var(--soft)" },
-  { tag: [tags.number, tags.bool, tags.null], color: "var(--c2)" },
+  { tag: [tags.number, tags.bool, tags.null], color: "color-mix(in srgb, var(--c2), var(--ink) 20%)" },
   { tag: [tags.function(tags.variableName), tags.definition(tags.variableName)], color: "var(--c1)" },
   { tag: tags.className, color: "var(--c6)" },
 ]);
@@ -30,7 +30,7 @@ export function showCode(place: HTMLElement, text: string, before: string | null
         "&": { backgroundColor: "transparent", color: "var(--ink)" },
         ".cm-gutters": { backgroundColor: "transparent", color: "var(--soft)", borderRight: "1px solid var(--edge)" },
         ".cm-scroller": { fontFamily: "var(--mono)", overflow: "auto" },
-        "&.cm-merge-b .cm-changedText, .cm-insertedLine": { background: "none" },
+        "&.cm-merge-b .cm-changedText, .cm-insertedLine, & .cm-deletedChunk .cm-deletedText": { background: "none" },
         ".cm-changedLine": { backgroundColor: "var(--good-paper) !important" },
         ".cm-deletedChunk": { backgroundColor: "var(--bad-paper) !important" },
       },

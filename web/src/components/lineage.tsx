@@ -74,7 +74,7 @@ export function Lineage({ nodes, chosen, onOpen }: { nodes: LineageNode[]; chose
                 <rect className="box" width={WIDTH} height={HEIGHT} rx="8" />
                 <rect x="1" y={HEIGHT - 5} width={node.score === null ? 0 : (WIDTH - 2) * Math.max(0.02, node.score)} height="4" rx="2" style={{ fill: node.score === null ? "none" : `color-mix(in oklab, var(--good) ${Math.round(node.score * 100)}%, var(--bad))`, stroke: "none" }} />
                 <text x="10" y="20" fontWeight="600">{node.isBest ? "★ " : ""}{node.title}</text>
-                <text x={WIDTH - 10} y="20" textAnchor="end">{score(node.score)}</text>
+                <text x={WIDTH - 10} y="20" textAnchor="end">{node.score === null ? "" : `mean ${score(node.score)}`}</text>
                 <text className="note" x="10" y="36">{node.note.length > 27 ? `${node.note.slice(0, 26)}…` : node.note}</text>
                 <title>{node.note}</title>
               </g>

@@ -139,7 +139,7 @@ function InterimEvaluations({ found, threshold }: { found: IterationDetail; thre
   const names = [...new Set(found.checkpoints.flatMap((each) => Object.keys(each.scores)))];
   return (
     <Panel title="Interim evaluations by the judge">
-      <Chart x={found.checkpoints.map((each) => each.step)} curves={names.map((name) => ({ name: words(name), values: found.checkpoints.map((each) => each.scores[name] ?? null) }))} xLabel="steps" label="Judged score" height={150} yRange={[0, 1.05]} threshold={threshold} />
+      <Chart x={found.checkpoints.map((each) => each.step)} curves={names.map((name) => ({ name: words(name), values: found.checkpoints.map((each) => each.scores[name] ?? null) }))} xLabel="steps" label="Judged score" height={150} yRange={[0, 1.05]} formatY={score} threshold={threshold} />
     </Panel>
   );
 }

@@ -65,7 +65,7 @@ function Comparison({ ids }: { ids: string[] }) {
             <Panel title="Videos"><Link className="button" href={`/play/${ids[0]}?with=${ids[1]}`}>Play {ids.length > 2 ? "the first two" : "both"}, synchronized</Link></Panel>
             <Criteria rows={result.rows} />
             <Panel title="Settings that differ" tight={result.settings.length > 0}>
-              {result.settings.length === 0 ? <p className="soft">All settings are identical.</p> : <Rows label="Settings that differ" heads={["setting", ...result.rows.map((row, index) => <span key={index}><Swatch colour={`var(--c${index + 1})`} /> {shortId(row.line.id)}</span>)]} rows={result.settings.map((each) => [<span key="n" className="soft">{words(each.name)}</span>, ...each.values.map((value) => (value.length > 90 ? `${value.slice(0, 90)}…` : value))])} />}
+              {result.settings.length === 0 ? <p className="soft">All settings are identical.</p> : <Rows label="Settings that differ" heads={["setting", ...result.rows.map((row, index) => <span key={index}><Swatch colour={`var(--c${index + 1})`} /> {shortId(row.line.id)}</span>)]} rows={result.settings.map((each) => [<span key="n" className="soft">{words(each.name)}</span>, ...each.values.map((value) => (value === "None" ? "–" : value.length > 90 ? `${value.slice(0, 90)}…` : value))])} />}
             </Panel>
           </div>
         </div>
@@ -100,9 +100,10 @@ function Rewards({ rows }: { rows: ComparedRow[] }) {
   const other = rows[Number(second)] ?? rows[1]!;
   const first = rows[0]!;
   if (first.reward === null && other.reward === null) return null;
+  const missing = [first, other].find((row) => row.reward === null);
   return (
     <Panel title="Reward" actions={rows.length > 2 && <select aria-label="Reward to compare with the first" value={second} onChange={(event) => setSecond(event.target.value)}>{rows.slice(1).map((row, index) => <option key={row.line.id} value={index + 1}>{row.line.title} · {shortId(row.line.id)}</option>)}</select>}>
-      {first.reward === other.reward ? <p className="soft">Both use the same reward.</p> : <SourceCode text={other.reward ?? ""} before={first.reward ?? ""} label={`changes from the reward of ${shortId(first.line.id)} to that of ${shortId(other.line.id)}`} />}
+      {missing ? <p className="soft">{missing.line.name ?? missing.line.title} ({shortId(missing.line.id)}) has no judged reward yet, so there is nothing to compare.</p> : first.reward === other.reward ? <p className="soft">Both use the same reward.</p> : <SourceCode text={other.reward!} before={first.reward!} label={`changes from the reward of ${shortId(first.line.id)} to that of ${shortId(other.line.id)}`} />}
     </Panel>
   );
 }

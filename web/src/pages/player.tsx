@@ -102,7 +102,7 @@ function Tracks({ episodes, clock, course }: { episodes: Episode[]; clock: Clock
       {course && course.criteria.length > 0 && (
         <div>
           <h3>Credit per criterion so far</h3>
-          <Chart {...time} x={course.times} curves={course.criteria.map((each) => ({ name: each.title, values: each.credits }))} label="Credit per criterion so far" yRange={[0, 1.05]} height={170} />
+          <Chart {...time} x={course.times} curves={course.criteria.map((each) => ({ name: each.title, values: each.credits }))} label="Credit per criterion so far" yRange={[0, 1.05]} formatY={percent} height={170} />
         </div>
       )}
       {episodes.map((episode) => (
@@ -154,10 +154,10 @@ export default function PlayerPage() {
   const a = useRecordings(id);
   const b = useRecordings(other || null);
   const about = useAbout();
-  const fileA = first || usual(a.value ?? []);
-  const fileB = second || usual(b.value ?? []);
+  const fileA = first || (a.value?.usual ?? null);
+  const fileB = second || (b.value?.usual ?? null);
   const episodes = useLoaded(fileA && (!other || fileB) ? `play:${id}:${fileA}:${other}:${fileB}` : null, () => Promise.all([loadEpisode(id, fileA!), ...(other ? [loadEpisode(other, fileB!)] : [])]));
-  const chosen = a.value?.find((file) => file.key === fileA);
+  const chosen = a.value?.files.find((file) => file.key === fileA);
   const course = useCourse(id, fileA, !other && !__SITE__ && (chosen?.is_judged ?? false));
   const label = (answer: "yes" | "no") => chosen?.is_judged && attempt(() => ask("/api/artifacts/{artifact}/label", { artifact: id }, { answer, episode: chosen.label, member: chosen.member, iteration: chosen.iteration }), () => (answer === "yes" ? "Labeled as wanted." : "Labeled as not wanted."));
   useShortcuts(chosen?.is_judged && !about.isReadOnly ? [{ keys: "y", does: "label this episode as wanted", act: () => void label("yes") }, { keys: "n", does: "label this episode as not wanted", act: () => void label("no") }] : []);
@@ -169,10 +169,10 @@ export default function PlayerPage() {
       <PageHead title="Player" lede={<span>Robot motion, reward and verdict, synchronized in time. <Link href={`/runs/${id}`}>{shortId(id)}</Link>{other && <> and <Link href={`/runs/${other}`}>{shortId(other)}</Link></>}</span>}
         actions={chosen?.is_judged && !about.isReadOnly && <><button type="button" onClick={() => label("yes")}>Wanted <kbd>y</kbd></button><button type="button" onClick={() => label("no")}>Not wanted <kbd>n</kbd></button></>} />
       <div className="row" style={{ marginBottom: "0.8rem" }}>
-        <Choose name="Episode" files={a.value ?? []} value={fileA} onChange={(key) => { setFirst(key); setTime("0"); }} />
-        {other ? <Choose name="Compare with" files={b.value ?? []} value={fileB} onChange={setSecond} /> : !about.isReadOnly && <CompareWith id={id} />}
+        <Choose name="Episode" files={a.value?.files ?? []} value={fileA} onChange={(key) => { setFirst(key); setTime("0"); }} />
+        {other ? <Choose name="Compare with" files={b.value?.files ?? []} value={fileB} onChange={setSecond} /> : !about.isReadOnly && <CompareWith id={id} />}
       </div>
-      {a.value && a.value.length === 0 ? <Empty title="No recordings yet">Episodes are recorded at every evaluation, and when a policy is judged.</Empty> : (
+      {a.value && a.value.files.length === 0 ? <Empty title="No recordings yet">Episodes are recorded at every evaluation, and when a policy is judged.</Empty> : (
         <div className="grid">
           <div className={verdict ? "span-8" : "span-12"}>
             <Panel title={episodes.value?.map((episode) => episode.name).join(" and ") ?? "Loading episode"}>
@@ -188,13 +188,17 @@ export default function PlayerPage() {
 
 type Recorded = Pick<Schema<"ArtifactFile">, "key" | "label" | "member" | "step" | "iteration" | "is_judged">;
 
+/** The recordings of an artifact, and the one that opens first: the latest median episode, of a session's best policy. */
 function useRecordings(artifact: string | null) {
-  return useLoaded(artifact === null ? null : `recordings:${artifact}`, () => got(api.GET("/api/artifacts/{artifact}/files", { params: { path: { artifact: artifact! }, query: { kind: ["recording"] } } })));
-}
-
-function usual(files: Recorded[]): string | null {
-  const last = files.filter((file) => file.label === "median").at(-1);
-  return (last ?? files.at(-1))?.key ?? null;
+  return useLoaded(artifact === null ? null : `recordings:${artifact}`, async () => {
+    const [files, { session }] = await Promise.all([
+      got(api.GET("/api/artifacts/{artifact}/files", { params: { path: { artifact: artifact! }, query: { kind: ["recording"] } } })),
+      read<Schema<"ArtifactDetail">>(`/api/artifacts/${encodeURIComponent(artifact!)}`),
+    ]);
+    const best = files.filter((file) => file.iteration === session?.summary?.best_iteration && file.member === session?.summary?.best_member);
+    const offered = best.length ? best : files;
+    return { files, usual: (offered.filter((file) => file.label === "median").at(-1) ?? offered.at(-1))?.key ?? null };
+  });
 }
 
 export function recordingName(file: Recorded): string {

@@ -85,7 +85,7 @@ function NowLine({ live, state, isRunning, session, sentence }: { live: Live; st
     return (
       <div className="notice live row between" role="status">
         <span>{state === "stopping" ? "Stopping: saving the policies and writing the report." : session.waiting?.message ?? sentence}</span>
-        <span className="small soft">{training && <>{training.is_screening && "screening · "}{count(training.steps_per_second)} steps/s{training.seconds_left != null && ` · ${duration(training.seconds_left)} of training left`} · </>}{spent && `${duration(spent.seconds)} so far · ${money(spent.usd)}`}</span>
+        <span className="small soft">{[training?.is_screening && "screening", training && `${count(training.steps_per_second)} steps/s`, training?.seconds_left != null && `${duration(training.seconds_left)} of training left`, spent && `${duration(spent.seconds)} so far`, spent && money(spent.usd)].filter(Boolean).join(" · ")}</span>
       </div>
     );
   if (!summary) {
@@ -205,7 +205,7 @@ function Evidence({ session }: { session: SessionDetail }) {
           {validation && [...validation.judge_problems, ...validation.reward_problems].map((problem) => <div key={problem} className="notice middling small" style={{ margin: "0.6rem" }}>{problem}</div>)}
         </Panel>
         <Panel title="Robustness" tight={robustness !== null} actions={robustness && <span className="small soft">{session.robustness_words}</span>}>
-          {robustness ? <Rows label="Conditions" heads={["condition", "change", "passing episodes", "mean score", ""]} numbers={[2, 3]} rows={robustness.rows.map((row) => [words(row.condition), row.words, row.passing == null ? row.reason ?? "unknown" : `${row.passing} of ${row.episodes}`, score(row.score), row.passing == null ? "" : <Gauge value={row.passing / Math.max(1, row.episodes)} tone="live" />])} /> : <p className="soft">After a pass, the policy is evaluated under pushes, noise and changed dynamics.</p>}
+          {robustness ? <Rows label="Conditions" heads={["condition", "change", "passing episodes", "mean score"]} numbers={[3]} rows={robustness.rows.map((row) => [words(row.condition), row.words, row.passing == null ? row.reason ?? "unknown" : <>{row.passing} of {row.episodes}<Gauge value={row.passing / Math.max(1, row.episodes)} tone="live" /></>, score(row.score)])} /> : <p className="soft">After a pass, the policy is evaluated under pushes, noise and changed dynamics.</p>}
         </Panel>
       </div>
       <div className="span-5 stacked">

@@ -53,7 +53,7 @@ function Success({ measured }: { measured: Report[] }) {
     }),
   });
   const curves = names.flatMap((name, index) => [curve(name, `${words(name)}, to the end`, index, (each) => each.success_rate, false), curve(name, `${words(name)}, share tracked`, index, (each) => each.progress_rate, true)]);
-  return <Chart x={steps} curves={curves} xLabel="steps" yLabel="share" label="Clips tracked over training" height={200} yRange={[0, 1.05]} />;
+  return <Chart x={steps} curves={curves} xLabel="steps" yLabel="share" label="Clips tracked over training" height={200} yRange={[0, 1.05]} formatY={percent} />;
 }
 
 /** Videos of clips with the reference overlaid; `telic track eval` renders them. */

@@ -20,8 +20,8 @@ export function VideoPanel({ artifact, iteration, member, isLive }: { artifact: 
   return (
     <Panel title="Episode" actions={shown && (
       <>
-        <select aria-label="Episode" value={shown.key} onChange={(event) => setChosen(event.target.value)} style={{ maxWidth: "13rem" }}>
-          {offered.map((file) => <option key={file.key} value={file.key}>{recordingName(file)}</option>)}
+        <select aria-label="Episode" value={shown.key} onChange={(event) => setChosen(event.target.value)} style={{ flex: "1 1 11rem", maxWidth: "20rem" }}>
+          {offered.map((file) => <option key={file.key} value={file.key}>{recordingName(iteration === null ? file : { ...file, iteration: null })}</option>)}
         </select>
         <Link className="small" href={`/play/${artifact}?file=${shown.key}`}>player</Link>
         {!__SITE__ && <Link className="small" href={`/live/${artifact}`} title="Run the policy in this page, with pushes and commands">live</Link>}

@@ -91,7 +91,7 @@ function follow(at: Standing, event: LoggedEvent): void {
       break;
     }
     case "session.judged":
-      at.score = event.score as number | null;
+      at.score = (event.scores as Record<string, number | null> | undefined)?.[event.best as string] ?? (event.score as number | null);
       at.iteration = event.number as number;
       at.hasPassed = Boolean(event.passed);
       break;
@@ -135,7 +135,7 @@ export function sentenceOf(event: LoggedEvent, at?: Standing): string | null {
     case "session.judged": {
       if (event.failure) return `Iteration ${text("number")} could not be trained: ${text("failure")}`;
       const failed = (event.tags as string[] | undefined)?.map(words).join(", ");
-      return `Iteration ${text("number")} ${event.passed ? "reached the threshold" : "did not pass"}: score ${score(event.score as number | null)}${failed ? ` (failed criteria: ${failed})` : ""}.`;
+      return `Iteration ${text("number")} ${event.passed ? "reached the threshold" : "did not pass"}: mean score ${score(event.score as number | null)}${failed ? ` (failed criteria: ${failed})` : ""}.`;
     }
     case "session.spent":
       return `Spent so far: ${duration(event.seconds as number)}, ${short(event.steps as number)} steps${event.calls ? `, ${plural(event.calls as number, "model call")}` : ""}.`;
