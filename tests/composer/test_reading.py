@@ -341,6 +341,12 @@ Humanoid: stand on one leg with closed eyes | closed eyes
 Humanoid: walk forward instead of backward | instead
 Humanoid: walk without moving the arms | without moving
 Humanoid: do ten push-ups | refused
+Humanoid: bend your knees | bend your knees
+Humanoid: grapevine to the left | grapevine
+Humanoid: rise onto your toes | toes
+HalfCheetah: limit the pitch angle to 5 degrees while running | pitch angle to 5 degrees
+Ant: walk next to me, not too fast | next to me
+Ant: sit, count to five, stand | count to five
 Humanoid: hold a bridge | refused
 Humanoid: throw the ball | refused
 Humanoid: juggle without falling | refused
@@ -435,6 +441,19 @@ Walker2d: maintain a speed of 2 m/s == go at 2 m/s at all times
 Walker2d: reach 1.2 m/s == go at 1.2 m/s
 Ant: run never faster than 2 m/s == run at at most 2 m/s
 Ant: run not slower than 2 m/s == run at at least 2 m/s
+Ant: translate along +y at 0.5 m/s == move left at 0.5 m/s
+Ant: 180, then walk == turn 180 degrees, then walk
+Ant: left face! forward march! == face left, then march forward
+Ant: step up the pace == speed up
+HalfCheetah: run more fast than 4 m/s == run faster than 4 m/s
+HalfCheetah: maximize speed subject to no flipping == go as fast as possible without flipping
+Humanoid: touch your toes == bow
+Humanoid: shift your weight from one foot to the other == lean left, then lean right
+Humanoid: knees high, in place == march in place with high knees
+Humanoid: um walk for i don't know three meters == walk for three meters
+Humanoid: extend your right arm forward == raise your right arm
+Hopper: do not terminate for 1000 steps == survive
+Walker2d: symmetric gait at target speed 1.0 == go at 1.0 m/s, symmetric
 """
 
 

@@ -71,8 +71,8 @@ def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.ends_when(Above(off, 0.5), held, frame.duration_s or 0.5)
     else:
         name, torso, target = frame.part or "limb", scene.has("height"), frame.given("m")
-        if not target:
-            target = _RAISE_M
+        if not target or target > 2 * _RAISE_M:  # a hand raised "to 1.2 m"
+            target = target or _RAISE_M
             draft.doubt(f'"{frame.word}" is interpreted as {target:g} m above its initial height')
         rise = signals.Rise(ends, from_torso=torso)
         seen = metrics.rise(ends, from_torso=torso)

@@ -50,7 +50,8 @@ def implied_verb(item: Item) -> Act | None:
         turns = sense.value in ("clockwise", "counterclockwise")
         still = sense.value in ("in_place", "up", "down")
         return "turn" if turns else None if still else "go"
-    return "go" if sense.says.get("dimension") in ("speed", "distance") else None
+    is_speed = sense.slot == "dimension" and sense.value == "speed"  # "at target speed 1.0"
+    return "go" if is_speed or sense.says.get("dimension") in ("speed", "distance") else None
 
 
 class Slots:
@@ -189,12 +190,9 @@ class Slots:
                 self.claims.append(("direction", item, sense))
                 fills["is_of_start"] = sense.says.get("frame") == "start"
         direction = exact[0] if exact else own if own else None
-        if (
-            direction is None
-            and found
-            and not ("turning" in self._is and found[0][1].value == "up")
-        ):
-            direction = found[0][1].value
+        first = found[0][1].value if found else None
+        if direction is None and not (first == "up" and "turning" in self._is):
+            direction = first
         kind, hardest = says.get("ground"), None
         for item, sense in self._senses("ground"):
             climbs = sense.says.get("direction")
