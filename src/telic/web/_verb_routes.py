@@ -72,6 +72,7 @@ ROUTES = (
     VerbRoute(f"{_ARTIFACT}/approve", "control:approve", "do", "session", _SESSION),
     VerbRoute(f"{_ARTIFACT}/branch", "control:branch", "do", "session", _SESSION),
     VerbRoute(f"{_ARTIFACT}/label", "labels:label", "do", "session", _SESSION),
+    VerbRoute(f"{_ARTIFACT}/judge", "compare:judge", "do", "artifact", _SESSION),
     VerbRoute(f"{_ARTIFACT}/veto", "labels:veto", "do", "session", _SESSION),
     VerbRoute(f"{_ARTIFACT}/delete", "artifacts:delete", "do", "artifact", WORK, ("undo",)),
     VerbRoute(

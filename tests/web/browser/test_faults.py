@@ -108,6 +108,13 @@ def test_a_judged_episode_has_its_verdict_and_marks_on_the_time_line(tab, furnis
     tab.page.get_by_text(f"{float(time):.2f} of").wait_for()
 
 
+def test_the_evidence_page_judges_recorded_episodes_again(tab, furnished):
+    tab.open(f"/runs/{furnished.failed}/evidence", "Judge again")
+    tab.page.get_by_role("button", name="Judge", exact=True).click()
+    changed = tab.page.locator("dl.figures div", has_text="verdicts changed")
+    changed.get_by_text("0", exact=True).wait_for()  # the same judge on the same episodes
+
+
 def test_the_address_carries_filter_order_and_tab(tab, furnished):
     tab.open("/runs?filter=kind%3Dsession&sort=score&order=up", "2 of 4 shown")
     head = tab.page.get_by_role("columnheader", name="Score")

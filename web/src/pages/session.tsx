@@ -1,8 +1,8 @@
 /** A session: its progress, training, verdict, evidence, and the actions on it. */
-import { useMemo } from "react";
+import { useMemo, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { useAbout } from "../api/about";
-import { read, type Schema } from "../api/client";
+import { ask, read, type Schema } from "../api/client";
 import { useLive, type Live } from "../api/live";
 import { useLoaded } from "../api/query";
 import { Badge, Command, Facts, Figures, Gauge, PageHead, Panel, Rows } from "../components/basics";
@@ -11,7 +11,8 @@ import { TermStack, TrainingCurves } from "../components/curves";
 import { Lineage } from "../components/lineage";
 import { Empty } from "../components/states";
 import { StageStrip } from "../components/strip";
-import { clock, count, duration, envName, money, number, plural, score, short, shortId, words } from "../format";
+import { attempt } from "../components/toast";
+import { clock, count, duration, envName, money, number, percent, plural, score, short, shortId, words } from "../format";
 import { findingsOf, latest, sentenceOf, stagesOf, standingOf } from "../session/stages";
 import { metOf, type Criterion } from "../session/records";
 import { useUrl } from "../url";
@@ -56,7 +57,7 @@ export function SessionPage({ detail, session, tab, reload }: { detail: Artifact
         </nav>
         {(place ?? "") === "" && <Overview line={line} session={session} live={live} />}
         {place === "candidates" && <Candidates detail={detail} session={session} chosen={number_ ? Number(number_) : null} />}
-        {place === "evidence" && <Evidence session={session} />}
+        {place === "evidence" && <Evidence artifact={line.id} session={session} />}
         {place === "trace" && <TracePanel events={live.events} />}
         {place === "report" && <ReportPanel artifact={line.id} isReadOnly={about.isReadOnly} />}
         {place === "events" && <Log live={live} />}
@@ -192,9 +193,37 @@ function Candidates({ detail, session, chosen }: { detail: ArtifactDetail; sessi
   );
 }
 
+/** Judge the best policy again, on its recorded or on new episodes; the recorded verdict stays. */
+function JudgeAgain({ artifact }: { artifact: string }) {
+  const [episodes, setEpisodes] = useState("");
+  const [isJudging, setJudging] = useState(false);
+  const [found, setFound] = useState<Schema<"_Rejudgement"> | null>(null);
+  const start = async () => {
+    setJudging(true);
+    await attempt(async () => setFound(await ask("/api/artifacts/{artifact}/judge", { artifact }, episodes ? { episodes: Number(episodes) } : {})));
+    setJudging(false);
+  };
+  return (
+    <Panel title="Judge again" actions={<button type="button" disabled={isJudging} onClick={start}>{isJudging ? "Judging…" : "Judge"}</button>}>
+      <div className="column">
+        <label className="field">New episodes<input type="number" min="1" value={episodes} placeholder="none: judge the recorded episodes" onChange={(event) => setEpisodes(event.target.value)} /></label>
+        {found && (
+          <>
+            <Figures rows={[["score", score(found.score)], ["lower bound (95%)", score(found.low)], ["passing episodes", <>{count(found.passing)} <small>of {found.episodes}</small></>], ...(found.recorded ? [["recorded score", score(found.previous_score)], ["verdicts changed", count(found.flipped)]] as [string, string][] : [])]} />
+            {found.unknown > 0 && <p className="small">{plural(found.unknown, "episode")} could not be judged.</p>}
+            <Rows label="Criteria, judged again" heads={["criterion", "mean credit", "median value"]} numbers={[1, 2]} rows={Object.entries(found.criteria).map(([title, [credit, value]]) => [title, percent(credit), number(value)])} />
+          </>
+        )}
+        <p className="small soft">The judge of this session scores {words(found?.member ?? "the best policy")}. The recorded verdict does not change.</p>
+      </div>
+    </Panel>
+  );
+}
+
 /** Evidence: validation of the judge, certificate, robustness, labels. */
-function Evidence({ session }: { session: SessionDetail }) {
+function Evidence({ artifact, session }: { artifact: string; session: SessionDetail }) {
   const { certificate, robustness, validation } = session;
+  const about = useAbout();
   return (
     <div className="grid">
       <div className="span-7 stacked">
@@ -219,6 +248,7 @@ function Evidence({ session }: { session: SessionDetail }) {
             </div>
           ) : <p className="soft">After a pass, a signed certificate lists the hashes of the evidence.</p>}
         </Panel>
+        {!about.isReadOnly && session.iterations.some((each) => each.is_judged) && <JudgeAgain artifact={artifact} />}
         <Panel title="Labels and vetoes">
           {session.labels.length + session.vetoes.length === 0 ? <p className="soft">Label judged episodes in the player to calibrate the judge.</p> : (
             <ul className="column">
