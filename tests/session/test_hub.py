@@ -175,3 +175,15 @@ def _renamed(content: bytes, old: bytes, new: bytes) -> bytes:
     assert old in head
     head = head.replace(old, new)
     return len(head).to_bytes(8, "little") + head + content[8 + size :]
+
+
+def test_outcomes_are_those_of_a_session(files, tmp_path):
+    run = train_here(small_job(reward=[SPEED]), tmp_path / "own")
+    export(run.name, push="hf://user/name", runs_dir=tmp_path / "own", out=tmp_path / "bundle")
+    listed = json.loads(files["bundle.json"])
+    files["bundle.json"] = json.dumps({**listed, "outcome": "passed on this machine"}).encode()
+    with pytest.raises(Refused, match="no outcome"):
+        pull("hf://user/name", runs_dir=tmp_path / "other")
+    files["../escaped"] = b"x"
+    with pytest.raises(TelicError, match="escaped"):
+        pull("hf://user/name", runs_dir=tmp_path / "other")

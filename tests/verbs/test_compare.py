@@ -23,6 +23,8 @@ def judge(episode):
 def test_recorded_episodes_are_scored_again_by_the_same_and_by_another_judge(asking, tmp_path):  # noqa: F811
     session, _ = asking.run(PASSING)
     where = {"runs_dir": asking.runs_dir}
+    pair = compare(session.path.name, session.path.name, **where)
+    assert [row["state"] for row in pair.data] == [session.summary.outcome] * 2
     same = judge(session.path.name, **where)
     assert same.recorded and same.flipped == 0 and same.score == same.previous_score == 1.0
     assert same.episodes == session.summary.episodes
@@ -40,6 +42,8 @@ def test_recorded_episodes_are_scored_again_by_the_same_and_by_another_judge(ask
     episode = read_trajectory(changed)
     write_trajectory(changed, type(episode)({"step": episode["step"][:5]}, episode.facts))
     assert judge(session.path.name, **where).unknown == 1
+    with pytest.raises(UsageError, match=r"judged/.*episode_00\.npz"):
+        compare(session.path.name, session.path.name, **where)
 
 
 def test_a_run_without_a_judge_names_what_is_missing(tmp_path):

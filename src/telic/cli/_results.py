@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from telic.verbs.track import TrackedRun, TrackerEvaluation
 
 _STYLES = {"passed": "bold green", "stopped": "bold"}
-_MARKS = {True: "[green]✓[/]", False: "[red]✗[/]", None: "[dim]-[/]"}
 _RESUME = "run the same command to resume"
 
 

@@ -23,12 +23,15 @@ from pydantic import ValidationError
 from telic.core.config import Record
 from telic.envs.simulators.names import named_code
 from telic.errors import BadFile, MissingExtra, Refused, TelicError, UsageError
+from telic.session.records import OUTCOMES, Outcome
 from telic.sim.files import MODEL_FILES
-from telic.storage.files import plain, read_fields, read_record, replacing, write_json
+from telic.storage.files import plain, read_fields, read_record, replacing, write_bytes, write_json
+from telic.storage.keys import signer_of, usable_key, user_key
 from telic.storage.layout import MemberFolder, RunFolder, check_name
-from telic.storage.reading import is_plain, parse_json, without_links
+from telic.storage.reading import file_hash, is_plain, parse_json, without_links
 from telic.training.export.bundle import check_bundle
-from telic.training.policy import PolicyFacts, load_policy
+from telic.training.folder import environment_of
+from telic.training.policy import PolicyFacts, find_policy, load_policy
 
 WEIGHTS = "policy.safetensors"
 _CLAIM, _JUDGED = "claim.json", "judged.json"
@@ -46,7 +49,7 @@ class PublisherClaim(Record):
     source: str
     revision: str
     signed_by: str | None
-    outcome: str | None
+    outcome: Outcome | None
     """claimed outcome of the session, or None if the policy was not judged"""
 
     @property
@@ -57,17 +60,31 @@ class PublisherClaim(Record):
 
 
 def shown_verdict(run: RunFolder) -> str | None:
-    """Return the verdict on a pulled policy as a phrase, or None for a run of this machine."""
-    claim, judged = run.path / _CLAIM, run.path / _JUDGED
-    if judged.exists():
-        return read_fields(judged, words=str)["words"]
-    return read_record(claim, PublisherClaim).words if claim.exists() else None
+    """Return the verdict on a pulled policy as a phrase, or None for a run of this machine.
+
+    A verdict of this machine counts only if this user signed it for this policy and environment.
+    """
+    claim, judged, key = run.path / _CLAIM, run.path / _JUDGED, usable_key(run.path)
+    if not claim.exists():
+        return None
+    words = read_record(claim, PublisherClaim).words
+    if judged.exists() and key is not None:
+        found = read_fields(judged, words=str, sig=str)
+        if signer_of(_judged_bytes(run, found["words"]), found["sig"]) == key.public:
+            words = f"{words}; {found['words']}"
+    return words
 
 
 def record_verdict(run: RunFolder, words: str) -> None:
-    """Replace the claim about a pulled policy by a verdict of this machine."""
+    """Add a signed verdict of this machine to the claim about a pulled policy."""
     if (run.path / _CLAIM).exists():
-        write_json(run.path / _JUDGED, {"schema_version": 1, "words": words})
+        signature = user_key(run.path).sign(_judged_bytes(run, words))
+        write_json(run.path / _JUDGED, {"schema_version": 1, "words": words, "sig": signature})
+
+
+def _judged_bytes(run: RunFolder, words: str) -> bytes:
+    policy = file_hash(find_policy(run.path))
+    return json.dumps(["judged", words, policy, environment_of(run)]).encode()
 
 
 def write_weights(policy: Path, path: Path, env: str, env_args: dict[str, Any]) -> None:
@@ -107,7 +124,7 @@ def _hub(address: str) -> Generator[tuple[Any, str, str | None]]:
 
     try:
         yield HfApi(endpoint=os.environ.get("HF_ENDPOINT")), found["repo"], found["revision"]
-    except (errors.HfHubHTTPError, errors.HFValidationError, OSError) as error:
+    except (errors.HfHubHTTPError, OSError, ValueError) as error:  # also names of files
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise TelicError(f"{address}: {reason[:300]}", hint="Log in: hf auth login.") from None
 
@@ -139,8 +156,7 @@ def download_policy(address: str, runs_dir: Path) -> tuple[RunFolder, PublisherC
         )
         for file in found.rglob("*"):
             if file.is_file() and file.name != ".gitattributes":
-                with replacing(folder / file.relative_to(found)) as temporary:
-                    temporary.write_bytes(file.read_bytes())
+                write_bytes(folder / file.relative_to(found), file.read_bytes())
         return run, _store(without_links(folder), run, address, revision)
 
 
@@ -150,8 +166,10 @@ def _store(bundle: Path, run: RunFolder, address: str, revision: str) -> Publish
         raise Refused(f"{address} was not stored: {fault or f'it contains no {WEIGHTS}'}.")
     saved, facts = _read_weights(bundle / WEIGHTS)
     env, env_args, name, step = facts.env, facts.env_args, str(listed.get("member")), facts.step
-    if not _MEMBER.fullmatch(name) or step < 0 or not is_plain(env_args):
-        raise Refused(f"{address} was not stored: its files name no policy.")
+    outcome = listed.get("outcome")
+    is_known = _MEMBER.fullmatch(name) and outcome in (None, *OUTCOMES)
+    if not is_known or step < 0 or not is_plain(env_args):
+        raise Refused(f"{address} was not stored: its files name no policy or no outcome.")
     if named_code(env, env_args) or env.endswith((*MODEL_FILES, ".toml")) or "xml_file" in env_args:
         raise Refused(
             f"{address} was trained in {env[:100]}, which requires files of its publisher.",
@@ -163,26 +181,13 @@ def _store(bundle: Path, run: RunFolder, address: str, revision: str) -> Publish
         load_policy(temporary)
     config, _, seed = name.rpartition("_seed_")
     where, about = {"env": env, "env_args": env_args}, {"seed": int(seed), "reward": config}
-    for file in (member.reward_code, member.reward_spec):
-        _copy(bundle / file.name, file)
-    for file_name in _COPIED:
-        _copy(bundle / file_name, run.path / file_name)
+    for path in (member.reward_code, member.reward_spec, *(run.path / each for each in _COPIED)):
+        if (source := bundle / path.name).exists():
+            write_bytes(path, source.read_bytes())
     write_json(member.config, {**where, **about, "steps": step, "settings": {}, "weights": {}})
     write_json(run.summary, {"best_member": name, "total_timesteps": step})
     write_json(run.status, {"status": "completed"})
-    outcome = listed.get("outcome")
-    claim = PublisherClaim(
-        source=address,
-        revision=revision,
-        signed_by=signer,
-        outcome=None if outcome is None else str(outcome)[:100],
-    )
+    claim = PublisherClaim(source=address, revision=revision, signed_by=signer, outcome=outcome)
     write_json(run.path / _CLAIM, claim)
     write_json(run.config, {**where, "steps": step, "members": []})  # last: it makes a run
     return claim
-
-
-def _copy(source: Path, path: Path) -> None:
-    if source.exists():
-        with replacing(path) as temporary:
-            temporary.write_bytes(source.read_bytes())

@@ -16,7 +16,9 @@ from telic.core.events import Listener, LogMessage, ignore
 from telic.errors import MissingExtra, TelicError, UnknownName, UsageError
 from telic.rendering import RenderJob, render, render_one
 from telic.storage.files import read_fields
+from telic.storage.keys import is_own_folder
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
+from telic.storage.reading import without_links
 from telic.storage.trajectories import read_trajectory
 from telic.training.folder import (
     best_member,
@@ -38,14 +40,14 @@ def missing_videos(run: RunFolder) -> str | None:
 
 
 def find_unrendered(key: str, runs_dir: Path, name: str | None) -> RunFolder | None:
-    """Return a completed run with the same job key and pending videos, or None."""
+    """Return this user's completed run with the same job key and pending videos, or None."""
     for run in list_runs(runs_dir):
         with contextlib.suppress(TelicError):  # a damaged folder cannot be resumed
-            is_meant = name in (None, run.name) and status_of(run) == "completed"
-            if not is_meant or missing_videos(run) is None:
+            is_meant = is_own_folder(run.path) and name in (None, run.name)
+            if not is_meant or status_of(run) != "completed" or missing_videos(run) is None:
                 continue
             if read_fields(run.manifest, key=str | None)["key"] == key:
-                return run
+                return RunFolder(without_links(run.path))
     return None
 
 

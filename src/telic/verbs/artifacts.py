@@ -305,7 +305,7 @@ class _PullRequest(RunsRequest):
 def pull(request: _PullRequest) -> VerbResult[dict[str, Any]]:
     """Download a shared policy as a run. Its verdict is a claim until it is judged here."""
     run, claim = sessions.hub.download_policy(request.address, Path(request.runs_dir))
-    hint = f"Judge it here: telic judge {run.name}. See it: telic play {run.name} --seed 1"
+    hint = f"Judge it: telic judge {run.name} --judge FILE. See it: telic play {run.name} --seed 1"
     return VerbResult({"run": run.name, "path": str(run.path), "verdict": claim.words}, hint=hint)
 
 

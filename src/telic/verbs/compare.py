@@ -32,7 +32,9 @@ from telic.judges.verdict import Verdict, together, unknown
 from telic.robots.terrain import on_fresh_ground
 from telic.session import hub
 from telic.session.control import CriteriaApproval
+from telic.session.evidence import NOT_SIGNED_OFF, check_end
 from telic.storage.files import read_fields, read_json, read_record
+from telic.storage.keys import is_own_folder
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.reading import file_hash, given_text, read_text
 from telic.storage.scalars import EvaluationRow
@@ -45,7 +47,8 @@ from telic.verbs.artifacts import PolicyRequest
 from telic.verbs.lines import ArtifactSummary, read_line
 
 _LEVEL = 0.05
-_JUDGE = "judge_fn.py"
+_NAMED, _OWN = "the judge passed with --judge", "the judge of this user's session"
+_PUBLISHED = "a judge of its publisher, which was not validated here"
 _NEW = 16
 """number of new episodes if none were recorded"""
 _NOT_SETTINGS = ("schema_version", "intent", "criteria", "members", "command", "start_seed")
@@ -104,6 +107,8 @@ class _Measured(NamedTuple):
     task_values: dict[str, float]
     """returns of a run under the environment's reward"""
     criteria: tuple[Criterion, ...] = ()
+    fault: str | None = None
+    """why the results of an ended session cannot be verified"""
 
 
 def _session(artifact: Artifact) -> _Measured:
@@ -125,7 +130,9 @@ def _session(artifact: Artifact) -> _Measured:
         own = [each for each in best.members if each.variant == best.variant]
         scores = {f"seed {each.seed}": each.judgment.score for each in own}
         values = {name: score for name, score in scores.items() if score is not None}
-    return _Measured(config.env, config.model_dump(), reward, values, {}, criteria)
+    fault = check_end(folder, ())[0] if folder.summary.exists() else None
+    fault = None if fault in (None, NOT_SIGNED_OFF) else f"{folder.name}: {fault}."
+    return _Measured(config.env, config.model_dump(), reward, values, {}, criteria, fault)
 
 
 def _run(artifact: Artifact) -> _Measured:
@@ -195,7 +202,7 @@ def _obstacles(kinds: set[str], all_of: list[_Measured]) -> tuple[str, ...]:
     where = f"Their environments differ: {', '.join(environments)}."
     found = [where] if len(environments) > 1 else []
     found += ["Their criteria differ."] if len(meanings) > 1 else []
-    return tuple(found)
+    return (*found, *(each.fault for each in all_of if each.fault))
 
 
 def compare_artifacts(artifacts: list[Artifact]) -> Comparison:
@@ -264,7 +271,7 @@ def compare(request: _ComparisonRequest) -> VerbResult[list[dict[str, Any]]]:
         raise UsageError(f"The results cannot be compared. {' '.join(found.obstacles)}")
     lines = [
         {
-            "artifact": row.line.id,
+            **{"artifact": row.line.id, "state": row.line.state},
             **{found.measure: row.mean, "training seeds": len(row.values)},
             "difference": row.difference and row.difference.value,
             "interval": row.difference and (row.difference.low, row.difference.high),
@@ -291,6 +298,8 @@ class _Rejudgement(Record):
     member: str
     judge: str
     """SHA-256 of the judge's source"""
+    judge_is: str
+    """origin of the judge"""
     episodes: int
     recorded: bool
     """whether these are the episodes of the verdict, and not new ones"""
@@ -317,10 +326,10 @@ def judge(request: _RejudgeRequest) -> _Rejudgement:
     """
     place = request.choose()
     member = choose_member(place.run, place.member)
-    own, session = place.run.path / _JUDGE, SessionFolder(place.home)
+    own, session = place.run.path / "judge_fn.py", SessionFolder(place.home)
     before: list[Verdict] = []
     where, threshold = environment_of(place.run), SessionConfig.model_fields["threshold"].default
-    if session.judge.exists():
+    if session.config.exists():
         iteration, own = IterationFolder(place.run.path.parent), session.judge
         threshold = read_record(session.config, SessionConfig).threshold
         scored = read_record(iteration.judgment, SessionIteration).members
@@ -347,11 +356,13 @@ def judge(request: _RejudgeRequest) -> _Rejudgement:
     known = [(old, new) for old, new in pairs if old is not None and new is not None]
     numbers = f"score {number(found.score)}, lower bound {number(found.low)}"
     passing = f"{found.passing} of {found.episodes} episodes reach {threshold:g}"
-    hub.record_verdict(place.run, f"judged on this machine: {numbers}, {passing}")
+    by = _NAMED if request.judge else _OWN if is_own_folder(place.home) else _PUBLISHED
+    hub.record_verdict(place.run, f"judged on this machine by {by}: {numbers}, {passing}")
     return _Rejudgement(
         artifact=place.home.name,
         member=member.name,
         judge=text_hash(source),
+        judge_is=by,
         recorded=bool(before),
         threshold=threshold,
         previous_score=sum(old for old, _ in known) / len(known) if known else None,

@@ -113,16 +113,9 @@ class _TrackerRequest(RunsRequest):
 
     def choose(self) -> _ChosenTracker:
         """Return the requested tracker."""
-        if self.run == "latest":
-            every = list_runs(Path(self.runs_dir))
-            own = (each for each in every if (each.path / tracking.train.CONFIG).exists())
-            if (run := next(own, None)) is None:
-                raise UsageError(
-                    f"No tracking run in {self.runs_dir}.",
-                    hint="Start one: telic track train",
-                )
-        else:
-            run = Workspace(self.runs_dir).run(self.run)
+        every = list_runs(Path(self.runs_dir)) if self.run == "latest" else ()
+        own = (each.name for each in every if (each.path / tracking.train.CONFIG).exists())
+        run = Workspace(self.runs_dir).run(next(own, self.run))  # refuses links
         tracking.train.read_config(run)
         known = tracking.reports.trackers(run)
         wanted = f"_seed_{self.seed}" if self.seed is not None else known[0].member if known else ""
