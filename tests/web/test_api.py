@@ -165,9 +165,9 @@ def test_words_without_meaning_are_refused_before_anything_starts(own):
     assert (
         asked["criteria"] == [] and asked["forecast"] is None and "--model host" in asked["command"]
     )
-    text = {"intent": "run forward fast", "seeds": "1-2", "steps": "30k"}
+    text = {"intent": "run forward fast", "seeds": "1-2", "steps": "30k", "max_steps": "5M"}
     config = client.post("/api/preview/run", json=text).json()["config"]
-    assert (config["seeds"], config["steps"]) == ([1, 2], 30_000)
+    assert (config["seeds"], config["steps"], config["max_steps"]) == ([1, 2], 30_000, 5_000_000)
 
 
 def test_a_session_without_training_has_no_curves_and_no_error(own):

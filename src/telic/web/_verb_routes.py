@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 from fastapi import APIRouter, Body, Query
 from fastapi import Path as PathPart
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from telic.authors.request import ENV, SessionConfig
 from telic.core.text import integer_list, read_count
@@ -224,8 +224,10 @@ def body_of(verb: Verb[Any, Any], name: str, hidden: tuple[str | None, ...]) -> 
     for field in verb.fields:
         if field.how.scope not in _OFFERED or field.name in hidden or Path in field.alternatives:
             continue
-        kind = str | field.type if field.how.read in _TEXTS else field.type
-        fields[field.name] = (kind, verb.request.model_fields[field.name])
+        kind, known = field.type, verb.request.model_fields[field.name]
+        if field.how.read in _TEXTS:  # bounds are checked after a text is parsed
+            kind, known = str | kind, Field(known.default, description=known.description)
+        fields[field.name] = (kind, known)
     config = ConfigDict(extra="forbid", title=name)
     return create_model(name, __config__=config, __doc__=verb.help, **fields)
 
