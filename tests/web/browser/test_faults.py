@@ -84,6 +84,7 @@ def test_what_is_starting_stopping_and_screening_is_shown(browser, tmp_path):
             tab.open(f"/runs/{SESSION}", "Screening runs")
             stages = tab.page.get_by_role("list", name="Stages")
             stages.get_by_text("screening, 50k of 50k steps").wait_for()
+            tab.page.get_by_role("img", name="HalfCheetah-v5").wait_for()  # before any episode
         assert stages.locator("[aria-current=step]").inner_text().startswith("Decide")
         (folder / "stop").touch()
         tab.page.get_by_text("Stopping: saving").wait_for()

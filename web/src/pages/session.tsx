@@ -153,7 +153,7 @@ function Overview({ line, session, live }: { line: Schema<"ArtifactSummary">; se
         </Panel>
       </div>
       <div className="span-5 stacked">
-        <VideoPanel artifact={line.id} iteration={summary?.best_iteration ?? last} member={summary?.best_member ?? null} isLive={line.is_running} />
+        <VideoPanel artifact={line.id} env={line.env ?? null} iteration={summary?.best_iteration ?? last} member={summary?.best_member ?? null} isLive={line.is_running} />
         <Panel title="Criteria" actions={criteria && <span className="small soft">{criteria.length}</span>}>
           {criteria ? <><CriteriaList criteria={criteria} met={met} />{(asked?.not_understood ?? []).length > 0 && <div className="notice middling small">Not understood: {asked!.not_understood!.join(", ")}</div>}{(asked?.doubts ?? []).map((doubt) => <p key={doubt} className="small soft">{doubt}</p>)}</> : <p className="soft">{line.is_running ? "Reading the intent." : "No criteria were found."}</p>}
         </Panel>

@@ -4,11 +4,12 @@ import { Link } from "wouter";
 import { api, got, type Schema } from "../api/client";
 import { useLoaded } from "../api/query";
 import { Panel } from "../components/basics";
+import { envName } from "../format";
 import { EpisodePlayer, recordingName } from "./player";
 
 type ArtifactFile = Schema<"ArtifactFile">;
 
-export function VideoPanel({ artifact, iteration, member, isLive }: { artifact: string; iteration: number | null; member: string | null; isLive: boolean }) {
+export function VideoPanel({ artifact, env, iteration, member, isLive }: { artifact: string; env: string | null; iteration: number | null; member: string | null; isLive: boolean }) {
   const files = useLoaded(`files:${artifact}`, () => got(api.GET("/api/artifacts/{artifact}/files", { params: { path: { artifact }, query: { kind: ["video", "recording"] } } })), isLive ? 3000 : null);
   const [chosen, setChosen] = useState<string | null>(null);
   useEffect(() => setChosen(null), [artifact]);
@@ -27,7 +28,12 @@ export function VideoPanel({ artifact, iteration, member, isLive }: { artifact: 
         {!__SITE__ && <Link className="small" href={`/live/${artifact}`} title="Run the policy in this page, with pushes and commands">live</Link>}
       </>
     )}>
-      {shown ? <EpisodePlayer artifact={artifact} file={shown.key} /> : <p className="soft">{isLive ? "The first episode is recorded at the first evaluation." : "No episodes were recorded."}</p>}
+      {shown ? <EpisodePlayer artifact={artifact} file={shown.key} /> : isLive ? (
+        <figure className="column" key={env}>
+          {env && <img src={`/api/pictures/${encodeURIComponent(env)}`} alt={envName(env)} style={{ width: "100%", borderRadius: "0.5rem" }} onError={(event) => event.currentTarget.remove()} />}
+          <figcaption className="soft">The first episode is recorded at the first evaluation.</figcaption>
+        </figure>
+      ) : <p className="soft">No episodes were recorded.</p>}
       {videos.length > 0 && (
         <details style={{ marginTop: "0.6rem" }}>
           <summary>{videos.length === 1 ? "Video" : `${videos.length} videos`}</summary>
