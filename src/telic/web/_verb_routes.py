@@ -103,10 +103,7 @@ def routes(place: WebPlace) -> APIRouter:
     router = APIRouter(tags=["verbs"])
     for route in ROUTES:
         verb, starts = catalogue.load_verb(route.verb), route.way == "start"
-        name: str = _operation(route)
-        result: Any = StartedJob
-        if not starts:
-            result = _answer_type(get_type_hints(verb.do)["return"])
+        result: Any = StartedJob if starts else _answer_type(get_type_hints(verb.do)["return"])
         router.add_api_route(
             route.path,
             _endpoint(place, route, verb),
@@ -114,7 +111,7 @@ def routes(place: WebPlace) -> APIRouter:
             response_model=result,
             summary=verb.help.splitlines()[0],
             description=verb.help,
-            operation_id=name,
+            operation_id=_operation(route),
             status_code=202 if starts else 200,
         )
     return router
