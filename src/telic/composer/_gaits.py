@@ -322,7 +322,8 @@ def require_ground(frame: Frame, scene: Scene) -> None:
     """Reject climbing without suitable terrain, and terrain that cannot be generated."""
     if frame.ground is not None and "terrain" not in scene.spec.arguments:
         why = "its environment is flat (`telic robots` lists robots with terrain)"
-        raise scene.cannot(f"go over {frame.ground}", why, "ground_step")
+        place = "rough terrain" if frame.ground == "rough" else frame.ground
+        raise scene.cannot(f"go over {place}", why, "ground_step")
     if frame.ground is None and frame.direction in ("up", "down"):
         raise scene.cannot(
             f"go {frame.direction}",
