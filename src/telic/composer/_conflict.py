@@ -219,12 +219,16 @@ def what_instead(
 ) -> str:
     """Return suggestions after a refusal: similar supported intents, or the use of a model.
 
-    The first suggestion is the intent without the refused part. Next are the example nearest in
-    meaning and the example with the most words in common.
+    The first suggestion is the intent without the refused part, or its longest possible beginning.
+    Next are the example nearest in meaning and the example with the most words in common.
     """
     pieces = [piece.strip(" ,.;") for piece in _LATER.split(intent)]
     kept = [piece for piece in pieces if not any(word in piece for word in lost)]
     options = [", then ".join(kept)] if lost and kept else []
+    words = intent.strip(" .!").split()
+    links = ignored_words() | {"and", "down", "go", "or", "then", "up", "with"}
+    ends = (place for place in range(len(words) - 1, 0, -1) if words[place - 1] not in links)
+    options += [" ".join(words[:place]).rstrip(",;") for place in ends]
     for meaning, deeds in word_table("requests")["near"].items():
         if re.search(rf"\b({meaning})(s|es|ing|ped|ed)?\b", intent, re.IGNORECASE):
             options += deeds
