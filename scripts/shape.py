@@ -87,7 +87,7 @@ LINES: dict[tuple[str, ...], Limit] = {
 }
 """limits on the lines of groups of packages"""
 TOTALS = {
-    "lines": Limit(80_000, 96_600),
+    "lines": Limit(80_000, 96_640),
     "modules": Limit(380, 402),
     "public names per 1,000 lines": Limit(10, 22.7),
     "names defined in two files": Limit(0, 0),
