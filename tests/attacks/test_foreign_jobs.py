@@ -17,13 +17,15 @@ from telic.errors import BadFile, Refused, TelicError
 from telic.jobs import _ray_cluster
 from telic.jobs._ray_cluster import _returned, _take_in
 from telic.jobs.board import JobBoard
+from telic.jobs.launcher import read_place
+from telic.jobs.pool import JobPool
 from telic.jobs.spec import JobRecord, JobSpec
 from telic.storage import keys
 from telic.storage.files import read_json, read_record, write_json
 from telic.storage.keys import is_own_folder, sign_folder
 from telic.storage.layout import SessionFolder
 from telic.verbs.background import run_job_file
-from telic.verbs.elsewhere import _is_answer, verb_job
+from telic.verbs.elsewhere import RemoteVerbs, _is_answer, verb_job
 from telic.verbs.jobs import jobs
 
 VALUES = {"env": "CartPole-v1", "steps": 4000, "evaluations": 1, "videos": "none"}
@@ -191,3 +193,14 @@ def test_only_the_session_that_was_asked_for_is_countersigned(home):
     assert _is_answer(folder, asked)
     assert not _is_answer(folder, {**asked, "intent": "hop"})
     assert not _is_answer(folder, {**asked, "env": "Ant-v5"})
+
+
+def test_code_named_by_a_suite_is_not_sent_to_a_place_that_would_permit_it(home):
+    """The worker runs `telic run --env`, by which users permit code."""
+    (home / "evil.py").write_text("class Env: pass\n")
+    with JobPool(read_place("local"), home / "runs") as pool:
+        remote = RemoteVerbs(pool, "local", home / "runs")
+        listening = {"on_event": print, "should_stop": lambda: False}
+        with pytest.raises(Refused, match="not approved"):
+            remote.run_session("run", env="evil.py:Env", runs_dir=home / "runs", **listening)
+    assert not list((home / "runs").rglob("*.json"))

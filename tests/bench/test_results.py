@@ -1,6 +1,7 @@
 """Summaries of results: rates with intervals, and None for missing values."""
 
 import json
+import shutil
 
 import pytest
 
@@ -16,6 +17,7 @@ from telic.bench.results import (
     session_options,
     summarize,
 )
+from telic.errors import Refused
 from telic.storage.files import JsonLines, write_json
 from telic.web._benchmarks import _line
 from tests.session.test_end import make_pass
@@ -91,6 +93,16 @@ def test_benchmark_of_an_earlier_version_is_resumed(tmp_path):
     assert open_folder(now, tmp_path, fresh=False) == earlier
     other = now.model_copy(update={"options": {**options, "judge": "theirs"}})
     assert open_folder(other, tmp_path, fresh=False) != earlier
+
+
+def test_benchmark_of_another_user_is_not_resumed_and_links_are_not_followed(tmp_path):
+    config = BenchConfig(suite="small", telic="0", options=session_options({}))
+    own = open_folder(config, tmp_path, fresh=True)
+    shutil.copytree(own.path, tmp_path / "bench_small_20990101_000000_ffff")
+    assert open_folder(config, tmp_path, fresh=False) == own
+    (own.path / "cases").symlink_to(tmp_path)
+    with pytest.raises(Refused, match="contains the link"):
+        open_folder(config, tmp_path, fresh=False)
 
 
 @pytest.fixture

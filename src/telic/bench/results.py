@@ -28,9 +28,9 @@ from telic.core.stats import wilson
 from telic.errors import BadFile, ConfigError, UnknownName
 from telic.session.records import ENDED, Outcome, session_state
 from telic.storage.files import as_record, read_fields, read_json_lines, read_record, write_json
-from telic.storage.keys import signer_of, usable_key
+from telic.storage.keys import is_own_folder, sign_folder, signer_of, usable_key
 from telic.storage.layout import FolderFile, SessionFolder, new_name
-from telic.storage.reading import parse_toml, read_text
+from telic.storage.reading import parse_toml, read_text, without_links
 
 SUITES = Path(__file__).parent / "suites"
 
@@ -273,15 +273,16 @@ class BenchFolder:
 
 
 def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder:
-    """Return the newest folder of an equal request, or create a new folder."""
+    """Return this user's newest folder of an equal request, or create a new folder."""
     paths = [] if fresh else sorted(runs_dir.glob(f"bench_{config.suite}_*/bench.json"))
-    for path in reversed(paths):
+    for path in reversed([each for each in paths if is_own_folder(each.parent)]):
         earlier = read_record(path, BenchConfig)
         # Options missing in earlier files have their current default values.
         if earlier.model_copy(update={"options": session_options(earlier.options)}) == config:
-            return BenchFolder(path.parent)
+            return BenchFolder(without_links(path.parent))
     folder = BenchFolder(runs_dir / new_name(f"bench_{config.suite}", letters=4))
     write_json(folder.config, config)
+    sign_folder(folder.path)
     return folder
 
 

@@ -29,7 +29,6 @@ import typer
 from telic.jobs.process import end_after_grace
 
 _ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_TERMINAL = (0, 1, 2)
 _ECHO_S = 0.2
 """`timeout` and terminals signal both a process and its group, which is a single request"""
 
@@ -49,7 +48,7 @@ class StopSignal:
         self.asked_by: signal.Signals | None = None
         self.repeats_from, self.watch = 0.0, threading.Event()
         self._saves = saves
-        self._shown = [handle for handle in _TERMINAL if _is_terminal(handle)]
+        self._shown = [handle for handle in (0, 1, 2) if _is_terminal(handle)]
 
     def __call__(self) -> bool:
         """Return whether a stop was requested. Long-running work polls this function."""

@@ -25,7 +25,6 @@ from telic.training.machine import package_versions, source_commit
 if TYPE_CHECKING:
     from telic.storage.trajectories import Environment  # imports numpy
 
-_DISK_BYTES = 200_000_000
 _RESULTS: dict[str, Any] = {
     "total_timesteps": int | None,
     "training_time_s": float | None,
@@ -67,7 +66,7 @@ def working_on(folder: RunFolder, *, is_new: bool) -> Generator[None]:
 
 def new_run(runs_dir: Path, name: str | None = None) -> RunFolder:
     """Return the folder of a new run without creating it."""
-    require_free(runs_dir, _DISK_BYTES, "A run")
+    require_free(runs_dir, 200_000_000, "A run")
     stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
     chosen = f"run_{stamp}_{secrets.token_hex(2)}" if name is None else check_name(name, "--name")
     return RunFolder(runs_dir / chosen)

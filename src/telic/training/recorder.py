@@ -32,7 +32,6 @@ from telic.training.rollout import Batch
 from telic.training.setup import Setup
 
 PROGRESS_EVERY_S = 0.5
-_INTERNAL = ("alive", "finite")
 
 
 class Progress(NamedTuple):
@@ -129,7 +128,7 @@ class Recorder:
             row |= {
                 name: None if math.isnan(numbers[name][member]) else numbers[name][member]
                 for name in numbers
-                if name not in _INTERNAL
+                if name not in ("alive", "finite")
             }
             row |= self._episodes(member, ended[member])
             row |= {"sps": rate, "elapsed_time": seconds, "train_time": learning}

@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from telic.core.events import Event, Listener
 from telic.core.request import PlacedRequest, command_words
 from telic.core.text import is_mapping, is_row
+from telic.envs.simulators.names import named_code
 from telic.errors import Refused, TelicError, UsageError
 from telic.jobs.launcher import read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JOBS, PYTHON, JobRecord, JobSpec
 from telic.session.evidence import countersign
 from telic.storage.files import plain, read_fields, read_record, write_json
-from telic.storage.keys import is_own_folder
+from telic.storage.keys import is_own_folder, require_permitted
 from telic.storage.layout import SessionFolder, check_name, new_name
 from telic.storage.reading import file_hash
 from telic.verbs import catalogue
@@ -166,6 +167,7 @@ class RemoteVerbs(NamedTuple):
         """Run one session remotely. Equivalent to `telic.session.loop.run_session`."""
         given = {"intent": intent, "env": env, **options}
         _require_no_answers(self.on, given)
+        require_permitted(*named_code(env))  # a suite may come from anyone
         return self.do(("run",), "session:run", given, on_event)
 
 
