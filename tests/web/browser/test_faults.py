@@ -122,6 +122,8 @@ def test_the_address_carries_filter_order_and_tab(tab, furnished):
     assert head.get_attribute("aria-sort") == "ascending"
     tab.page.get_by_role("button", name="Name").click()
     tab.page.wait_for_url("**sort=title**")
+    tab.open("/robots?kind=hand", "Shadow hand")
+    assert tab.page.get_by_text("Unitree Go1").count() == 0
     tab.page.locator("body").press("Control+k")
     tab.page.get_by_role("combobox", name="Search pages").fill("gallery")
     tab.page.keyboard.press("Enter")

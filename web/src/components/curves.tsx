@@ -108,7 +108,7 @@ function Curves({ set, isMean, width, height, onZoom, hasSeveral, axis, link }: 
 
 /** The contribution of every reward term per episode, stacked, for one policy. */
 export function TermStack(props: CurvesProps) {
-  const [member, setMember] = useState("");
+  const [member, setMember] = useUrl("terms");
   const all = useSeries(props, ["episodic_return"], "global_step", null);
   const terms = (all.value?.names ?? []).filter((name) => name.startsWith(TERM));
   const chosen = member || all.value?.members[0] || "";

@@ -1,5 +1,4 @@
 /** Sessions or runs side by side: differences over training seeds, curves, rewards, criteria and settings. */
-import { useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { api, got, read, type Schema } from "../api/client";
 import { useLoaded } from "../api/query";
@@ -135,7 +134,7 @@ async function bandOf(id: string, name: string): Promise<Band> {
 const METRICS = ["episodic_return", "episode_length", "entropy", "policy_std", "value_loss", "explained_variance", "sps"];
 
 function Curves({ ids }: { ids: string[] }) {
-  const [name, setName] = useState("episodic_return");
+  const [name, setName] = useUrl("metric", "episodic_return");
   const bands = useLoaded(`compare:bands:${ids}:${name}`, () => Promise.all(ids.map((id) => bandOf(id, name))));
   return (
     <div className="column">

@@ -7,10 +7,11 @@ import { PageHead, Segmented } from "../components/basics";
 import { Ready } from "../components/states";
 import { number } from "../format";
 import { remember } from "../memory";
+import { useUrl } from "../url";
 
 export default function RobotsPage() {
   const robots = useLoaded("robots", () => got(api.GET("/api/robots")));
-  const [kind, setKind] = useState("all");
+  const [kind, setKind] = useUrl("kind", "all");
   const [, go] = useLocation();
   return (
     <>
