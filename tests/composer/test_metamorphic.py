@@ -464,6 +464,14 @@ def test_it_is_the_limb_that_was_named(limb):
     assert named == [f"waves its {limb} at least 0.7 times per second"]
 
 
+@pytest.mark.parametrize(("deed", "limit"), [("walk 2 m", 2.2), ("turn left 180 degrees", 1.5)])
+def test_a_stated_time_is_kept_or_missed(deed, limit):
+    hurried, slow = f"{deed} in {limit} s", f"{deed} slowly"
+    in_time, late = (shown("Ant-v5", text) for text in (hurried, slow))
+    assert score("Ant-v5", hurried, in_time) > PASSES > score("Ant-v5", hurried, late)
+    assert score("Ant-v5", slow, late) > PASSES
+
+
 def test_laps_are_circles():
     for (number, often), noun in product(
         {"two": "twice", "3": "three times"}.items(), ("laps", "rounds", "circles")

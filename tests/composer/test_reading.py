@@ -335,7 +335,7 @@ Humanoid: walk like a zombie | like a zombie
 Humanoid: move like a snake | like a snake
 Humanoid: walk with your hands on your hips | hips
 Humanoid: walk with crossed arms | crossed
-Humanoid: run 100 m in 10 seconds | 10 seconds
+Humanoid: jump in 10 seconds | 10 seconds
 Humanoid: kick the ball into the goal | goal
 Humanoid: stand on one leg with closed eyes | closed eyes
 Humanoid: walk forward instead of backward | instead

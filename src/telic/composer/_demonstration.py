@@ -55,10 +55,8 @@ def demonstrated(
         each, whole = values.pop("seconds_each", None), values.pop("seconds_all", None)
         if each is not None and whole is not None:
             return ()  # a turn takes longer than a jump
-        if each is not None:
-            values["seconds"] = each * values["jumps"]
-        elif whole is not None:
-            values["seconds"] = whole
+        if each or whole:
+            values["seconds"] = whole or each * values["jumps"]
         try:
             found.append(Motion.model_validate(values))
         except ValidationError:
@@ -98,8 +96,9 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
             speed = 1.05 * speed_meant(frame, scene, Draft()).value
             speed *= -1.0 if frame.direction == "backward" else 1.0
             return {"forward_mps": speed, "turn_rps": side * 0.8, "circle": True, **stride}
-        case "turn" if (turns := frame.all_turns) is not None:  # by 1 rad/s
-            return {"turn_rps": side * 1.0, "seconds_all": 2.0 * math.pi * turns, **stride}
+        case "turn" if (turns := frame.all_turns) is not None:  # by 1 rad/s, or in time
+            lasts = min(2.0 * math.pi * turns, 0.7 * (frame.within_s or math.inf))
+            return {"turn_rps": side * math.tau * turns / lasts, "seconds_all": lasts, **stride}
         case "turn" if frame.amount is None:
             return {"turn_rps": side * 1.5, **stride}
         case "jump" if frame.dimension != "distance" and frame.direction is None:
@@ -130,7 +129,7 @@ def _going(frame: Frame, scene: Scene) -> dict[str, Any] | None:
     goal = speed_meant(plain, scene, Draft())
     speed = goal.value * (1.0 if goal.is_exact else 1.1)
     if way is not None:  # in time
-        speed = max(speed, way / (0.7 * MAX_S))
+        speed = max(speed, way / (0.7 * (frame.within_s or MAX_S)))
     degrees = DEGREES.get(frame.direction or "forward", 0.0)
     degrees -= (frame.heading or 0.0) if frame.is_of_start else 0.0
     found: dict[str, Any] = _steps(gait_meant(frame, scene))

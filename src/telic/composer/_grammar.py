@@ -281,9 +281,8 @@ class _Scanner:
                 place += 1
                 continue
             first, place = found[0], found[-1].end
-            reading = first.reading
-            is_delay = reading is not None and reading.period_s is None
-            is_delay = is_delay and bool(reading and (reading.duration_s or reading.amount))
+            read = first.reading
+            is_delay = read and read.period_s is None and (read.duration_s or read.amount)
             if first.is_join("unread"):
                 self.idioms.update(first.at)
             elif is_delay and self._items and self._items[-1].is_join("after"):

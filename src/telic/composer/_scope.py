@@ -251,12 +251,10 @@ class _Ablation:
             is_own = is_own or "rear_legs" in frame.postures
         else:
             is_own = is_own and frame.direction in (value, None)
-        is_side = value == "sideways" and frame.direction in _SIDES
-        if is_own:
-            return self.all
-        return (
-            self._tried("direction", claim.index) if value == frame.direction or is_side else None
-        )
+        is_given = value == frame.direction or (value == "sideways" and frame.direction in _SIDES)
+        if is_own or not is_given:
+            return self.all if is_own else None
+        return self._tried("direction", claim.index)
 
     def _degree(self, claim: WordClaim, frame: Frame) -> tuple[str, ...] | None:
         degree, is_vague = frame.degree, claim.value in ("", "intensify", "most")
@@ -316,8 +314,8 @@ def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
         case "part":
             yield {"part": None, "bodies": ()}
             yield {"part": "nothing", "bodies": ()}
-        case "until_end":
-            yield {"until_end": False}
+        case "until_end" | "within":
+            yield {"until_end": False, "within_s": None}
         case "ground":
             yield {"ground": None, "hardest": None}
         case "count" if frame.count is not None:

@@ -256,8 +256,10 @@ class Slots:
             period = reading.period_s
             if period and reading.is_steps and self.deed.says.get("gait") not in BY_STEPS:
                 period *= 2.0
-            given = {"period_s": period, "duration_s": reading.duration_s}
-            given |= {"count": count, "amount": amount}
+            limit = amount if amount and (amount.unit, amount.rule) == ("s", "at_most") else None
+            amount = None if limit else amount
+            given = {"period_s": period, "duration_s": reading.duration_s, "count": count}
+            given |= {"within_s": limit and limit.value, "amount": amount}
             given = {name: new for name, new in given.items() if new is not None}
             first: Amount | None = fills.get("amount")
             rules = {first.rule, amount.rule} if first and amount else set[str]()
@@ -272,12 +274,9 @@ class Slots:
             else:
                 fills |= given
                 if amount is not None and reading.spread > 0.0:
-                    fills["bounds"] = tuple(
-                        Amount(
-                            value=amount.value + way * reading.spread, unit=amount.unit, rule=rule
-                        )
-                        for way, rule in ((-1, "at_least"), (1, "at_most"))
-                    )
+                    low, high = (amount.value + way * reading.spread for way in (-1, 1))
+                    least = replace(amount, value=low, rule="at_least")
+                    fills["bounds"] = least, replace(amount, value=high, rule="at_most")
                 if reading.period_s is not None and reading.rule is not None:
                     fills["count_rule"] = reading.rule
                 if count is not None and reading.rule is not None:

@@ -20,7 +20,7 @@ from telic.composer.frames import Frame
 from telic.composer.scene import Scene
 from telic.errors import Refused
 from telic.judges import metrics, tracks
-from telic.judges.tracks import track
+from telic.judges.tracks import Measure, track
 from telic.rewards import signals, terms
 from telic.rewards.signals import Above, Along, Below, Measured, Part, Turns
 from telic.rewards.terms import Exact, Ratio, Small
@@ -221,6 +221,15 @@ def _go_distance(
     draft.ends_when(Above(made, there), seen > there)
     usual = sizes.speed(replace(frame, amount=None), scene).value
     draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), sizes.MAX_S)
+    _arrive_in_time(frame, draft, seen < 0.88 * target)
+
+
+def _arrive_in_time(frame: Frame, draft: Draft, on_way: Measure) -> None:
+    """Judge a stated time limit, unless episodes are too short to exceed it."""
+    limit, late = frame.within_s or 0.0, 1.5 * (frame.within_s or 0.0)
+    if 0.0 < late <= sizes.MAX_S:
+        draft.seconds, value = max(draft.seconds, late), tracks.longest(on_way)
+        draft.score("is on the way for %s", value, late, limit, weight=3.0, tag="too_slow")
 
 
 def _take_steps(frame: Frame, scene: Scene, draft: Draft, direction: str, way: metrics.Way) -> None:
@@ -419,6 +428,7 @@ def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
         draft.score("holds that heading", value, 0.02, 0.15, weight=1.0, tag="over_rotates")
     far = turns - tolerance
     draft.ends_when(Above(Part(heading, "turned"), far), turned > far)
+    _arrive_in_time(frame, draft, turned < far)
 
 
 # ---- commanded velocities

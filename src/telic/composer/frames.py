@@ -55,6 +55,7 @@ class Frame:
     duration_s: float | None = None
     period_s: float | None = None
     """period of a repetition in s"""
+    within_s: float | None = None
     until_end: bool = False
     """continue until the episode ends"""
     ground: TerrainKind | None = None

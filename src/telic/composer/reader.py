@@ -564,10 +564,8 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
     words = [token.word for token in tokens]
     data, robots = word_table("ignored"), {*word_table("ignored")["robots"], *names}
     places = {place for place, word in enumerate(words) if word in ignored_words() | names}
-    together: set[int] = set()
-    for place in range(len(tokens)):
-        if idle := lexicon().find(tokens, place, "idle"):
-            together.update(idle.at)
+    found = (lexicon().find(tokens, place, "idle") for place in range(len(tokens)))
+    together = {place for idle in found if idle for place in idle.at}
     for place in range(1, len(words)):  # names address the robot unless they follow a preposition
         before = [k for k in range(place) if words[k] not in determiners()][-1:]
         if (
@@ -577,8 +575,6 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
             and words[before[0]] in data["placing"]
         ):
             places -= {place, *before}
-    for place, word in enumerate(words):
-        is_later = bool({*_JOINTS} & {*words[:place]}) and words[place - 1] not in _JOINTS
-        if word == "again" and is_later:
-            places.add(place)
-    return places | together
+    again = [place for place, word in enumerate(words) if word == "again"]
+    later = (k for k in again if {*_JOINTS} & {*words[:k]} and words[k - 1] not in _JOINTS)
+    return places | together | {*later}
