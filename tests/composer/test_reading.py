@@ -448,6 +448,7 @@ Ant: step up the pace == speed up
 HalfCheetah: run more fast than 4 m/s == run faster than 4 m/s
 HalfCheetah: maximize speed subject to no flipping == go as fast as possible without flipping
 Humanoid: touch your toes == bow
+Humanoid: bend forward == lean forward
 Humanoid: shift your weight from one foot to the other == lean left, then lean right
 Humanoid: knees high, in place == march in place with high knees
 Humanoid: um walk for i don't know three meters == walk for three meters
