@@ -472,6 +472,11 @@ def test_a_stated_time_is_kept_or_missed(deed, limit):
     assert score("Ant-v5", slow, late) > PASSES
 
 
+def test_the_gait_of_a_circle_is_named_as_not_judged():
+    notes = [composed("Ant-v5", f"{gait} in a circle").doubts for gait in ("trot", "walk")]
+    assert ["gait is not judged" in " ".join(doubts) for doubts in notes] == [True, False]
+
+
 def test_laps_are_circles():
     for (number, often), noun in product(
         {"two": "twice", "3": "three times"}.items(), ("laps", "rounds", "circles")

@@ -312,11 +312,11 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     if frame.dimension == "distance":
         wider = {"little": 0.5, "much": 2.0, "most": 2.0}
         radius *= wider.get(frame.degree or "moderate", 1.0)
-        length = frame.given("m")
-        radius = radius if length is None else length
+        radius = frame.given("m") or radius
     rate, laps = target / radius, frame.all_turns or 1.0
     draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, sizes.MAX_S)
-    draft.doubt(f"the circle is assumed to have a radius of {radius:.2g} m, to the {side}")
+    how = "" if frame.gait in (None, "walk") else "; its gait is not judged"
+    draft.doubt(f"the circle is assumed to have a radius of {radius:.2g} m, to the {side}{how}")
     heading, turned, wound = Turns(side), metrics.turned(side), metrics.winding(side)
     ahead, where = Ratio(signals.Ahead(), target, most=1.2), "along its heading"
     if frame.direction == "backward":
