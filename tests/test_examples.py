@@ -25,7 +25,9 @@ REWARDS = [
     (page, code)
     for page in PAGES
     for code in SNIPPET.findall(page.read_text())
-    if re.search(r"^(class|def) ", code, re.MULTILINE) and "telic.train(" not in code
+    if re.search(r"^(class|def) ", code, re.MULTILINE)
+    and "telic.train(" not in code
+    and page.stem != "motion-tracking"
 ]
 
 
@@ -62,6 +64,16 @@ def test_a_reward_in_the_documentation_passes_its_probe(page, code):
     env = telic.make("HalfCheetah-v5", num_envs=8, seed=0)
     report = probe(load_reward(code), env)
     assert report.mode in ("batched", "vmap", "looped")
+
+
+def test_the_terms_in_the_documentation_can_be_tracked_with():
+    from telic.storage.keys import permit
+    from telic.tracking.own_terms import load_terms, permission
+
+    (code,) = SNIPPET.findall((ROOT / "docs/explanation/motion-tracking.md").read_text())
+    permit(permission(code))
+    own = load_terms(code)
+    assert [*own.rewards] == ["height", "speed"] and [*own.terminations] == ["drift"]
 
 
 def written_commands(text):

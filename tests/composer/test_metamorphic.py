@@ -370,7 +370,7 @@ AT_ONCE = [
     lambda one, other: f"while you {other}, {one}",
     lambda one, other: f"{one} and {other} at the same time",
     lambda one, other: f"{one}. Meanwhile, {other}",
-    lambda one, other: f"{one} and simultaneously {other}, then stop",
+    lambda one, other: f"{one} and simultaneously {other}, then turn left",
 ]
 MEANWHILE = ("walk", "wave", "crouch", "stand", "jump", "lie down")
 

@@ -75,6 +75,8 @@ Humanoid: hop on the right foot five times
 Humanoid: run low
 Humanoid: crawl on your hands and knees
 Humanoid: stand tall
+Humanoid: hold a plank
+Hopper: hop like a kangaroo
 Walker2d: walk with little energy and small movements without falling or shaking
 """.strip().splitlines()
 ALL = [(env, text) for env in TASKS for texts in ASKED.values() for text in texts] + [

@@ -36,6 +36,22 @@ _LASTS_S = 4.0
 _UPRIGHT, _TILTED, _INVERTED = 0.5, 0.2, -0.2
 _LOW, _LYING, _HIGH = 0.7, 0.3, 0.85
 """heights between lying and standing, as fractions"""
+_DETAILS = {
+    "across",
+    "along",
+    "and",
+    "at",
+    "down",
+    "for",
+    "in",
+    "into",
+    "like",
+    "on",
+    "onto",
+    "over",
+}
+_DETAILS |= {"then", "through", "to", "until", "up", "using", "while", "with", "without"}
+"""words that may begin a detail"""
 _LATER = re.compile(r",?\s*\b(?:and then|then|after that|afterwards|before|finally|next)\b")
 
 
@@ -214,6 +230,11 @@ def not_understood(parsed: ParsedIntent, lost: Sequence[str], hint: str) -> NotU
     return NotUnderstood(message, hint=hint)
 
 
+def _begins_detail(words: Sequence[str], place: int) -> bool:
+    before = words[place - 1].lower()
+    return before != "go" and (words[place].lower() in _DETAILS or before[-1] in ",;")
+
+
 def what_instead(
     intent: str, lost: Sequence[str], name: str, able: Sequence[str], works: Callable[[str], bool]
 ) -> str:
@@ -226,8 +247,7 @@ def what_instead(
     kept = [piece for piece in pieces if not any(word in piece for word in lost)]
     options = [", then ".join(kept)] if lost and kept else []
     words = intent.strip(" .!").split()
-    links = ignored_words() | {"and", "down", "go", "or", "then", "up", "with"}
-    ends = (place for place in range(len(words) - 1, 0, -1) if words[place - 1] not in links)
+    ends = (place for place in range(len(words) - 1, 0, -1) if _begins_detail(words, place))
     options += [" ".join(words[:place]).rstrip(",;") for place in ends]
     for meaning, deeds in word_table("requests")["near"].items():
         if re.search(rf"\b({meaning})(s|es|ing|ped|ed)?\b", intent, re.IGNORECASE):

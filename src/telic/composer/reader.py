@@ -411,7 +411,7 @@ class _Deeds:
         taken: list[Item] = []
         for item in items if part in _TRUNK and (holder or part) else ():
             kind = _held_kind(item, part, acts)
-            if kind == "low_height" and self._tokens[item.at[0]].word == "within":
+            if kind == "low_height" and "within" in {self._tokens[at].word for at in item.at}:
                 continue  # "keep your height within 2 cm" allows for so much around it
             if kind is None and not (taken and any(each.value == "most" for each in item.senses)):
                 continue  # "as low as possible" is one limit
