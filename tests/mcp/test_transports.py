@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from subprocess import PIPE
 
 import pytest
 from mcp import Client
@@ -43,8 +44,12 @@ def test_a_message_that_cannot_be_read_is_answered(tmp_path):
     command = [sys.executable, *SERVE, "--root", str(tmp_path)]
     ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
     lines = [json.dumps({**ping, "id": 1, "params": {"x": "\ud800"}}), "{", json.dumps(ping)]
-    given = "\n".join([*lines, ""])
-    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60)
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [answer["id"] for answer in answers] == [1, None, 2], done.stderr
-    assert "surrogates" in answers[0]["error"]["message"] and answers[2]["result"] == {}
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True) as server:
+        answers = {}
+        for line in lines:
+            print(line, file=server.stdin, flush=True)
+            answer = json.loads(server.stdout.readline())
+            answers[answer["id"]] = answer
+        server.stdin.close()
+    assert set(answers) == {1, None, 2}
+    assert "surrogates" in answers[1]["error"]["message"] and answers[2]["result"] == {}
