@@ -66,7 +66,7 @@ def load_terms(source: str) -> OwnTerms:
         try:
             exec(compile(source, "<terms>", "exec"), scope)
         except Exception as error:
-            raise ConfigError(f"The terms fail: {type(error).__name__}: {error}.") from error
+            raise ConfigError(f"The terms raised {type(error).__name__}: {error}.") from error
     own = OwnTerms({}, {}, {}, {})
     by_kind = {
         "error": own.errors,
