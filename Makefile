@@ -13,7 +13,7 @@ help:
 	@echo "make run           install, train HalfCheetah to run forward fast, write report and video (about 2 minutes)"
 	@echo "make test          run the quick tests"
 	@echo "make test-all      run all tests: whole studies, more kills, hours of sandbox attacks"
-	@echo "make check         check format, lint, types, layers, line budget and wording"
+	@echo "make check         check format, lint, types, layers, line budget, wording and tables of results"
 	@echo "make bench         compare speed and learning with Stable-Baselines3 (at most 12 minutes)"
 	@echo "make bench-compare REF=COMMIT  compare this tree with a commit, beyond noise (8 minutes or more)"
 	@echo "make bench-gpu     the same benchmark on an NVIDIA GPU, with rsl_rl (about 12 minutes)"
@@ -45,6 +45,7 @@ check: $(STAMP)
 	$(BIN)/pyrefly check
 	$(BIN)/python scripts/shape.py --check
 	$(BIN)/python scripts/language.py --check
+	$(BIN)/python scripts/results.py --check
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/cpu.py

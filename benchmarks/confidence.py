@@ -13,9 +13,10 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from published import publish
 
 from telic.authors.request import EPISODES, ITERATIONS, THRESHOLD
 from telic.core.confidence import ALPHA, fewest_scores, proven_mean, proves, spending
@@ -135,14 +136,19 @@ def compare_bounds(sessions: int) -> list[str]:
         two_points(0.8, 0.01),
     ]
     lines = [f"| scores | {' | '.join(BOUNDS)} |", f"|---|{'---|' * len(BOUNDS)}"]
+    rows: list[dict[str, Any]] = []
     for worth in worths:
         chance = np.random.default_rng(0)
         samples = [worth.draw(chance, EPISODES) for _ in range(sessions)]
-        cells: list[str] = []
-        for bound in BOUNDS.values():
+        cells, row = list[str](), dict[str, Any](scores=worth.name)
+        for name, bound in BOUNDS.items():
             lows = np.array([bound(sample, ALPHA) for sample in samples])
-            cells.append(f"{lows.mean():.2f} ({(lows <= worth.mean + 1e-9).mean():.1%})")
+            held = (lows <= worth.mean + 1e-9).mean()
+            cells.append(f"{lows.mean():.2f} ({held:.1%})")
+            row |= {name: round(lows.mean(), 3), f"{name} held": held}
         lines.append(f"| {worth.name} | {' | '.join(cells)} |")
+        rows.append(row)
+    publish("confidence", rows)
     return lines
 
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from published import publish
 from rich.console import Console
 from rich.table import Table
 
@@ -41,6 +42,7 @@ from telic.training.run import execute
 
 MODELS = {"HalfCheetah-v5": "half_cheetah.xml", "Ant-v5": "ant.xml", "Humanoid-v5": "humanoid.xml"}
 LONG = "--long"
+SAME, DEFAULTS = "SB3 PPO, same settings", "SB3 PPO, default settings"
 
 
 class Patience(NamedTuple):
@@ -150,6 +152,7 @@ def rates() -> list[dict[str, Any]]:
             }
         )
     show("env steps per second; x: our training by theirs", rows, [*rows[0]][1:])
+    publish("cpu-rates", rows)
     return rows
 
 
@@ -235,8 +238,8 @@ def time_to_return(target: float = 4000.0, env_id: str = "HalfCheetah-v5") -> li
         rows.append({"trainer": "telic", "seed": seed, **our_time(env_id, seed, target)})
         console.print(rows[-1])
         for name, options, limit in (
-            ("sb3 with our settings", ("--ours",), patience.ours),
-            ("sb3 defaults", (), patience.defaults),
+            (SAME, ("--ours",), patience.ours),
+            (DEFAULTS, (), patience.defaults),
         ):
             if not options and seed > patience.seeds_of_defaults:
                 continue
@@ -258,7 +261,7 @@ def time_to_return(target: float = 4000.0, env_id: str = "HalfCheetah-v5") -> li
         f"{env_id}: seconds to a return of {target:g}", rows, ["trainer", "seed", "seconds", "best"]
     )
     ours = median_time(rows, "telic")
-    for name in ("sb3 with our settings", "sb3 defaults"):
+    for name in (SAME, DEFAULTS):
         limit = next(row["limit"] for row in rows if row["trainer"] == name)
         theirs = median_time(rows, name)
         if ours is None:
@@ -269,7 +272,14 @@ def time_to_return(target: float = 4000.0, env_id: str = "HalfCheetah-v5") -> li
             )
         else:
             console.print(f"{name}: {theirs:.1f} s, {theirs / ours:.1f} x telic's {ours:.1f} s")
+    reached = {name: _reached(rows, name) for name in ("telic", SAME, DEFAULTS)}
+    publish("cpu-return", [{"trainer": name, "seconds": each} for name, each in reached.items()])
     return rows
+
+
+def _reached(rows: list[dict[str, Any]], trainer: str) -> list[float] | None:
+    times = [row["seconds"] for row in rows if row["trainer"] == trainer]
+    return None if None in times else times
 
 
 def median_time(rows: list[dict[str, Any]], trainer: str) -> float | None:

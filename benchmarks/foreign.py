@@ -24,6 +24,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from published import gpu, publish
+
 TASK = "Mjlab-Velocity-Flat-Unitree-Go1"
 WARM, RAW_STEPS = 3, 40
 HERE = Path(__file__).parent
@@ -67,6 +69,19 @@ def main() -> None:
         "total_s": time.perf_counter() - BEGAN,
     }
     print(json.dumps(result), flush=True)
+    rows = [
+        {
+            "measure": words,
+            "telic": mine[key],
+            "rsl_rl": theirs[key],
+            "ratio": mine[key] / theirs[key],
+        }
+        for words, key in (
+            ("training steps/s", "steps_per_s"),
+            ("environment steps/s", "raw_steps_per_s"),
+        )
+    ]
+    publish("foreign", rows, gpu() if asked.device.startswith("cuda") else None)
 
 
 SHARED = ("task", "envs", "batch", "seconds", "device", "seed")

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from published import gpu, publish
 from rich.console import Console
 from rich.table import Table
 
@@ -83,6 +84,15 @@ def main() -> None:
         rows = results[name] = parts[name]()
         show(f"{name}, {torch.cuda.get_device_name(0)}", rows)
         out.write_text(json.dumps(results, indent=2) + "\n")
+    for name in {"minute", "peer"} & set(wanted):
+        publish(f"gpu-{name}", results[name], gpu())
+    if {"one", "many"} <= set(wanted):
+        *alone, _wide = results["one"]
+        rate = {"steps_per_second": statistics.median(row["steps_per_second"] for row in alone)}
+        seconds = [row["seconds"] for row in alone]
+        one_policy = {**alone[0], **rate, "policies": "one policy, three runs", "seconds": seconds}
+        many_policies = {"policies": "48 policies: 16 rewards x 3 seeds", **results["many"][0]}
+        publish("gpu-halfcheetah", [one_policy, many_policies], gpu())
 
 
 # -------------------------------------------------------------------------------- physics

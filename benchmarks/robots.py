@@ -18,6 +18,7 @@ from typing import Any
 
 import mujoco
 import torch
+from published import gpu, publish
 from rich.console import Console
 from rich.table import Table
 
@@ -31,12 +32,12 @@ from telic.sim.simulation import why_no_gpu
 console = Console(width=120)
 SIMS, STEPS, ROUNDS = 16, 40, 5
 WORLDS: dict[str, dict[str, Any]] = {
-    "as it is": {},
+    "none": {},
     "commands": {"commands": {}},
-    "light variation": {"variation": "light"},
-    "full variation": {"variation": "full"},
-    "full, commands, 3 observations": {"variation": "full", "commands": {}, "history": 3},
-    "rough ground": {"terrain": "rough"},
+    "light domain randomization": {"variation": "light"},
+    "full domain randomization": {"variation": "full"},
+    "full, commands, history of 3": {"variation": "full", "commands": {}, "history": 3},
+    "rough terrain": {"terrain": "rough"},
 }
 
 
@@ -55,6 +56,8 @@ def main() -> None:
     if "cost" in asked.parts:
         results["cost"] = cost(asked.robot, asked.device, asked.envs)
         show(f"{asked.robot}, {asked.envs} environments on {asked.device}", results["cost"])
+        about = f"{asked.envs} {asked.robot}"
+        publish("robot-cost", results["cost"], None if asked.device == "cpu" else gpu(), about)
     out = Path(__file__).parent / "results" / "robots.json"
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps(results, indent=2) + "\n")
@@ -114,7 +117,7 @@ def cost(robot: str, device: str, envs: int) -> list[dict[str, Any]]:
     for _ in range(ROUNDS):
         for name, env in worlds.items():
             times[name].append(_steps(env))
-    plain = statistics.median(times["as it is"])
+    plain = statistics.median(times["none"])
     return [
         {
             "world": name,

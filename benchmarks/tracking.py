@@ -44,6 +44,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from published import gpu, publish
 from tracking_peer import peer_rates, peer_single
 from tracking_rule import CLIP, ENDS, ENOUGH, LIBRARY, RESULTS, Judge, Teller, spread_starts
 
@@ -353,9 +354,13 @@ def play_kept(asked: argparse.Namespace) -> None:
             asked.say(**told, clips=len(clips), lost=lost, **summary(report))
 
 
+_PER_ENCODER = ("success", "in_place", "mpjpe_l_mm")
+
+
 def table() -> None:
     """Print the results and the ratios."""
     rows = [json.loads(line) for line in (RESULTS / "tracking.jsonl").read_text().splitlines()]
+    compared: list[dict[str, Any]] = []
     for envs in sorted({row["envs"] for row in rows if row["part"] == "rate"}):
         rates = {
             who: statistics.median(found)
@@ -371,6 +376,7 @@ def table() -> None:
         ratio = rates["telic"] / rates["mjlab"] if len(rates) == 2 else math.nan
         said = ", ".join(f"{who} {rate:,.0f} steps/s" for who, rate in rates.items())
         print(f"{envs:,} environments: {said}; {ratio:.2f} times")
+        compared.append({"envs": envs, "ratio": None if math.isnan(ratio) else ratio, **rates})
     for row in rows:
         if "success" in row:
             print(
@@ -378,6 +384,15 @@ def table() -> None:
                 f"{row['seed']}, after {row['seconds']:6.1f} s, {row['step'] / 1e6:6.1f} M steps: "
                 f"{100 * row['success']:.1f} %"
             )
+    publish("tracking-rate", compared, gpu())
+    measured = [row for row in rows if "success" in row]
+    publish("tracking-single", [row for row in measured if row["part"] == "single"], gpu())
+    multi = [
+        {**row, **{key: [each[key] for each in row["encoders"].values()] for key in _PER_ENCODER}}
+        for row in measured
+        if row["part"] == "multi"
+    ]
+    publish("tracking-multi", multi, gpu())
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from published import gpu, publish
 
 RESULTS = Path(os.environ.get("TELIC_BENCH_OUT", Path(__file__).parent / "results"))
 BATCH, MEASURED, MEASURED_STEPS, EPISODE = 24, 1_024, 300, 1_000
@@ -282,6 +283,7 @@ def table() -> None:
     """Print the results and the ratios."""
     rows = [json.loads(line) for line in (RESULTS / "velocity.jsonl").read_text().splitlines()]
     keys = sorted({(row["robot"], row["envs"]) for row in rows})
+    compared: list[dict[str, Any]] = []
     for robot, envs in keys:
         own = [row for row in rows if (row["robot"], row["envs"]) == (robot, envs)]
         rates = {
@@ -292,6 +294,8 @@ def table() -> None:
         ratio = rates["telic"] / rates["mjlab"] if len(rates) == 2 else math.nan
         said = ", ".join(f"{who} {rate:,.0f} steps/s" for who, rate in rates.items())
         print(f"{robot}, {envs:,} environments: {said}; {ratio:.2f} times")
+        known = None if math.isnan(ratio) else ratio
+        compared.append({"robot": robot, "envs": envs, "ratio": known, **rates})
         for row in own:
             if "speed_error" in row:
                 print(
@@ -299,6 +303,8 @@ def table() -> None:
                     f"{row['step'] / 1e6:5.1f} M steps: {row['speed_error']:.3f} m/s, "
                     f"{row['turn_error']:.3f} rad/s, {row['falls_per_hour']:.1f} falls an hour"
                 )
+    publish("velocity-rate", compared, gpu())
+    publish("velocity-error", [row for row in rows if "speed_error" in row], gpu())
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.published import publish
 from tests.studies.toy.doors import CommandLine
 
 from telic.studies.documents.base import read_yaml, update_yaml, write_yaml
@@ -125,6 +126,7 @@ CASES = {
 def main(home: Path, names: list[str]) -> None:
     """Run cases one after the other, and append their verdicts."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    rows_of_all: list[dict[str, Any]] = []
     for name in names:
         os.environ["TELIC_CONFIG_DIR"] = str(home / f"{name}.config")
         begun = time.monotonic()
@@ -135,6 +137,18 @@ def main(home: Path, names: list[str]) -> None:
             with (home / "results.jsonl").open("a") as file:
                 file.write(json.dumps(row) + "\n")
             print(row)
+            rows_of_all.append(_shown(name, row))
+    publish("studies", rows_of_all)
+
+
+def _shown(name: str, row: dict[str, Any]) -> dict[str, Any]:
+    changes = [f"{key} {old} → {new}" for key, (old, new) in row["change"].items()]
+    low, high = row.get("ci") or (None, None)
+    return {
+        **{"repository": name, "style": row["style"], "change": ", ".join(changes)},
+        **{"gain": row.get("delta"), "low": low, "high": high},
+        "verdict": row["verdict"].replace("_", " "),
+    }
 
 
 def run_case(home: Path, name: str, case: Case) -> list[dict[str, Any]]:
