@@ -1,6 +1,6 @@
 import pytest
 
-from telic.plugin.hooks import before_shell, record_in_path, written_record
+from telic.plugin.hooks import before_shell, written_record
 
 HOME = ".telic/tasks/walk/studies/first"
 RECORDS = (
@@ -63,5 +63,5 @@ def test_reading_records_is_free(record):
 
 def test_drafts_and_files_of_the_repository_are_free():
     for name in ("train.py", f"{HOME}/contract.yaml", f"{HOME}/metric_spec.yaml", "runs/x.csv"):
-        assert record_in_path(name) is None
+        assert before_shell({"tool_input": {"file_path": name}}) is None
         assert written_record(f"echo x > {name}") is None
