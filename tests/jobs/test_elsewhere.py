@@ -21,13 +21,13 @@ from telic.jobs.pool import JobPool
 from telic.jobs.process import ProcessId
 from telic.jobs.spec import JobSpec
 from telic.storage.files import write_json
-from telic.testing import LauncherContract
 from telic.verbs import background, jobs
 from telic.verbs.background import STARTED, JobFile, JobProgress
 from telic.verbs.elsewhere import artifact_of, verb_job
 from telic.verbs.search import search
 from telic.verbs.session import run
 from tests.jobs.slurm import pretend
+from tests.testing.contracts import LauncherContract
 
 SMALL = {"env": "CartPole-v1", "method": "random", "episodes": 100, "fresh_episodes": 10}
 

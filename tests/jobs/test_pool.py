@@ -14,8 +14,8 @@ from telic.jobs.pool import JobPool
 from telic.jobs.process import start_of
 from telic.jobs.spec import AttemptEnd, JobRecord, JobSpec
 from telic.storage.files import read_record, write_json
-from telic.testing import LauncherContract
 from telic.verbs.jobs import jobs
+from tests.testing.contracts import LauncherContract
 
 
 class Scripted:

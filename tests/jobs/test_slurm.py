@@ -14,8 +14,8 @@ from telic.jobs.launcher import AttemptWaiting, SlurmJobs, read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JobRecord, JobSpec
 from telic.storage.files import read_record
-from telic.testing import LauncherContract
 from tests.jobs.slurm import cluster, pretend, until
+from tests.testing.contracts import LauncherContract
 
 __all__ = ["cluster"]
 

@@ -11,16 +11,10 @@ from telic.envs import make
 from telic.judges.code import JudgeCode
 from telic.llm import Host, Models
 from telic.search.proposers import Ars, Climb, Cma, Random, Tabular
-from telic.testing import (
-    AuthorContract,
-    EnvironmentContract,
-    JudgeContract,
-    ProposerContract,
-    ProviderContract,
-)
+from telic.testing import EnvironmentContract, JudgeContract
 from telic.testing.models import Replay, Scripted
-from telic.testing.services import QUESTION
 from tests.authors.scripts import REVISION, SCRIPT
+from tests.testing.contracts import QUESTION, AuthorContract, ProposerContract, ProviderContract
 
 JUDGE = """
 from telic import require, score

@@ -1,26 +1,17 @@
-"""Contract tests for built-in and third-party environments, judges, proposers and more.
+"""Contract tests for built-in and third-party environments and judges.
 
 Subclass the contract for your component and implement `make`:
 
-    from telic.testing import ProposerContract
+    from telic.testing import EnvironmentContract
 
-    class TestMine(ProposerContract):
-        def make(self, task, family, seed):
-            return MyProposer(task, family, seed)
+    class TestMine(EnvironmentContract):
+        def make(self, num_envs, seed=0):
+            return make(num_envs=num_envs, seed=seed)
 
 pytest collects the inherited tests. Telic's own components are tested in the same way.
 """
 
-from telic.testing.contracts import EnvironmentContract, JudgeContract, ProposerContract
-from telic.testing.services import AuthorContract, LauncherContract, ProviderContract
+from telic.testing.contracts import EnvironmentContract, JudgeContract
 from telic.testing.simulators import SimulatorContract
 
-__all__ = [
-    "AuthorContract",
-    "EnvironmentContract",
-    "JudgeContract",
-    "LauncherContract",
-    "ProposerContract",
-    "ProviderContract",
-    "SimulatorContract",
-]
+__all__ = ["EnvironmentContract", "JudgeContract", "SimulatorContract"]

@@ -1,8 +1,7 @@
-"""Contract tests for environments, judges and search proposers."""
+"""Contract tests for environments and judges."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -15,17 +14,6 @@ from telic.envs.spec import EnvSpec
 from telic.envs.vector import VecEnv
 from telic.judges.code import Judge
 from telic.judges.verdict import Verdict
-from telic.search.plan import SearchPlan, make_plan
-from telic.search.policies import PolicyFamily
-from telic.search.proposers import PolicyDraft, PolicyProposal, Proposer, SearchView
-from telic.search.records import (
-    History,
-    PolicyCandidate,
-    SearchConfig,
-    SearchIteration,
-    TrialEpisodes,
-)
-from telic.search.task import BatchRecording, PolicyTrial, SearchTask, rollout_seeds
 from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts
 
 _STEPS = 25
@@ -169,105 +157,6 @@ class JudgeContract:
     def _judge(self, steps: int) -> Verdict:
         spec, episode = recorded_episode(self.env, steps)
         return self.make(spec)(episode, spec)
-
-
-class ProposerContract:
-    """Contract tests for every policy search proposer. See `telic.search.proposers.Proposer`."""
-
-    env: ClassVar[str] = "CartPole-v1"
-    """id of the policy search task used in the tests"""
-
-    def make(self, task: SearchTask, family: PolicyFamily, seed: int) -> Proposer:
-        """Return the proposer under test."""
-        raise NotImplementedError
-
-    def test_proposals_have_the_declared_size_and_bounds(self) -> None:
-        trial = _ProposerTrial(self, seed=1)
-        for _ in range(3):
-            count = trial.proposer.at_once
-            drafts = trial.advance().drafts
-            assert len(drafts) == count >= 1
-            for draft in drafts:
-                space = trial.plan.policy.space
-                assert len(draft.params) == space.rank and draft.origin
-                assert all(space.low <= number <= space.high for number in draft.params)
-
-    def test_proposals_depend_only_on_the_seed(self) -> None:
-        first, again, other = (_ProposerTrial(self, seed=seed) for seed in (1, 1, 2))
-        drafts = [first.advance().drafts for _ in range(3)]
-        assert drafts == [again.advance().drafts for _ in range(3)]
-        assert drafts != [other.advance().drafts for _ in range(3)]
-
-    def test_resuming_from_the_log_changes_nothing(self) -> None:
-        whole = _ProposerTrial(self, seed=4)
-        for _ in range(3):
-            whole.advance()
-        resumed = _ProposerTrial(self, seed=4)
-        for iteration, recording in whole.log:
-            resumed.take_up(iteration, recording)
-        assert resumed.advance().drafts == whole.advance().drafts
-
-
-class _ProposerTrial:
-    """Proposer under test, with a task and the policies evaluated so far."""
-
-    def __init__(self, contract: ProposerContract, seed: int) -> None:
-        request = {"env": contract.env, "method": "random", "switches": {"rollouts": 2}}
-        self.plan: SearchPlan = make_plan(SearchConfig.parse(request))
-        self.proposer = contract.make(self.plan.task, self.plan.policy, seed)
-        self.log: list[tuple[SearchIteration, BatchRecording | None]] = []
-        self._player, self._seed = self.plan.player(), seed
-        self._history, self._tried = History(confirm=0, keeps_losers=True), 0
-
-    def advance(self) -> PolicyProposal:
-        """Propose policies, evaluate them, and report the results to the proposer."""
-        proposal = self.proposer.propose(self._view())
-        candidates, recording = self._try(proposal.drafts)
-        self.proposer.observe(candidates, recording)
-        self._note(candidates, recording)
-        return proposal
-
-    def take_up(self, iteration: SearchIteration, recording: BatchRecording | None) -> None:
-        """Restore the proposer's state after a saved iteration."""
-        self.proposer.replay(self._view(), iteration.candidates, recording)
-        self._note(list(iteration.candidates), recording)
-
-    def _view(self) -> SearchView:
-        return SearchView(self._history, len(self.log) + 1, 9, self._seed, 1)
-
-    def _try(
-        self, drafts: Sequence[PolicyDraft]
-    ) -> tuple[list[PolicyCandidate], BatchRecording | None]:
-        seeds = np.stack([rollout_seeds(len(self.log), 2)] * len(drafts))
-        params = np.array([draft.params for draft in drafts])
-        (rollouts,) = self._player.play([PolicyTrial(params, seeds, is_recorded=True)])
-        candidates = [
-            PolicyCandidate(
-                number=self._tried + row,
-                params=draft.params,
-                origin=draft.origin,
-                tried=TrialEpisodes.of(len(self.log), rollouts, row),
-            )
-            for row, draft in enumerate(drafts)
-        ]
-        return candidates, rollouts.recording
-
-    def _note(self, candidates: list[PolicyCandidate], recording: BatchRecording | None) -> None:
-        self._tried += len(candidates)
-        best = max(candidates, key=lambda candidate: candidate.mean)
-        iteration = SearchIteration(
-            number=len(self.log) + 1,
-            candidates=tuple(candidates),
-            selected=best.number,
-            winner="first",
-            incumbent=best.number,
-            incumbent_mean=best.mean,
-            episodes=0,
-            steps=0,
-            model="none",
-        )
-        self._history.add(iteration)
-        self.log.append((iteration, recording))
 
 
 def recorded_episode(env_id: str, steps: int) -> tuple[EnvSpec, Trajectory]:
