@@ -182,14 +182,17 @@ def _only_reads(words: list[str]) -> bool:
 
 
 def _training_commands(adapter: Path) -> list[list[str]]:
-    from telic.studies.documents.base import read_yaml
+    # Avoids documents.base, which takes longer to import than all of this.
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
-    data = read_yaml(adapter)
-    known = data.get("commands") if is_dict(data) else None
-    if not is_dict(known):
-        raise TelicError(f"{adapter} cannot be read: it has no commands.")
-    specs = [known.get(name) for name in ("train", "smoke", "resume")]
-    return [list(map(str, spec["argv"])) for spec in specs if is_dict(spec) and spec.get("argv")]
+    yaml: Any = YAML(typ="safe", pure=True)
+    try:
+        data: Any = yaml.load(read_text(adapter, errors="replace"))
+        specs = [data["commands"][name] for name in ("train", "smoke", "resume")]
+        return [list(map(str, spec["argv"])) for spec in specs if spec]
+    except (YAMLError, LookupError, TypeError, ValueError, RecursionError) as error:
+        raise TelicError(f"{adapter} cannot be read: {error}") from None
 
 
 def _is_launch(words: list[str], argv: list[str]) -> bool:
