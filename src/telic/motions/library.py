@@ -23,7 +23,7 @@ from torch import Tensor
 
 from telic.core.config import Record
 from telic.core.rotations import slerp
-from telic.core.tensors import from_numpy, split
+from telic.core.tensors import from_numpy, norm, split
 from telic.errors import BadEnvironment, BadFile, UnknownName
 from telic.motions._figure import RobotFigure, person_points
 from telic.motions.clip import HumanTrack, MotionClip, MotionFrames, MotionOrigin, Split
@@ -39,7 +39,7 @@ from telic.storage.files import (
 from telic.storage.locks import RunLock
 
 _HEAD, _LINES, _ROWS, _HUMAN = "library.json", "clips.jsonl", "frames.f32", "human.f32"
-_BYTES = 4
+_BYTES, _UNIT_WITHIN = 4, 0.05
 
 
 class LibraryHead(Record):
@@ -84,7 +84,7 @@ class ClipEntry(Record):
     name: str
     first: int = Field(ge=0, description="index of the first row")
     frames: int = Field(ge=2)
-    fps: float = Field(gt=0)
+    fps: float = Field(ge=1.0, le=10_000.0)
     sha256: str = ""
     split: Split = "train"
     human_first: int = Field(default=-1, ge=-1, description="first row of the human motion, or -1")
@@ -208,7 +208,7 @@ class LibraryWriter:
 def _appending(path: Path, length: int) -> int:
     """Open a file for appending, truncated to a length to discard partial writes after a crash."""
     with disk_errors(path):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         os.ftruncate(handle, length)
         os.lseek(handle, length, os.SEEK_SET)
         return handle
@@ -325,7 +325,7 @@ class MotionLibrary:
         """Return the frames of a clip at times (n,), clamped to the duration of the clip."""
         line = self.clips[place]
         rows = self._rows[line.first : line.first + line.frames]
-        parts = split(_between(rows, line.fps, times_s, slice(3, 7)), self.head.widths, dim=1)
+        parts = split(_between(rows, line, times_s, slice(3, 7)), self.head.widths, dim=1)
         return MotionFrames(*parts[:6])
 
     def person(self, place: int, times_s: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -337,17 +337,19 @@ class MotionLibrary:
         if line.human_first < 0:
             return None
         rows = self._human_rows[line.human_first : line.human_first + line.frames]
-        mixed = _between(rows, line.fps, times_s, slice(-4, None))
+        mixed = _between(rows, line, times_s, slice(-4, None))
         return mixed[:, :-4].unflatten(1, (-1, 3)), mixed[:, -4:]
 
 
-def _between(rows: np.ndarray, fps: float, times_s: Tensor, quat: slice) -> Tensor:
+def _between(rows: np.ndarray, line: ClipEntry, times_s: Tensor, quat: slice) -> Tensor:
     """Interpolate the rows of a clip at times (n,), clamped to its duration, to shape (n, width).
 
-    Interpolation is linear, with slerp for the columns in `quat`.
+    Interpolation is linear, with slerp for the columns in `quat`. Raises BadFile for damaged rows.
     """
     block, last = from_numpy(np.array(rows)), len(rows) - 1
-    exact = (times_s * fps).clamp(0.0, last)
+    if not bool(((norm(block[:, quat]) - 1.0).abs() < _UNIT_WITHIN).all() & block.isfinite().all()):
+        raise BadFile(f'The frames of "{line.name}" are damaged.', hint="Import it again.")
+    exact = (times_s * line.fps).clamp(0.0, last)
     low = exact.floor().long()
     share = (exact - low)[:, None]
     a, b = block[low], block[(low + 1).clamp_max(last)]

@@ -11,6 +11,7 @@ import io
 import math
 import pickle
 import zlib
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -19,7 +20,7 @@ from telic.core.text import is_dict, is_row
 from telic.errors import BadFile
 from telic.motions.formats._track import MAX_VALUES
 
-_MAX_BYTES = 8 * MAX_VALUES
+_MAX_BYTES, _MAX_PARTS = 8 * MAX_VALUES, 10_000_000
 
 
 class _Refused(Exception):
@@ -130,7 +131,7 @@ class _Plain(_Reader):
 
     def __init__(self, file: io.BytesIO) -> None:
         _Reader.__init__(self, file)
-        self.source = file
+        self.source, self.left = file, _MAX_BYTES
 
     def find_class(self, module: str, name: str) -> Any:
         """Return the placeholder class for an allowed global, or reject other globals."""
@@ -165,8 +166,22 @@ class _Plain(_Reader):
             target.value = _array(content, kind, shape, state.get("order"))
         else:
             raise _Refused(f"a state for {type(target).__name__}")
+        self.count(target.value)
+
+    def load_reduce(self) -> None:
+        """Call an allowed global."""
+        _Reader.load_reduce(self)
+        self.count(self.stack[-1])
+
+    def count(self, made: Any) -> None:
+        """Limit the data made from a file, because a pickle can use the same bytes repeatedly."""
+        is_array, is_text = isinstance(made, np.ndarray), isinstance(made, bytes)
+        self.left -= made.nbytes if is_array else len(made) if is_text else 0
+        if self.left < 0:
+            raise _Refused("too much data")
 
     dispatch[pickle.BUILD[0]] = load_build
+    dispatch[pickle.REDUCE[0]] = load_reduce
 
 
 def read_pickle(content: bytes, where: str) -> Any:
@@ -177,7 +192,7 @@ def read_pickle(content: bytes, where: str) -> Any:
             content = inflater.decompress(content, _MAX_BYTES)
             if inflater.unconsumed_tail:
                 raise _Refused("too much data")
-        return _plain(_Plain(io.BytesIO(content)).load(), 0)
+        return _plain(_Plain(io.BytesIO(content)).load(), 0, iter(range(_MAX_PARTS)))
     except _Refused as refused:
         raise BadFile(
             f"{where} contains {refused}, but only plain values and numeric arrays are read from "
@@ -189,18 +204,21 @@ def read_pickle(content: bytes, where: str) -> Any:
         raise BadFile(f"{where} is a damaged pickle: {reason}.") from None
 
 
-def _plain(value: Any, depth: int) -> Any:
-    """Recursively replace placeholders with their values."""
-    if depth > 12:
+def _plain(value: Any, depth: int, left: Iterator[int]) -> Any:
+    """Recursively replace placeholders with their values, up to a number of parts.
+
+    Parts may occur many times in a small file, because pickles can refer to earlier parts.
+    """
+    if depth > 12 or next(left, None) is None:
         raise _Refused("values nested too deeply")
     if isinstance(value, _Array | _Wrapper):
         value = value.value
         if value is None:
             raise _Refused("an empty array")
     if is_dict(value):
-        return {str(key): _plain(each, depth + 1) for key, each in value.items()}
+        return {str(key): _plain(each, depth + 1, left) for key, each in value.items()}
     if is_row(value):
-        return [_plain(each, depth + 1) for each in value]
+        return [_plain(each, depth + 1, left) for each in value]
     if value is None or isinstance(value, bool | int | float | str | bytes | np.ndarray):
         return cast("Any", value)
     raise _Refused(type(value).__name__)
