@@ -10,6 +10,7 @@ import signal
 import socket
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,13 +18,14 @@ from telic.errors import BadFile, Refused, TelicError
 from telic.jobs import _ray_cluster
 from telic.jobs._ray_cluster import _returned, _take_in
 from telic.jobs.board import JobBoard
-from telic.jobs.launcher import read_place
+from telic.jobs.launcher import LocalJobs, read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JobRecord, JobSpec
 from telic.storage import keys
 from telic.storage.files import read_json, read_record, write_json
 from telic.storage.keys import is_own_folder, sign_folder
 from telic.storage.layout import SessionFolder
+from telic.verbs import elsewhere
 from telic.verbs.background import run_job_file
 from telic.verbs.elsewhere import RemoteVerbs, _is_answer, verb_job
 from telic.verbs.jobs import jobs
@@ -182,6 +184,37 @@ def test_archive_does_not_fill_the_memory(home, remote, monkeypatch):
     with pytest.raises(BadFile, match="too large"):
         _take_in(folder, bomb, spec)
     assert not (home / "runs" / "session_2").exists()
+
+
+def test_a_worker_runs_only_what_was_submitted(home):
+    """Others can write to the folder of a job while it waits in a queue."""
+
+    class Slow(LocalJobs):
+        def start(self, spec, folder, attempt):
+            evil = spec.model_copy(update={"argv": ("touch", str(home / "pwned"))})
+            write_json(folder.spec, evil)
+            return super().start(spec, folder, attempt)
+
+    spec = JobSpec(name="mine", argv=("true",), cwd=str(home))
+    with JobPool(read_place("local?attempts=1"), Path("runs"), launcher=Slow()) as pool:
+        record = pool.submit(spec).result(30)
+    assert record.state == "failed" and "was modified" in record.reason
+    assert not (home / "pwned").exists()
+
+
+@pytest.mark.parametrize("kind", ["ray", "slurm"])
+def test_an_end_is_countersigned_only_if_it_was_copied_from_a_node(home, monkeypatch, kind):
+    signed, folder = [], home / "runs" / "session_1"
+    write_json(folder / "session.json", {"intent": "hop", "env": "Hopper-v5"})
+    sign_folder(folder)
+    monkeypatch.setattr(elsewhere, "countersign", signed.append)
+    monkeypatch.setattr(elsewhere, "artifact_of", lambda *_: folder)
+    monkeypatch.setattr("telic.verbs._resume.result_in", lambda path: path)
+    place, board = SimpleNamespace(kind=kind), JobBoard(Path("runs"))
+    pool = SimpleNamespace(place=place, board=board, submit=lambda spec: None)
+    asked = {"intent": "hop", "env": "Hopper-v5"}
+    RemoteVerbs(pool, kind, Path("runs")).do(("run",), "session:run", asked, print)
+    assert len(signed) == (kind == "ray")
 
 
 def test_only_the_session_that_was_asked_for_is_countersigned(home):

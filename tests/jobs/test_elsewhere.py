@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -18,9 +19,9 @@ from telic.jobs import process
 from telic.jobs.board import JobBoard
 from telic.jobs.launcher import launcher_for, read_place
 from telic.jobs.pool import JobPool
-from telic.jobs.process import ProcessId
+from telic.jobs.process import ProcessId, start_of
 from telic.jobs.spec import JobSpec
-from telic.storage.files import write_json
+from telic.storage.files import read_json, write_json
 from telic.verbs import background, jobs
 from telic.verbs.background import STARTED, JobFile, JobProgress
 from telic.verbs.elsewhere import artifact_of, verb_job
@@ -276,7 +277,10 @@ def test_a_killed_node_of_a_real_cluster_loses_nothing():
 
 
 def test_what_the_dashboard_started_is_listed_apart_from_jobs_elsewhere(tmp_path):
-    folder, now = tmp_path / STARTED, ProcessId.own()
+    folder = tmp_path / STARTED
+    words = ("-c", "import time; time.sleep(60)", "telic.verbs.background", "runs/run_2.json")
+    job = subprocess.Popen([sys.executable, *words])
+    now = ProcessId("here", job.pid, start_of(job.pid))
     for name, ended in (("run_1", {"state": "done", "exit_code": 0}), ("run_2", {})):
         command = f"telic run {name}"
         asked = JobFile(job=name, verb="session:run", values={}, command=command)
@@ -305,6 +309,13 @@ def test_what_the_dashboard_started_is_listed_apart_from_jobs_elsewhere(tmp_path
     assert background.starting(tmp_path) == {"session_of_run_2"}
     with pytest.raises(Refused, match="run_1 is done, so it cannot be stopped"):
         background.stop_job(tmp_path, "run_1")
+    me, state = ProcessId.own(), folder / "run_2.state.json"
+    write_json(state, {**read_json(state), "pid": me.pid, "started": me.started})
+    with pytest.raises(Refused, match="run_2 is interrupted"):  # another process of the user
+        background.stop_job(tmp_path, "run_2")
+    write_json(state, {**read_json(state), "pid": now.pid, "started": now.started})
+    background.stop_job(tmp_path, "run_2")
+    assert job.wait() == -signal.SIGTERM
     for asked in ({"stop": True}, {"retry": True}):
         with pytest.raises(TelicError, match="run_2"):
             jobs.jobs("run_2", **asked, runs_dir=str(tmp_path))

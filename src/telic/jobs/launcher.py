@@ -17,6 +17,7 @@ of a plugin's launcher.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import shlex
 import time
@@ -33,7 +34,7 @@ from telic.errors import ConfigError, Refused, UnknownName
 from telic.jobs.process import PIPE, Process, own_python, safe_path, user_environment
 from telic.jobs.spec import AttemptEnd, JobFolder, JobSpec
 from telic.jobs.worker import read_end
-from telic.storage.files import open_append
+from telic.storage.files import json_text, open_append
 from telic.storage.resources import usable_cores
 
 KINDS = ("local", "ray", "slurm")
@@ -159,6 +160,12 @@ def launcher_for(place: JobPlace) -> Launcher:
     return make(place)
 
 
+def _worker_words(spec: JobSpec, folder: JobFolder, attempt: int) -> Sequence[str]:
+    """Return the command of a worker, which accepts only this specification."""
+    digest = hashlib.sha256(json_text(spec).encode()).hexdigest()
+    return own_python("telic.jobs.worker", folder.path, str(attempt), digest)
+
+
 class LocalJobs:
     """Launcher that runs attempts as processes on this machine."""
 
@@ -166,16 +173,16 @@ class LocalJobs:
         self.room = len(usable_cores())
         self._processes: dict[str, Process] = {}
 
-    def words(self, folder: JobFolder, attempt: int) -> Sequence[str]:
+    def words(self, spec: JobSpec, folder: JobFolder, attempt: int) -> Sequence[str]:
         """Return the command of a worker."""
-        return own_python("telic.jobs.worker", folder.path, str(attempt))
+        return _worker_words(spec, folder, attempt)
 
     def find(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str | None:
         """Return None: workers are children of their driver."""
 
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
         """Start a worker process."""
-        words = self.words(folder, attempt)
+        words = self.words(spec, folder, attempt)
         with open_append(folder.log(attempt)) as log:
             process = Process(words, stdout=log)
         self._processes[spec.name] = process
@@ -220,7 +227,9 @@ class SlurmJobs:
 
     def find(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str | None:
         """Return the job number of an attempt, or that it ended. Job names are unique."""
-        found = _slurm("squeue", "--noheader", "--name", f"{spec.name}.{attempt}", "--format=%i")
+        found = _slurm(
+            "squeue", "--me", "--noheader", "--name", f"{spec.name}.{attempt}", "--format=%i"
+        )
         for number in found.split():
             self._ids[spec.name], self._queue[number] = number, ("PENDING", "submitted earlier")
         return self._ids.get(spec.name, "ended" if read_end(folder, attempt) else None)
@@ -228,7 +237,7 @@ class SlurmJobs:
     @safe_path()
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
         """Submit an attempt."""
-        script = shlex.join(own_python("telic.jobs.worker", folder.path, str(attempt)))
+        script = shlex.join(_worker_words(spec, folder, attempt))
         log = f"--output={folder.log(attempt)}"
         given = _slurm_options(spec, attempt)
         printed = _slurm("sbatch", "--parsable", log, *given, f"--wrap=exec {script}")

@@ -261,15 +261,19 @@ class ProcessId:
         return self.host != socket.gethostname() or start_of(self.pid) == self.started
 
 
-def start_of(pid: int) -> float | None:
+def start_of(pid: int, *endings: str) -> float | None:
     """Return the start of a live process in seconds since boot, or None if it has ended.
 
-    This time does not depend on the clock, which may be adjusted while the process runs.
+    This time does not depend on the clock, which may be adjusted while the process runs. A process
+    without an argument for each of `endings` counts as ended, because files can name any process.
     """
     import psutil
 
     try:
         process = psutil.Process(pid)
+        words = process.cmdline() if endings else []
+        if not all(any(word.endswith(ending) for word in words) for ending in endings):
+            return None
         started = round(process.create_time() - psutil.boot_time(), 2)
         return None if process.status() == psutil.STATUS_ZOMBIE else started
     except (psutil.Error, ValueError, OverflowError):  # the pid may come from a foreign file

@@ -1,6 +1,6 @@
 """Worker that runs one attempt of a job, and writes heartbeats, a log and the result.
 
-    python -m telic.jobs.worker FOLDER ATTEMPT
+    python -m telic.jobs.worker FOLDER ATTEMPT DIGEST
 
 A stop is requested by the job's stop file or by a signal to the worker, which schedulers send to
 preempt it. The job then receives SIGTERM and has time to save before it is killed. If the worker is
@@ -10,6 +10,7 @@ before a time limit: the worker then puts the attempt back into the queue, also 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import socket
@@ -21,14 +22,24 @@ from typing import IO
 
 from telic.jobs.process import Process, signals_noted, user_environment
 from telic.jobs.spec import AttemptEnd, JobFolder, JobHeartbeat, JobSpec
-from telic.storage.files import open_append, read_record, write_json
+from telic.storage.files import as_record, open_append, read_record, write_json
+from telic.storage.reading import parse_json, read_bytes
 
 
-def run_attempt_in(path: str, attempt: int) -> int:
-    """Run an attempt of a job in a folder shared by driver and worker."""
+def run_attempt_in(path: str, attempt: int, digest: str) -> int:
+    """Run an attempt of a job in a folder shared by driver and worker.
+
+    `digest` is the hash of the submitted specification, because others may write to the folder.
+    """
     folder = JobFolder(Path(path))
     folder.end(attempt).unlink(missing_ok=True)  # of the same attempt before it was requeued
-    spec = read_record(folder.spec, JobSpec)
+    content = read_bytes(folder.spec)
+    if hashlib.sha256(content).hexdigest() != digest:
+        why = f"{folder.spec} was modified after the job was submitted"
+        end = AttemptEnd(code=None, seconds=0.0, node=socket.gethostname(), error=why)
+        write_json(folder.end(attempt), end)
+        return 1
+    spec = as_record(parse_json(content, str(folder.spec)), JobSpec, str(folder.spec))
 
     def beat(alive: JobHeartbeat) -> bool:
         write_json(folder.beat(attempt), alive)
@@ -95,4 +106,4 @@ def run_attempt(
 
 
 if __name__ == "__main__":
-    sys.exit(run_attempt_in(sys.argv[1], int(sys.argv[2])))
+    sys.exit(run_attempt_in(sys.argv[1], int(sys.argv[2]), sys.argv[3]))

@@ -10,6 +10,6 @@ class Polite(LocalJobs):
         super().__init__()
         self._level = str(place.asks.get("niceness", 19))
 
-    def words(self, folder, attempt):
+    def words(self, spec, folder, attempt):
         """Return the command of a worker."""
-        return ("nice", "-n", self._level, *super().words(folder, attempt))
+        return ("nice", "-n", self._level, *super().words(spec, folder, attempt))

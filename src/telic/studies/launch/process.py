@@ -62,8 +62,9 @@ class RunProcess:
             return "unclaimed"
         if claim.get("host") != socket.gethostname():
             return "elsewhere"
-        is_same_boot = claim.get("boot") == supervisor.boot_id()
-        if is_same_boot and start_of(int(claim["pid"])) == (claim.get("started") or 0.0):
+        is_same_boot, pid = claim.get("boot") == supervisor.boot_id(), int(claim["pid"])
+        words = supervisor.__name__, self.folder.name
+        if is_same_boot and start_of(pid, *words) == (claim.get("started") or 0.0):
             return "alive"
         # The record may have been written between the two reads.
         return "gone" if self.exit_record is None else "ended"
