@@ -12,7 +12,9 @@ from telic.training.videos import find_unrendered
 from telic.verbs.compare import judge
 from telic.verbs.track import eval as eval_tracker
 from tests.session.conftest import home  # noqa: F401
+from tests.session.test_end import make_pass
 from tests.training.small import small_job, train_here
+from tests.web.conftest import client_of
 
 GENEROUS = """
 from telic import score
@@ -35,6 +37,8 @@ def theirs(tmp_path_factory):
 
 
 def test_a_verdict_of_the_publishers_judge_remains_a_claim(theirs, home, tmp_path):  # noqa: F811
+    recorded = judge(theirs.name, runs_dir=theirs.path.parent)
+    assert recorded.recorded and "machine" not in (shown_verdict(theirs) or ""), "their episodes"
     where = {"episodes": 1, "runs_dir": theirs.path.parent}
     found = judge(theirs.name, **where)
     assert found.score == 1.0 and "not validated" in found.judge_is
@@ -55,6 +59,19 @@ def test_a_verdict_of_the_publishers_judge_remains_a_claim(theirs, home, tmp_pat
     assert "this machine" not in (shown_verdict(theirs) or "")
     (theirs.path / "claim.json").unlink()
     assert shown_verdict(theirs) is None
+
+
+def test_a_card_of_the_gallery_shows_no_bound_that_is_only_claimed(tmp_path, monkeypatch):
+    low = {}
+    for user in ("mine", "theirs"):
+        monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / user))
+        folder = make_pass(tmp_path / user / "runs")
+        folder.report_dir.mkdir(exist_ok=True)
+        (folder.report_dir / "median.mp4").write_bytes(b"a robot that runs")
+        monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "mine"))
+        (card,) = client_of(tmp_path / user).get("/api/gallery").json()
+        low[card["line"]["state"]] = card["low"]
+    assert low["passed"] > 0.0 and low["claimed"] is None
 
 
 def test_a_training_request_is_not_answered_by_the_run_of_another_user(theirs):

@@ -13,6 +13,7 @@ from telic.authors.request import SessionConfig
 from telic.errors import Refused
 from telic.judges.criteria import Composition
 from telic.judges.validation import JudgeValidation, text_hash
+from telic.judges.verdict import Verdict, at_quantiles
 from telic.session import certificate
 from telic.session._judgment import doubts_of_pass
 from telic.session.branch import branch_session
@@ -216,6 +217,35 @@ def test_a_frozen_robot_passes_only_where_the_composer_passes_the_same_one(
     assert case._may_freeze([SimpleNamespace(trajectory=None)] * 3, reference) is may
 
 
+def test_a_second_reader_judges_more_than_the_episodes_that_the_scores_select(
+    tmp_path, monkeypatch
+):
+    """A judge can give good episodes exactly the lowest, the median and the highest score."""
+    judged = [Verdict(source="code", score=0.8 + 0.01 * at) for at in range(16)]
+    member = SimpleNamespace(member="one", judgment=SimpleNamespace(verdicts=judged))
+    chosen = set(at_quantiles(list(range(16))).values())
+
+    def honest(judge, files, folder, where):
+        good = [int(file.stem) in chosen for file in files]
+        return [Verdict(source="code", score=float(each)) for each in good]
+
+    made = SimpleNamespace(judge="theirs", env_args={}, covered=(), not_understood=())
+    spec = SimpleNamespace(max_episode_steps=None)
+    brief = SimpleNamespace(config=SimpleNamespace(intent="run"), spec=spec, reference=None)
+    case = Certifier.__new__(Certifier)
+    case._work, case._written = SimpleNamespace(brief=brief), SimpleNamespace(judge="ours")
+    case._is_own, case._threshold, case._where = False, 0.8, ("", {})
+    case._candidate = SimpleNamespace(env_args={})
+    case._files = SimpleNamespace(path=tmp_path, episode=lambda _, at: tmp_path / f"{at}.npz")
+    for at in range(16):
+        (tmp_path / f"{at}.npz").touch()
+    monkeypatch.setattr(certificate, "able_reading", lambda *_: (made, ()))
+    monkeypatch.setattr(certificate, "judge_files", honest)
+    doubts = []
+    assert case._second_reading(member, doubts)[1] == len(chosen) / 16
+    assert "scores the passing episodes only" in doubts[0]
+
+
 ALONE = ("no second reading of the prompt",)
 
 
@@ -247,7 +277,8 @@ def test_the_composer_is_second_reader_of_a_models_prompt(copy, monkeypatch, int
         case = Certifier(work, written, iteration)
         case._trial = case._trial.model_copy(update={"good": certificate.INDEPENDENT})
         found = case.certificate()
-    assert found.limits == limits
+    lower = "a second reading of the prompt scores"
+    assert tuple(each for each in found.limits if lower not in each) == limits
     assert any(doubt in each for each in found.doubts) if doubt else not found.doubts
 
 

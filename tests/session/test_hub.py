@@ -157,6 +157,12 @@ def test_changed_files_and_code_of_the_publisher_are_refused(files, tmp_path):
         with pytest.raises(Refused, match="requires files of its publisher"):
             pull("hf://user/name", runs_dir=tmp_path / "other")
     files.update(kept)
+    endless = b'\\"env_args\\": {\\"max_episode_steps\\": 1000000000000}'
+    old = b'\\"env_args\\": {\\"max_episode_steps\\": 40}'
+    change(files, "policy.safetensors", lambda x: _renamed(x, old, endless))
+    with pytest.raises(Refused, match=r"has the argument 1e\+12"):
+        pull("hf://user/name", runs_dir=tmp_path / "other")
+    files.update(kept)
     change(files, "policy.safetensors", lambda x: x[:-100])
     with pytest.raises(TelicError):
         pull("hf://user/name", runs_dir=tmp_path / "other")

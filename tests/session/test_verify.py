@@ -10,8 +10,10 @@ from typer.testing import CliRunner
 
 from telic.cli.main import app
 from telic.session.report import rewrite_report
+from telic.storage.files import write_json
 from telic.storage.keys import key_file, sign_text, signed_text, user_key
 from telic.verbs import artifacts
+from telic.verbs.labels import veto
 from tests.session.test_end import make_pass
 
 
@@ -75,6 +77,26 @@ def test_a_report_of_a_pass_that_was_vetoed_since_is_outdated(session, tmp_path,
         assert "vetoed" in found["reasons"][0], "as the session itself says"
     monkeypatch.chdir("/")
     assert verify(outside)["state"] == "passed", "what was signed is all that is known here"
+
+
+def test_a_veto_does_not_sign_pictures_that_were_changed(session):
+    session.report_dir.mkdir(exist_ok=True)
+    for name in ("median.mp4", "strip_p10.png"):
+        (session.report_dir / name).write_bytes(b"a robot that runs")
+    rewrite_report(session, redraws=False)
+    (session.report_dir / "median.mp4").write_bytes(b"another robot")
+    veto(session=session.name, why="it slides", runs_dir=session.path.parent)
+    (reason,) = verify(session.page)["reasons"]
+    assert "report/median.mp4" in reason
+
+
+def test_a_bundle_without_a_policy_claims_nothing(session, tmp_path):
+    listed = {"files": {}, "outcome": "passed", "session": "elsewhere"}
+    signature = user_key().sign(json.dumps(listed, sort_keys=True).encode())
+    (tmp_path / "bundle").mkdir()
+    write_json(tmp_path / "bundle" / "bundle.json", {**listed, "signature": signature})
+    found = verify(tmp_path / "bundle")
+    assert (found["state"], found["ok"]) == ("unproven", False)
 
 
 def test_a_picture_or_video_of_a_report_that_was_changed_is_named(session, tmp_path):

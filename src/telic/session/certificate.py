@@ -129,9 +129,12 @@ class Certifier:
         doubts += [*self._changed_judge(), *self._rewards()]
         good, limits, found = trial.good, (), ()
         if self._proving:
-            episodes = self._episodes(max(self._proving, key=lambda member: member.low))
-            reference, theirs = self._second_reading(episodes, doubts)
+            best = max(self._proving, key=lambda member: member.low)
+            episodes = self._episodes(best)
+            reference, theirs = self._second_reading(best, doubts)
             good, limits = self._good(episodes, reference, theirs)
+            if theirs is not None and theirs < self._threshold:
+                limits = (*limits, f"a second reading of the prompt scores {theirs:.2f}")
             if not self._is_own and reference is None:
                 limits = (*limits, _OWN_READING)
             try:
@@ -236,10 +239,11 @@ class Certifier:
         ]
 
     def _second_reading(
-        self, episodes: Sequence[_Episode], doubts: list[str]
+        self, member: MemberScore, doubts: list[str]
     ) -> tuple[Composition | None, float | None]:
         """Return the composer's interpretation of the intent, and the mean score of its judge.
 
+        The mean is over all episodes that passed, because the judge's scores would select a part.
         A partial interpretation can contradict a pass but not confirm it, and is not returned.
         """
         brief = self._work.brief
@@ -261,14 +265,17 @@ class Certifier:
         )
         if given < 0.9 * asked and any(_DURATION.search(each.words) for each in made.covered):
             doubts.append("the episodes are shorter than the prompt states")
-        if made.judge != self._written.judge and episodes:
-            verdicts = self._judged(made, [each.trajectory for each in episodes])
+        judged = enumerate(member.judgment.verdicts)
+        passed = [at for at, verdict in judged if (verdict.score or 0.0) >= self._threshold]
+        files = [self._files.episode(member.member, at) for at in passed]
+        if made.judge != self._written.judge and (files := [x for x in files if x.exists()]):
+            verdicts = judge_files(made.judge, files, self._files.path / "second", self._where)
             theirs = float(np.mean([verdict.score or 0.0 for verdict in verdicts]))
             if theirs < _CONTRADICTS * self._threshold:
                 text = "the composer's reading of the intent scores the passing episodes"
                 doubts.append(f"{text} only {theirs:.2f}")
             for scores in zip(*(each.criteria for each in verdicts if each.criteria), strict=False):
-                if not scores[0].is_guard and max(each.credit for each in scores) < _NOTHING:
+                if not scores[0].is_guard and np.mean([each.credit for each in scores]) < _NOTHING:
                     text = f'the composer\'s criterion "{scores[0].title}" earns nothing'
                     doubts.append(f"{text} in the passing episodes")
         return (

@@ -37,7 +37,7 @@ WEIGHTS = "policy.safetensors"
 _CLAIM, _JUDGED = "claim.json", "judged.json"
 _HEAD = "telic"
 _TENSORS = ("flat", "shift", "scale", "mask", "action_low", "action_high")
-_MAX_BYTES = 1 << 30
+_MAX_BYTES, _MAX_STEPS = 1 << 30, 100_000
 _ADDRESS = re.compile(r"hf://(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w.-]+))?")
 _MEMBER = re.compile(r"[\w.-]+_seed_-?[0-9]{1,20}")
 _COPIED = ("judge_fn.py", "README.md", "replay.mp4", "bundle.json")
@@ -170,6 +170,8 @@ def _store(bundle: Path, run: RunFolder, address: str, revision: str) -> Publish
     is_known = _MEMBER.fullmatch(name) and outcome in (None, *OUTCOMES)
     if not is_known or step < 0 or not is_plain(env_args):
         raise Refused(f"{address} was not stored: its files name no policy or no outcome.")
+    if large := [x for x in env_args.values() if isinstance(x, int | float) and x > _MAX_STEPS]:
+        raise Refused(f"{address} was not stored: its environment has the argument {large[0]:g}.")
     if named_code(env, env_args) or env.endswith((*MODEL_FILES, ".toml")) or "xml_file" in env_args:
         raise Refused(
             f"{address} was trained in {env[:100]}, which requires files of its publisher.",

@@ -302,7 +302,7 @@ class _Rejudgement(Record):
     """origin of the judge"""
     episodes: int
     recorded: bool
-    """whether these are the episodes of the verdict, and not new ones"""
+    """whether the episodes were recorded before, and not played now"""
     unknown: int
     """number of episodes without a score"""
     score: float | None
@@ -341,8 +341,9 @@ def judge(request: _RejudgeRequest) -> _Rejudgement:
     if request.judge is None and not own.exists():
         raise UsageError(f"{place.home.name} has no judge.", hint="Pass one with --judge FILE.")
     source = given_text(request.judge or own, "The judge")
+    is_new = request.episodes is not None or not files
     with TemporaryDirectory() as folder:
-        if request.episodes is not None or not files:
+        if is_new:
             before, policy = [], find_policy(member.path, place.step)
             files = _play(policy, member, where, request.episodes or _NEW, Path(folder))
         verdicts = judge_files(source, files, Path(folder) / "judge", where)
@@ -357,13 +358,15 @@ def judge(request: _RejudgeRequest) -> _Rejudgement:
     numbers = f"score {number(found.score)}, lower bound {number(found.low)}"
     passing = f"{found.passing} of {found.episodes} episodes reach {threshold:g}"
     by = _NAMED if request.judge else _OWN if is_own_folder(place.home) else _PUBLISHED
-    hub.record_verdict(place.run, f"judged on this machine by {by}: {numbers}, {passing}")
+    # Recordings may be the publisher's, and the verdict is shown for the delivered policy.
+    if is_new and find_policy(member.path, place.step) == find_policy(place.run.path):
+        hub.record_verdict(place.run, f"judged on this machine by {by}: {numbers}, {passing}")
     return _Rejudgement(
         artifact=place.home.name,
         member=member.name,
         judge=text_hash(source),
         judge_is=by,
-        recorded=bool(before),
+        recorded=not is_new,
         threshold=threshold,
         previous_score=sum(old for old, _ in known) / len(known) if known else None,
         flipped=sum((a >= threshold) != (b >= threshold) for a, b in known) if known else None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -393,8 +394,10 @@ def _gallery_card(entry: ListedArtifact) -> GalleryCard | None:
     video, summary = _gallery_video(entry.artifact), entry.artifact.path / "summary.json"
     if video is None:
         return None
-    is_ended = entry.line.kind == "session" and summary.exists()
-    low = read_fields(summary, low=float | None)["low"] if is_ended else None
+    low = None
+    if entry.line.kind == "session" and summary.exists():
+        with suppress(TelicError):  # a damaged session must not hide the others
+            low = verified(SessionFolder(summary.parent)).low
     return GalleryCard(line=entry.line, video=video, low=low)
 
 

@@ -214,7 +214,8 @@ def check_bundle(path: Path) -> tuple[dict[str, Any], str | None, str | None]:
         # Reject names outside the bundle and symbolic links.
         if name not in there or (path / name).is_symlink() or _fingerprint(path / name) != known:
             return listed, signer, f"{name} is missing or was modified after the export"
-    return listed, signer, None
+    is_policy = any(name.startswith("policy.") for name in listed["files"])
+    return listed, signer, None if is_policy else "it contains no policy"
 
 
 class ExportEvidence(NamedTuple):
