@@ -138,3 +138,9 @@ def test_unseen_robot_works_end_to_end_or_is_refused_with_a_reason(tmp_path, see
     assert all(np.isfinite(camera.distance_m) for camera in cameras)
     assert model.nu == env.act_dim and isinstance(notes, list)
     env.close()
+
+
+def test_a_usd_file_is_refused_in_words(tmp_path):
+    (tmp_path / "robot.usd").touch()
+    with pytest.raises(BadEnvironment, match="USD is not supported"):
+        make(str(tmp_path / "robot.usd"))

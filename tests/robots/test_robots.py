@@ -239,6 +239,7 @@ def test_edited_built_model_is_rebuilt(toy, lie):
         ("model = 'cat.xml'\n", BadFile, "cat.xml"),
         ("model = 'assets'\n", BadFile, "assets"),
         ("model = 'assets/block.obj'\n", BadEnvironment, "cannot read"),
+        ("model = 'assets/block.usda'\n", BadEnvironment, "USD is not supported"),
         ("model = [", BadFile, "not TOML"),
     ],
 )
@@ -246,6 +247,7 @@ def test_a_bad_description_ends_in_a_sentence(tmp_path, text, error, printed):
     for name, content in toy_files().items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
+    (tmp_path / "toys" / "zoo" / "assets" / "block.usda").write_text("#usda 1.0\n")
     file = tmp_path / "toys" / "zoo" / "bad.toml"
     file.write_text(text)
     with pytest.raises(error, match=printed):

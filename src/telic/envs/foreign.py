@@ -33,7 +33,7 @@ from telic.envs.spec import EnvSpec
 from telic.envs.task import FIELDS
 from telic.errors import BadEnvironment, UnknownName
 from telic.sim.cpu import library
-from telic.sim.files import MODEL_FILES, require_compilable
+from telic.sim.files import MODEL_FILES, USD_FILES, require_compilable, unreadable
 from telic.storage.keys import require_permitted
 
 # MuJoCo fields available in info for environments based on MuJoCo.
@@ -93,6 +93,8 @@ def _make_registered(env_id: str, **arguments: Any) -> gymnasium.Env:
         unknown = (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv)
         if env_id in gymnasium.registry and not isinstance(error, unknown):
             raise
+        if env_id.endswith(USD_FILES):
+            raise unreadable(env_id, error) from error
         raise UnknownName("environment", env_id, known_ids(), see="telic envs") from error
     return env.env if isinstance(env, OrderEnforcing) else env
 

@@ -169,6 +169,9 @@ class RobotRecord(Config):
         spec.meshdir = str((home / spec.meshdir).resolve())
         spec.texturedir = str((home / spec.texturedir).resolve())
         name_parts(spec)
+        used = re.findall(r'material="([^"]+)"', read_text(Path(self.model)))
+        for material in set(used) - {each.name for each in spec.materials}:
+            spec.add_material(name=material)  # MuJoCo cannot read a built model without it
         return spec
 
     def spec(self) -> mujoco.MjSpec:

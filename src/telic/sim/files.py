@@ -35,6 +35,8 @@ from telic.storage.reading import MAX_TEXT_BYTES, check_file, file_hash
 TOKENS = "telic_tokens"
 """Text element that names the file of a model's token decoder."""
 MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
+USD_FILES = (".usd", ".usda", ".usdc", ".usdz")
+"""model files of Isaac Sim, which MuJoCo cannot read"""
 _READABLE_MODELS = (".xml", ".mjcf", ".urdf")
 _FOLDERS = ("meshdir", "texturedir", "assetdir")
 _MAX_DOCUMENTS, _MAX_BYTES = 1000, 4 * MAX_TEXT_BYTES
@@ -169,11 +171,12 @@ def require_compilable(model: Path) -> None:
 
 def unreadable(model: Path | str, reason: object) -> BadEnvironment:
     """Return the error of a model that MuJoCo cannot compile."""
-    hint = "A compiled model requires the same version of MuJoCo. Pass the XML file instead."
-    is_compiled = str(model).endswith(".mjb")
-    return BadEnvironment(
-        f'MuJoCo cannot read "{model}": {reason}', hint=hint if is_compiled else None
-    )
+    hint = None
+    if str(model).endswith(".mjb"):
+        hint = "A compiled model requires the same version of MuJoCo. Pass the XML file instead."
+    elif str(model).endswith(USD_FILES):
+        reason, hint = "USD is not supported.", "Export the robot as MJCF or URDF."
+    return BadEnvironment(f'MuJoCo cannot read "{model}": {reason}', hint=hint)
 
 
 def are_known(files: Sequence[Path]) -> bool:
