@@ -21,6 +21,7 @@ Weights = tuple[NDArray[Any], ...]  # with one row per episode
 KINDS = ("linear", "linear-without-bias", "table", "projected-mlp", "random-features")
 WITH_RANDOM_PARTS = ("projected-mlp", "random-features")
 _BOUND = 6.0
+_UNLIMITED = 1e4  # scaled inputs that no observation reaches
 
 
 class PolicyFamily(Protocol):
@@ -39,6 +40,19 @@ class PolicyFamily(Protocol):
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
         """Return the actions: indices (N,), or values (N, components)."""
         ...
+
+    def network(self, params: tuple[float, ...]) -> TanhNetwork:
+        """Return the policy with these parameters as a network of observation columns."""
+        ...
+
+
+class TanhNetwork(NamedTuple):
+    """Layers (weight, bias) with tanh in between, of inputs clip((obs - shift) * scale, limit)."""
+
+    shift: Floats
+    scale: Floats
+    limit: float
+    layers: list[tuple[Floats, Floats]]
 
 
 class _FittedParams(NamedTuple):
@@ -116,6 +130,8 @@ def make_policy(
 class _Continuous:
     """Base class of policies that compute outputs from observations, which may be scaled."""
 
+    limit = _UNLIMITED
+
     def __init__(self, task: SearchTask, *, is_scaled: bool) -> None:
         self._seen, self._outputs = len(task.observations), len(task.actions)
         self._is_continuous = task.is_continuous
@@ -146,6 +162,19 @@ class _Continuous:
         if self._outputs == 2:  # ties select the first, as in argmax
             return (outputs[:, 1] > outputs[:, 0]).astype(np.int64)
         return outputs.argmax(1)
+
+    def weights(self, params: Floats) -> Weights:
+        """Convert parameters (N, rank) to weights."""
+        raise NotImplementedError
+
+    def network(self, params: tuple[float, ...]) -> TanhNetwork:
+        """Return the policy as a network."""
+        layers = self._layers(*(weight[0] for weight in self.weights(np.array([params]))))
+        return TanhNetwork(self._centre, self._scale, self.limit, layers)
+
+    def _layers(self, first: Floats, second: Floats) -> list[tuple[Floats, Floats]]:
+        """Return the layers of one policy's weights. By default, they are a weight and a bias."""
+        return [(first, second)]
 
 
 class Linear(_Continuous):
@@ -222,6 +251,13 @@ class _TablePolicy:
         """Look up the actions."""
         return weights[0][np.arange(len(obs)), obs]
 
+    def network(self, params: tuple[float, ...]) -> TanhNetwork:
+        """Return the table as a layer, because observed states are one-hot columns."""
+        table = np.equal.outer(np.array(params), self.space.choices or ()).astype(np.float64)
+        states, actions = table.shape
+        layer = table, np.zeros(actions)
+        return TanhNetwork(np.zeros(states), np.ones(states), _UNLIMITED, [layer])
+
 
 class _Seeded(_Continuous):
     """Base class of families with fixed random parts and parameters sampled around zero."""
@@ -275,16 +311,19 @@ class ProjectedMlp(_Seeded):
         inner = np.tanh(np.einsum("no,noh->nh", self._inputs(obs), first[:, :-1]) + first[:, -1])
         return self._choose(np.einsum("nh,nha->na", inner, second[:, :-1]) + second[:, -1])
 
+    def _layers(self, first: Floats, second: Floats) -> list[tuple[Floats, Floats]]:
+        return [(first[:-1], first[-1]), (second[:-1], second[-1])]
+
 
 class RandomFeatures(_Seeded):
     """Linear readout of fixed random tanh features. The search optimizes the readout weights."""
 
-    hidden, clip, gain, spread = 8, 5.0, 0.5, 0.75
+    hidden, limit, gain, spread = 8, 5.0, 0.5, 0.75
 
     def __init__(self, task: SearchTask, *, is_scaled: bool, seed: int, decimals: int) -> None:
         super().__init__(task, is_scaled=is_scaled)
         # Unscaled observations are divided by 3 instead.
-        self._divisor = 1.0 if is_scaled else 3.0
+        self._scale /= 1.0 if is_scaled else 3.0
         rng = generator(seed, "features")
         self._mix = rng.normal(0.0, 1.0, (self._seen, self.hidden)) / math.sqrt(self._seen)
         self._offset = rng.uniform(-0.1, 0.1, self.hidden)
@@ -310,6 +349,9 @@ class RandomFeatures(_Seeded):
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
         """Compute the actions."""
         readout, bias = weights
-        seen = np.clip(self._inputs(obs) / self._divisor, -self.clip, self.clip)
+        seen = np.clip(self._inputs(obs), -self.limit, self.limit)
         features = np.tanh(seen @ self._mix + self._offset)
         return self._choose(self.gain * (np.einsum("nh,nah->na", features, readout) + bias))
+
+    def _layers(self, first: Floats, second: Floats) -> list[tuple[Floats, Floats]]:
+        return [(self._mix, self._offset), (self.gain * first.T, self.gain * second)]

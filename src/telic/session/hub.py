@@ -25,13 +25,13 @@ from telic.envs.simulators.names import named_code
 from telic.errors import BadFile, MissingExtra, Refused, TelicError, UsageError
 from telic.session.records import OUTCOMES, Outcome
 from telic.sim.files import MODEL_FILES
-from telic.storage.files import plain, read_fields, read_record, replacing, write_bytes, write_json
+from telic.storage.files import plain, read_fields, read_record, write_bytes, write_json
 from telic.storage.keys import signer_of, usable_key, user_key
 from telic.storage.layout import MemberFolder, RunFolder, check_name
 from telic.storage.reading import file_hash, is_plain, parse_json, without_links
 from telic.training.export.bundle import check_bundle
 from telic.training.folder import environment_of
-from telic.training.policy import PolicyFacts, find_policy, load_policy
+from telic.training.policy import PolicyFacts, find_policy, store_policy
 
 WEIGHTS = "policy.safetensors"
 _CLAIM, _JUDGED = "claim.json", "judged.json"
@@ -178,18 +178,10 @@ def _store(bundle: Path, run: RunFolder, address: str, revision: str) -> Publish
             hint="Ask for a policy of a registered environment or a robot by name.",
         )
     member = MemberFolder(run.path / name)
-    with replacing(member.checkpoint(step)) as temporary:
-        torch.save(saved, temporary)
-        load_policy(temporary)
-    config, _, seed = name.rpartition("_seed_")
-    where, about = {"env": env, "env_args": env_args}, {"seed": int(seed), "reward": config}
     for path in (member.reward_code, member.reward_spec, *(run.path / each for each in _COPIED)):
         if (source := bundle / path.name).exists():
             write_bytes(path, source.read_bytes())
-    write_json(member.config, {**where, **about, "steps": step, "settings": {}, "weights": {}})
-    write_json(run.summary, {"best_member": name, "total_timesteps": step})
-    write_json(run.status, {"status": "completed"})
     claim = PublisherClaim(source=address, revision=revision, signed_by=signer, outcome=outcome)
     write_json(run.path / _CLAIM, claim)
-    write_json(run.config, {**where, "steps": step, "members": []})  # last: it makes a run
+    store_policy(run, name, saved, {})
     return claim

@@ -19,7 +19,7 @@ from telic.envs.driven import NAMES, VelocityCommands
 from telic.envs.factory import make
 from telic.envs.vector import cut_episode
 from telic.errors import TelicError, UnknownName, UsageError
-from telic.storage.files import replacing
+from telic.storage.files import replacing, write_json
 from telic.storage.layout import MemberFolder, RunFolder, is_run
 from telic.storage.reading import bounded_entries
 from telic.storage.trajectories import RECORDED, Environment, Trajectory, write_trajectory
@@ -167,6 +167,23 @@ def save_policy(
     }
     with replacing(path) as temporary:
         torch.save(saved, temporary)
+
+
+def store_policy(
+    run: RunFolder, name: str, saved: Mapping[str, Any], settings: Mapping[str, Any]
+) -> None:
+    """Store a policy that telic train did not write as the best member `name` of a finished run."""
+    facts = PolicyFacts.model_validate(saved["facts"])
+    member, (config, _, seed) = MemberFolder(run.path / name), name.rpartition("_seed_")
+    with replacing(member.checkpoint(facts.step)) as temporary:
+        torch.save(dict(saved), temporary)
+        load_policy(temporary)
+    about = {"env": facts.env, "env_args": facts.env_args, "steps": facts.step}
+    own = {"seed": int(seed), "reward": config, "settings": settings, "weights": {}}
+    write_json(member.config, {**about, **own})
+    write_json(run.summary, {"best_member": name, "total_timesteps": facts.step})
+    write_json(run.status, {"status": "completed"})
+    write_json(run.config, {**about, "members": []})  # last: it makes a run
 
 
 def load_policy(path: str | Path, step: int | None = None) -> Policy:

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import telic.search as searches
 from telic import session as sessions
 from telic import training
 from telic.core.request import RunsRequest, argument, inner, location, option
@@ -22,6 +23,7 @@ from telic.verbs.lines import ArtifactSummary, judged_facts, read_line
 
 if TYPE_CHECKING:
     from telic.search.records import SearchSummary
+    from telic.search.runner import Result
     from telic.verbs.study_runs import StatusReport
 
 _NAMED = "Session, run, search, study or policy: an id or its prefix, a path, or 'latest'."
@@ -49,7 +51,6 @@ class ArtifactRequest(RunsRequest):
 
 
 _INSTEAD: dict[ArtifactKind, str] = {
-    "search": "To play its policies, write its map with telic report.",
     "study": "See: telic study --help",
     "policy": "Specify the run that it belongs to.",
 }
@@ -71,9 +72,12 @@ class PolicyRequest(_MemberRequest):
 
     def choose(self) -> _PolicyPlace:
         """Locate the requested policy. For a session, this is the judged policy."""
-        artifact = self.find("session", "run", "policy")
+        artifact = self.find("session", "run", "policy", "search")
         if artifact.kind == "session":
             return self._judged(artifact)
+        if artifact.kind == "search":
+            run, member = searches.found.store_found(_searched(artifact), self.member)
+            return _PolicyPlace(run, member, self.step, artifact.path)
         if artifact.kind == "run":
             return _PolicyPlace(RunFolder(artifact.path), self.member, self.step, artifact.path)
         is_file = artifact.path.is_file()
@@ -223,9 +227,11 @@ def _session_page(artifact: Artifact, member: str | None) -> dict[str, Any]:
 
 
 def _search_page(artifact: Artifact, member: str | None) -> SearchSummary:
-    from telic.search.runner import load_search
+    return _searched(artifact).summary
 
-    return load_search(artifact.path.parent, artifact.path.name).summary
+
+def _searched(artifact: Artifact) -> Result:
+    return searches.runner.load_search(artifact.path.parent, artifact.path.name)
 
 
 def _study_page(artifact: Artifact, member: str | None) -> StatusReport:
@@ -372,11 +378,7 @@ def report(request: ArtifactRequest) -> ReportPlace:
     """Write the report of a session, search or study, and print its path."""
     artifact = request.find("session", "search", "study")
     if artifact.kind == "search":
-        from telic.search.report import write_page
-        from telic.search.runner import load_search
-
-        page = write_page(load_search(artifact.path.parent, artifact.path.name))
-        return ReportPlace(None, str(page))
+        return ReportPlace(None, str(searches.report.write_page(_searched(artifact))))
     if artifact.kind == "study":
         from telic.verbs.study_runs import report_study as write_report
 

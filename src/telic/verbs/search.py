@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import telic.search as searches
 from telic.core.request import PlacedRequest, option
 from telic.core.verb import VerbResult, verb
 from telic.envs.simulators.names import permit_env, refuse_simulated
@@ -52,8 +53,6 @@ def search(request: _SearchRequest) -> Search:
     is_limited = request.max_calls or request.max_usd  # over all runs
     if request.on is not None and (request.runs == 1 or is_limited or request.model == "host"):
         return do_elsewhere(request, ("search",), "search:search")
-    from telic.search.runner import run_search
-
     parts: list[Search] = []
     if request.on is not None:
         numbers = range(request.first_run, request.first_run + request.runs)
@@ -61,7 +60,7 @@ def search(request: _SearchRequest) -> Search:
         parts = do_parts(request, ("search",), "search:search", each)
         require_completed([part.summary.outcome for part in parts])
     given = {name: getattr(request, name) for name in SearchConfig.model_fields}
-    return run_search(
+    return searches.runner.run_search(
         SearchConfig.parse({**given, "method": request.method.lower()}),
         Path(request.runs_dir),
         jobs=request.jobs,
@@ -77,14 +76,11 @@ _COLUMNS = ("id", "states", "actions", "target", "time_limit")
 
 def search_tasks() -> VerbResult[list[SearchTask]]:
     """Return the tasks for policy search."""
-    from telic.search import worlds
-
-    return VerbResult([worlds.find_task(name) for name in worlds.TASKS], _COLUMNS)
+    return VerbResult([searches.worlds.find_task(name) for name in searches.worlds.TASKS], _COLUMNS)
 
 
 def search_methods() -> VerbResult[dict[str, dict[str, Any]]]:
     """Return the methods for policy search with the settings that differ from the defaults."""
-    from telic.search.plan import method_names, switches_of
-
-    found = {name: switches_of(name).model_dump(exclude_defaults=True) for name in method_names()}
+    names, switches_of = searches.plan.method_names(), searches.plan.switches_of
+    found = {name: switches_of(name).model_dump(exclude_defaults=True) for name in names}
     return VerbResult(found)
