@@ -21,6 +21,9 @@ from telic.session.loop import run_session
 from telic.session.robustness import read_card
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
+from telic.storage.trajectories import read_trajectory
+from telic.storage.workspace import Artifact
+from telic.web._files import files_of
 from tests.event_list import EventList
 from tests.session.quick import PASSING
 from tests.training.small import SPEED
@@ -93,6 +96,11 @@ def test_a_judge_that_takes_anything_leaves_a_session_unproven(
     assert sorted(order, key=kinds.index) == order
     trial = read_json(SessionFolder(session.path).trial)
     assert "does nothing" in {each["name"] for each in trial["examples"]}
+    files = files_of(Artifact("session", session.path)).values()
+    shown = [each for each in files if each.file.label == "untrained network"]
+    assert [each.file.step for each in shown] == [0]
+    episode = read_trajectory(shown[0].path)  # shown before the first evaluation
+    assert len(episode.columns["action"]) == 1000 and episode.columns["action"].std() > 0.1
     card = read_card(SessionFolder(session.path))  # really played and judged, if only for a second
     assert [row.episodes for row in card.rows] == [16] * 8 and "one-step action delay" in report
 

@@ -132,9 +132,11 @@ HALF_TRAINED = "half-trained network"
 """failure mode of a network that was trained briefly for a high return"""
 _ROUNDS, _SEARCH_STEPS, _PARENTS, _SEARCH_STD = 4, 100, 4, 0.3
 
+UNTRAINED_NETWORK = "untrained network, large outputs"
+"""failure mode of a network with random weights, which moves visibly"""
 _NETWORKS = {
     "untrained network": 0.02,
-    "untrained network, large outputs": 1.0,
+    UNTRAINED_NETWORK: 1.0,
     "untrained network, saturated": 8.0,
     HALF_TRAINED: 1.0,
 }
@@ -151,19 +153,23 @@ def untrained_modes(env: VecEnv) -> dict[str, str]:
     return {**{name: name for name in modes}, **others}
 
 
-def untrained_policy(env: VecEnv, seed: int) -> Callable[[Tensor], Tensor]:
-    """Return a policy that cycles through the untrained modes across environments.
+def untrained_policy(
+    env: VecEnv, seed: int, mode: str | None = None
+) -> Callable[[Tensor], Tensor]:
+    """Return a policy that acts by `mode`, or cycles through the untrained modes across envs.
 
     The search for a half-trained network steps the environments, so they must be reset afterward.
     """
     chance = torch.Generator().manual_seed(derive("untrained", seed) % 2**63)
-    acting, modes, count = _acting(env), list(untrained_modes(env)), env.num_envs
+    acting, count = _acting(env), env.num_envs
+    modes = list(untrained_modes(env)) if mode is None else [mode]
     width = env.num_actions or env.act_dim
     networks = _networks(env, chance)
     constant, smooth = torch.rand(count, width, generator=chance) * 2.0 - 1.0, torch.zeros(width)
     steps = 0
-    for own, trained in zip(networks, _half_trained(env, chance), strict=True):
-        own[modes.index(HALF_TRAINED) :: len(modes)] = trained
+    if HALF_TRAINED in modes:
+        for own, trained in zip(networks, _half_trained(env, chance), strict=True):
+            own[modes.index(HALF_TRAINED) :: len(modes)] = trained
 
     def act(obs: Tensor) -> Tensor:
         nonlocal steps, smooth
@@ -171,12 +177,12 @@ def untrained_policy(env: VecEnv, seed: int) -> Callable[[Tensor], Tensor]:
         smooth = (_SMOOTH * smooth + 4.0 * (1.0 - _SMOOTH) * noise).clamp(-1.0, 1.0)
         outputs, rows = _outputs(obs, networks), list[Tensor]()
         for row in range(count):
-            mode = modes[row % len(modes)]
-            if mode in acting:
-                rows.append(acting[mode](steps))
+            own = modes[row % len(modes)]
+            if own in acting:
+                rows.append(acting[own](steps))
                 continue
             others = {"constant action": constant[row], "smooth random actions": smooth}
-            chosen = others.get(mode, torch.tanh(_NETWORKS.get(mode, 1.0) * outputs[row]))
+            chosen = others.get(own, torch.tanh(_NETWORKS.get(own, 1.0) * outputs[row]))
             rows.append(chosen if env.num_actions is None else chosen.argmax())
         steps += 1
         return _scaled(env, torch.stack(rows))

@@ -57,6 +57,8 @@ class RolloutSpec(Record):
 
     policy: str
     """policy file, or `UNTRAINED` to assign untrained policies to the episodes in turn"""
+    mode: str | None = None
+    """the only untrained policy to play, by its failure mode"""
     env: str
     env_args: dict[str, Any]
     seed: int
@@ -204,7 +206,7 @@ def record_confined(state: None, payload: dict[str, Any], channel: HostChannel) 
         env.close()
         return {}
     if order.policy == UNTRAINED:
-        play(untrained_policy(_open(order)[0], order.seed), order)
+        play(untrained_policy(_open(order)[0], order.seed, order.mode), order)
     else:
         policy = load_policy(Path(order.policy))
         play(policy, order, _KnownMemory(channel) if policy.memory_size else None)

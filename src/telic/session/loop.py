@@ -43,7 +43,9 @@ from telic.envs.own_robot import assumption_notes as assumed
 from telic.errors import Refused, RewardError, TelicError, TrainingFailed, UsageError
 from telic.judges.code import find_judge
 from telic.judges.criteria import Composition
+from telic.judges.failure_modes import UNTRAINED_NETWORK
 from telic.judges.measured import measured_by_host
+from telic.judges.recorder import UNTRAINED, RolloutSpec, record
 from telic.judges.validation import JudgeValidation, text_hash
 from telic.llm import BudgetExceeded, Cancelled
 from telic.llm.names import servers
@@ -210,12 +212,34 @@ def resume_session(
             )
             for note in assumed(brief.spec):
                 emit(LogMessage(message=note))
-            with compiling_ahead(config.env, {}, config.device), prewarmed(WORKERS):
+            ahead = compiling_ahead(config.env, {}, config.device)
+            with ahead, prewarmed(WORKERS), ThreadPoolExecutor(1) as pool:
+                pool.submit(_record_untrained, config, folder, emit)
                 records = SessionJournal(folder, config.intent, config.env, config.terms)
                 work = SessionWork(brief, author_for(brief), control, records)
                 summary = _run_loop(work)
             account.save()
     return Session(folder.path, summary)
+
+
+def _record_untrained(config: SessionConfig, folder: SessionFolder, emit: Listener) -> None:
+    """Record an episode of an untrained network, which is shown until policies are evaluated."""
+    path = folder.untrained
+    if path.exists():
+        return
+    order = RolloutSpec(
+        policy=UNTRAINED,
+        mode=UNTRAINED_NETWORK,
+        env=config.env,
+        env_args={},
+        seed=0,
+        paths=(str(path),),
+    )
+    path.parent.mkdir(exist_ok=True)
+    try:
+        record(order, path.parent)
+    except TelicError as error:
+        emit(LogMessage(message=f"no episode of an untrained network was recorded: {error}"))
 
 
 def _brief(

@@ -193,6 +193,7 @@ class SessionFolder(WorkFolder):
     approval = FolderFile("approval.json")
     clock = FolderFile("clock.json")
     origin = FolderFile("origin.json")
+    untrained = FolderFile("untrained/episode.npz")
 
     def iterations(self) -> list[int]:
         """Return the iteration numbers on disk, sorted. 0 is the starting point of a branch."""

@@ -110,6 +110,7 @@ def _listed(artifact: Artifact) -> Iterator[tuple[Path, dict[str, Any]]]:
         yield from _run_files(RunFolder(artifact.path), {})
     elif artifact.kind == "session":
         folder = SessionFolder(artifact.path)
+        yield folder.untrained, {"step": 0, "label": "untrained network"}
         for number in folder.iterations():
             files, facts = folder.iteration(number), {"iteration": number}
             yield files.reward, facts

@@ -44,7 +44,7 @@ from telic.training.folder import environment_of
 from telic.training.policy import find_policy, load_policy
 from telic.training.videos import choose_member
 from telic.web._files import ArtifactFile, find_file
-from telic.web._place import WebPlace
+from telic.web._place import NotTrained, WebPlace
 from telic.web._replay import Timeline, replay
 
 _HIDDEN_GROUP = 3
@@ -224,11 +224,19 @@ def _environment(run: RunFolder) -> Environment:
     return environment_of(run)
 
 
+def _environment_at(place: WebPlace, artifact: str, iteration: int | None) -> Environment:
+    """Return the environment of an artifact, also of a session that has not trained yet."""
+    try:
+        return _environment(place.run(artifact, iteration))
+    except NotTrained:
+        return read_fields(place.session(artifact).config, env=str)["env"], {}
+
+
 def _episode(place: WebPlace, artifact: str, key: str) -> tuple[ArtifactFile, Trajectory]:
     file, path = find_file(place, place.artifact(artifact, "run", "session"), key)
     if file.kind != "recording":
         raise UsageError(f"{file.name} is not a recorded episode.")
-    return file, read_trajectory(path, _environment(place.run(artifact, file.iteration)))
+    return file, read_trajectory(path, _environment_at(place, artifact, file.iteration))
 
 
 def _verdict(place: WebPlace, artifact: str, file: ArtifactFile) -> Verdict | None:
@@ -346,12 +354,12 @@ def routes(place: WebPlace) -> APIRouter:
     @router.get("/artifacts/{artifact}/scene")
     def read_scene(artifact: str, iteration: Number = None) -> ModelScene:
         """Return the shapes of the model on which an artifact was trained."""
-        return _drawn(_environment(place.run(artifact, iteration))).scene
+        return _drawn(_environment_at(place, artifact, iteration)).scene
 
     @router.get("/artifacts/{artifact}/scene/numbers", **binary)
     def read_numbers(artifact: str, iteration: Number = None) -> Response:
         """Return the vertices and triangles of all meshes, at the offsets listed in the scene."""
-        return packed(_drawn(_environment(place.run(artifact, iteration))).numbers)
+        return packed(_drawn(_environment_at(place, artifact, iteration)).numbers)
 
     @router.get("/artifacts/{artifact}/playback/{key}")
     def read_episode(artifact: str, key: str) -> PlaybackFacts:

@@ -203,7 +203,7 @@ function useRecordings(artifact: string | null) {
 
 export function recordingName(file: Recorded): string {
   const episode = file.is_judged ? `judged episode ${file.label}` : `${file.label ?? "episode"} at ${short(file.step)} steps`;
-  return `${file.iteration != null ? `iteration ${file.iteration} · ` : ""}${words(file.member ?? "")} · ${episode}`;
+  return `${file.iteration != null ? `iteration ${file.iteration} · ` : ""}${file.member ? `${words(file.member)} · ` : ""}${episode}`;
 }
 
 function Choose({ name, files, value, onChange }: { name: string; files: Recorded[]; value: string | null; onChange: (key: string) => void }) {

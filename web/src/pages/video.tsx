@@ -9,13 +9,17 @@ import { EpisodePlayer, recordingName } from "./player";
 
 type ArtifactFile = Schema<"ArtifactFile">;
 
+/** Label of the episode that is recorded before training. */
+const UNTRAINED = "untrained network";
+
 export function VideoPanel({ artifact, env, iteration, member, isLive }: { artifact: string; env: string | null; iteration: number | null; member: string | null; isLive: boolean }) {
   const files = useLoaded(`files:${artifact}`, () => got(api.GET("/api/artifacts/{artifact}/files", { params: { path: { artifact }, query: { kind: ["video", "recording"] } } })), isLive ? 3000 : null);
   const [chosen, setChosen] = useState<string | null>(null);
   useEffect(() => setChosen(null), [artifact]);
   const recordings = (files.value ?? []).filter((file) => file.kind === "recording" && (iteration === null || file.iteration === iteration));
+  const untrained = (files.value ?? []).filter((file) => file.kind === "recording" && file.label === UNTRAINED);
   const own = recordings.filter((file) => member === null || file.member === member);
-  const offered = newest(own.length ? own : recordings);
+  const offered = recordings.length ? newest(own.length ? own : recordings) : untrained;
   const videos = (files.value ?? []).filter((file) => file.kind === "video");
   const shown = offered.find((file) => file.key === chosen) ?? offered.find((file) => file.label === "median") ?? offered[0];
   return (
