@@ -153,9 +153,7 @@ def untrained_modes(env: VecEnv) -> dict[str, str]:
     return {**{name: name for name in modes}, **others}
 
 
-def untrained_policy(
-    env: VecEnv, seed: int, mode: str | None = None
-) -> Callable[[Tensor], Tensor]:
+def untrained_policy(env: VecEnv, seed: int, mode: str | None = None) -> Callable[[Tensor], Tensor]:
     """Return a policy that acts by `mode`, or cycles through the untrained modes across envs.
 
     The search for a half-trained network steps the environments, so they must be reset afterward.
