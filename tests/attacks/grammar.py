@@ -68,7 +68,7 @@ def corpus() -> dict[str, str]:
                 continue  # this robot cannot do that, and says so
             files[f"reward {env_id} {intent}"] = made.reward
             files[f"judge {env_id} {intent}"] = made.judge
-    for folder in ("src/telic/rewards/examples", "tests/rewards/reference_style", "examples"):
+    for folder in ("tests/rewards/reference_style", "examples"):
         for path in sorted((ROOT / folder).glob("*.py")):
             if "def compute" in path.read_text() or "def reward_fn" in path.read_text():
                 files[f"reward {path.stem}"] = path.read_text()

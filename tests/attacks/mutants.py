@@ -23,7 +23,7 @@ from telic.sandbox.tamper import FunctionSnapshot
 from tests.attacks.grammar import Grammar, corpus, mutate
 from tests.attacks.reach import handed_out, names_of, witnesses
 
-HONEST = "run_forward"
+HONEST = Path(__file__).parents[1] / "rewards" / "run_forward.py"
 ENV = "HalfCheetah-v5"
 PLAIN = (
     "class Reward:\n    def compute(self, obs, action, next_obs, info):\n"

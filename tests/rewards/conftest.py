@@ -14,6 +14,7 @@ from telic.rewards.recording import TransitionRecording, collect
 
 REFERENCE = Path(__file__).parent / "reference_style"
 WITH_MEMORY = Path(__file__).parent / "backflip_memory.py"
+RUN_FORWARD = Path(__file__).parent / "run_forward.py"
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import torch
 from telic.errors import RewardError
 from telic.rewards.reward import load_reward
 
-from .conftest import REFERENCE, WITH_MEMORY, run
+from .conftest import REFERENCE, RUN_FORWARD, WITH_MEMORY, run
 
 
 def call(reward, moment):
@@ -15,11 +15,11 @@ def call(reward, moment):
 
 def test_a_call_before_start_is_refused(small):
     with pytest.raises(RewardError, match="called before start"):
-        call(load_reward("run_forward"), small.transitions[0])
+        call(load_reward(RUN_FORWARD), small.transitions[0])
 
 
 def test_members_with_other_weights_are_independent(small):
-    reward = load_reward("run_forward")
+    reward = load_reward(RUN_FORWARD)
     reward.decide(small)
     fast = reward.with_weights({"speed": 10.0})
     assert reward.weights["speed"] == 1.0

@@ -1,4 +1,4 @@
-"""Load rewards from a file, text or example name, and explain errors in their code.
+"""Load rewards from a file or text, and explain errors in their code.
 
 `RewardCode` holds the source text of a reward. It creates instances, provides information for
 messages, and converts exceptions raised by the code to errors with a line, a cause and a hint.
@@ -27,7 +27,6 @@ from telic.core.text import closest, is_mapping, is_row
 from telic.errors import BadFile, MissingFile, RewardError, TelicError
 from telic.rewards.composed import offered_modules
 from telic.rewards.contract import RewardFinding, RewardFunction, RewardSpec, TermSpec
-from telic.rewards.examples import EXAMPLES, example_names
 from telic.sandbox.source import compile_source, namespace, source_lines
 from telic.storage.reading import read_text
 
@@ -296,7 +295,7 @@ def _declared_terms(declared: Any) -> list[TermSpec]:
 
 
 def read_code(source: object, *, trusted: bool = False, label: str | None = None) -> RewardCode:
-    """Return the code of a reward, given its path, example name or text.
+    """Return the code of a reward, given its path or text.
 
     Raises:
         RewardError: the source is missing, not Python, or defines no reward.
@@ -333,18 +332,14 @@ def _read(source: str | Path) -> tuple[str, str]:
     if isinstance(source, str) and "\n" in source:
         return source, "reward"
     path = Path(source).expanduser()
-    if isinstance(source, str) and source in example_names():
-        path = EXAMPLES / f"{source}.py"
     try:
         return read_text(path), path.name
     except MissingFile:
         siblings = path.parent.glob("*.py") if os.path.isdir(path.parent) else ()
-        near = closest(path.name, [each.name for each in siblings] + example_names())
+        near = closest(path.name, [each.name for each in siblings])
         raise RewardError(
             f'Reward file not found: "{str(source)[-200:]}".',
-            hint=f"Closest: {', '.join(near)}."
-            if near
-            else f"Pass the path of a Python file, or one of {', '.join(example_names())}.",
+            hint=f"Closest: {', '.join(near)}." if near else "Pass the path of a Python file.",
         ) from None
     except BadFile as error:
         raise RewardError(

@@ -216,8 +216,7 @@ def load_reward(
     """Load a reward that is ready to be probed and started.
 
     Args:
-        source: a path, the text of a file, or the name of an example such as "run_forward";
-            None or "default" select the environment's reward.
+        source: a path or the text of a file; None or "default" select the environment's reward.
         trusted: run a file as ordinary Python instead of checking it against the allow-list.
         weights: new values for some of the reward's weights.
         label: name of a text in messages, e.g. "reward.py"; files use their file name.

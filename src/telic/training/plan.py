@@ -7,7 +7,6 @@ import inspect
 import itertools
 import json
 import math
-import os
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +27,6 @@ from telic.errors import (
     TelicError,
     UnknownName,
 )
-from telic.rewards.examples import EXAMPLES, example_names
 from telic.sandbox.source import check_source
 from telic.storage.keys import permit
 from telic.storage.layout import file_name
@@ -185,20 +183,16 @@ def read_reward(
     if isinstance(given, str) and "\n" in given:
         return _checked("reward", given, chosen, trusted)
     path = Path(given).expanduser()
-    is_ours = not os.path.exists(path) and str(given) in example_names()
-    if is_ours:
-        path = EXAMPLES / f"{given}.py"
     try:
         source = read_text(path)
     except MissingFile as error:
         raise RewardError(
             error.message.replace("no file", "no reward file"),
-            hint=f"Pass the path of a Python file, or one of {', '.join(example_names())}.",
+            hint="Pass the path of a Python file.",
         ) from None
     except BadFile as error:
         raise RewardError(f"Not a reward: {error.message}", hint=error.hint) from None
-    checked = _checked(file_name(path.stem), source, chosen, trusted)
-    return checked.model_copy(update={"ours": is_ours})
+    return _checked(file_name(path.stem), source, chosen, trusted)
 
 
 def _checked(name: str, source: str, weights: dict[str, float], trusted: bool) -> RewardSource:

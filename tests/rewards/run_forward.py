@@ -1,6 +1,6 @@
 """Example reward for HalfCheetah, Walker2d and Hopper: run forward, fast and upright."""
 
-# ruff: noqa: ANN001, ANN201, D102, RUF012
+# ruff: noqa: RUF012
 
 from telic import RewardFunction, quantities
 
