@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich.markdown import Markdown
 from rich.markup import escape
 
 from telic import session as sessions
 from telic.cli._console import console, print_facts, print_rows
 from telic.cli._output import print_data, view
-from telic.core.text import count, duration, number, sparkline
+from telic.core.text import duration, number, sparkline
 from telic.core.verb import as_data
 from telic.judges.criteria import scope_words
 from telic.llm.work_orders import order_text
+from telic.report import document as doc
+from telic.report.markdown import render_section
 from telic.session.records import outcome_words
 from telic.storage.files import read_fields
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.scalars import EvaluationRow
+from telic.tracking.reports import evaluation_report
 from telic.training.folder import best_member, is_resumable
 
 if TYPE_CHECKING:
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
     from telic.search.records import SearchSummary
     from telic.search.runner import Search
     from telic.session.loop import Session
-    from telic.tracking.reports import TrackingReport
     from telic.training.run import Run
     from telic.verbs.artifacts import RunPage
     from telic.verbs.envs import RobotText
@@ -233,39 +236,17 @@ def show_motion_intake(intake: MotionIntake) -> None:
     _say(f"{counts or 'nothing'}: {escape(intake.library)}")
 
 
-def _percent(interval: tuple[float, float] | None) -> str:
-    return "" if interval is None else "{:.0%} - {:.0%}".format(*interval)
-
-
-def _show_report(report: TrackingReport) -> None:
-    clips = count(len({each.clip for each in report.clips}), "clip")
-    console.print(f"\n[bold]{report.member} at {report.step:,} steps, {clips} ({report.split})[/]")
-    rows = [
-        (
-            x.encoder,
-            *(f"{x.success_rate:.1%}", _percent(x.interval)),
-            *(f"{x.global_success_rate:.1%}", _percent(x.global_interval)),
-            f"{x.progress_rate:.1%}",
-            *(x.mpjpe_l_mm, x.mpjpe_g_mm, x.velocity_m_s, x.acceleration_m_s2),
-        )
-        for x in (*report.encoders, *([report.control] if report.control else ()))
-    ]
-    heads = ["encoder", "success", "95 %", "in place", "95 %", "played", "local mm", "global mm"]
-    print_rows([*heads, "m/s", "m/s²"], rows)
-    pairs = [
-        (f"{x.one} / {x.other}", f"{x.equal_share:.0%}", f"{x.chance or 0.0:.0%}")
-        for x in report.agreement
-        if x.equal_share is not None
-    ]
-    if pairs:
-        print_rows(["tokens of", "equal codes", "by chance"], pairs)
+def _print_section(section: doc.Section) -> None:
+    """Print a section of a report, whose charts are lines of text."""
+    console.print(Markdown(render_section(section)))
 
 
 @view
 def show_tracked(run: TrackedRun) -> None:
     """Print the tracking success of a run's policies on held-out clips."""
     for report in run.reports:
-        _show_report(report)
+        page = evaluation_report(report)
+        _print_section(doc.Section(page.title, (page.header.blocks[0], *page.sections[0].blocks)))
     _say(f"\nfolder  {run.path}")
     if run.status != "completed":
         console.print(f"[bold]{run.status}[/]; {_RESUME}")
@@ -274,11 +255,9 @@ def show_tracked(run: TrackedRun) -> None:
 @view
 def show_tracker_evaluation(found: TrackerEvaluation) -> None:
     """Print the metrics of a tracker and its worst clips."""
-    _show_report(found.report)
-    rows = [
-        (x.clip, x.encoder, f"{x.progress:.0%}", x.errors.mpjpe_l_mm) for x in found.report.worst(5)
-    ]
-    print_rows(["clip", "encoder", "played", "local mm"], rows, "worst")
+    page = evaluation_report(found.report)
+    for section in (page.header, *page.sections[:-1]):
+        _print_section(section)
     for path in found.files:
         _say(path)
 
