@@ -95,7 +95,7 @@ class JudgeReport(Record):
     schema_version: Literal[1] = 1
     threshold: float = PASS
     agreement: PassRate
-    recognised: PassRate
+    recognized: PassRate
     """positive examples that pass"""
     rejected: PassRate
     """negative examples that do not pass"""
@@ -142,7 +142,7 @@ def bench_judges(
 
     report = JudgeReport(
         agreement=agreement(lambda each: True),
-        recognised=agreement(lambda each: each.is_right),
+        recognized=agreement(lambda each: each.is_right),
         rejected=agreement(lambda each: not each.is_right),
         false_passes=named(lambda each: each.is_false_pass),
         failure_mode_passes=named(lambda each: each.kind == "failure mode" and each.is_false_pass),
@@ -236,7 +236,7 @@ def main() -> None:
     if unknown := set(chosen) - set(known):
         parser.error(f"unknown pairs: {', '.join(sorted(unknown))}")
     report = bench_judges([known[name] for name in chosen], output=options.output, on_pair=print)
-    for name in ("agreement", "recognised", "rejected"):
+    for name in ("agreement", "recognized", "rejected"):
         print(name, getattr(report, name).model_dump_json())
 
 

@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple
 
 import gymnasium
 import numpy as np
-from sb3 import normalised, ppo_arguments
+from sb3 import normalized, ppo_arguments
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
@@ -151,7 +151,7 @@ def make_model(
     env: VecEnv = kind([partial(_make_env, env_id) for _ in range(count)])
     if settings is None:
         return PPO("MlpPolicy", env, n_steps=2048 // count, seed=seed, device="cpu")
-    wrapped = normalised(env, settings)
+    wrapped = normalized(env, settings)
     return PPO("MlpPolicy", wrapped, seed=seed, device="cpu", **ppo_arguments(settings))
 
 
@@ -193,11 +193,11 @@ def mean_return(model: PPO, env_id: str, episodes: int) -> float:
     envs = [gymnasium.make(env_id) for _ in range(episodes)]
     obs = np.stack([env.reset(seed=_EVALUATION_SEED + i)[0] for i, env in enumerate(envs)])
     totals, live = np.zeros(episodes), np.ones(episodes, dtype=bool)
-    normaliser = model.get_vec_normalize_env()
+    normalizer = model.get_vec_normalize_env()
     while live.any():
         seen = obs.astype(np.float32)
-        if normaliser is not None:
-            seen = normaliser.normalize_obs(seen)
+        if normalizer is not None:
+            seen = normalizer.normalize_obs(seen)
         actions, _ = model.predict(seen, deterministic=True)
         for i in np.flatnonzero(live):
             obs[i], reward, terminated, truncated, _ = envs[i].step(actions[i])

@@ -168,7 +168,7 @@ DEFAULTS = PpoSettings(
     hidden=(64, 64),
     activation="tanh",
     log_std=0.0,
-    normalise_obs=False,
+    normalize_obs=False,
     scale_reward=False,
     stagger=False,
     overlap=False,
@@ -205,13 +205,13 @@ def ppo_arguments(settings: PpoSettings) -> dict[str, Any]:
     }
 
 
-def normalised(env: Sb3VecEnv, settings: PpoSettings) -> Sb3VecEnv:
+def normalized(env: Sb3VecEnv, settings: PpoSettings) -> Sb3VecEnv:
     """Wrap an environment as the settings require, with the limits of telic's normalization."""
-    if not (settings.normalise_obs or settings.scale_reward):
+    if not (settings.normalize_obs or settings.scale_reward):
         return env
     return VecNormalize(
         env,
-        norm_obs=settings.normalise_obs,
+        norm_obs=settings.normalize_obs,
         norm_reward=settings.scale_reward,
         gamma=settings.gamma,
         clip_obs=10.0,
@@ -219,7 +219,7 @@ def normalised(env: Sb3VecEnv, settings: PpoSettings) -> Sb3VecEnv:
     )
 
 
-def not_honoured(settings: PpoSettings) -> list[str]:
+def not_honored(settings: PpoSettings) -> list[str]:
     """Return the requested settings that Stable-Baselines3 does not support."""
     missing = {
         "schedule=adaptive (the rate is constant)": settings.schedule == "adaptive",
@@ -237,10 +237,10 @@ def adopt(population: Population, model: PPO) -> None:
     """
     inputs = population.shape.actor_inputs
     moments = population.moments
-    normaliser = model.get_vec_normalize_env()
+    normalizer = model.get_vec_normalize_env()
     moments.mean.zero_()
-    if normaliser is not None and normaliser.norm_obs:
-        statistics: Any = normaliser.obs_rms
+    if normalizer is not None and normalizer.norm_obs:
+        statistics: Any = normalizer.obs_rms
         moments.mean[0, :inputs] = from_numpy(statistics.mean)
         moments.var[0, :inputs] = from_numpy(statistics.var)
         factor = 1.0
@@ -290,7 +290,7 @@ def solo(job: TrainJob) -> TrainJob:
     It always has normalization, separate layers and no privileged critic.
     """
     (member,) = job.members
-    settings = member.settings.replace(normalise_obs=True, critic_sees=())
+    settings = member.settings.replace(normalize_obs=True, critic_sees=())
     return job.model_copy(update={"members": (member.model_copy(update={"settings": settings}),)})
 
 
@@ -312,7 +312,7 @@ def train(job: TrainJob, out: Path, *, native: bool) -> float:
     batched = BatchedEnv(env, setup.scoring, setup.tracker, native=native, stagger=settings.stagger)
     model = PPO(
         "MlpPolicy",
-        normalised(batched, settings),
+        normalized(batched, settings),
         seed=alone.members[0].seed,
         device="cpu",
         **ppo_arguments(settings),
@@ -343,7 +343,7 @@ def main() -> None:
     if given.defaults:
         member = job.members[0].model_copy(update={"settings": DEFAULTS})
         job = job.model_copy(update={"members": (member,)})
-    elif missing := not_honoured(job.settings):
+    elif missing := not_honored(job.settings):
         print(f"not supported by Stable-Baselines3: {', '.join(missing)}")
     mean = train(job, given.out, native=given.defaults)
     print(f"mean return {mean:.1f} over {job.eval_episodes} episodes; {given.out}")

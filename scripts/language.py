@@ -5,10 +5,10 @@
     python scripts/language.py --check    print what exceeds a limit, and exit with 1 if any does
 
 Names, docstrings, comments and string literals of src/telic, names and docstrings of the tests, the
-documentation, the changelog, the skills of the plugin and the texts of the dashboard are checked,
-with American spelling only outside of Python. Names are split at underscores and capitals. Words
-that people type into prompts (lexicon tables) are not checked. A line with `language: quoted` is
-skipped.
+documentation, the changelog, the skills of the plugin and the texts of the dashboard are checked
+for wording and American spelling. The documentation may not name private modules. Names are split
+at underscores and capitals. Words that people type into prompts (lexicon tables) are not checked.
+A line with `language: quoted` is skipped.
 """
 
 from __future__ import annotations
@@ -71,13 +71,21 @@ NAMES = {
 QUOTED_NAMES = {"leaf"}
 """names that code of earlier versions uses"""
 SPELLING = {
-    r"behaviours?|neighbours?|favours?": "behavior, neighbor, favor",
-    r"cent(?:re|res|red)|met(?:re|res)": "center, meter",
-    r"(?:optim|normal|random|initial|serial|summar)is(?:e|es|ed|er|ers|ing|ation)": "-ize",
-    r"labell(?:ed|ing)|modell(?:ed|ing)|travell(?:ed|ing)|judgement": "labeled, modeled, judgment",
+    r"(?:behavi|neighb|fav|col|hon|flav)ours?|(?:behavi|neighb|fav|col)oured": "-or",
+    r"\w*cent(?:re|res|red|ring)|(?:\w*[iok])?met(?:re|res)": "center, meter",
+    r"artefacts?|licences?|gr[e]y": "artifact, license, gray",
+    r"(?:final|general|initial|local|maxim|minim|normal|optim|penal|quant|random|real|recogn"
+    r"|serial|stabil|standard|summar|util|visual)is(?:e|es|ed|er|ers|ing|ation)": "-ize",
+    r"analys(?:e|ed|ing)": "analyze",
+    r"labell(?:ed|ing)|modell(?:ed|ing)|signall(?:ed|ing)|travell(?:ed|ers?|ing)": "one l",
+    r"judgements?": "judgment",
 }
-"""spelling in prose, because names in Python and in stored files are not changed"""
+"""American spelling in prose and names, not in words that people type into prompts"""
+PROMPTS = ("src/telic/composer", "tests/composer")
+"""folders with words that people type into prompts, where only names and docstrings are American"""
 OPENINGS = re.compile(r"(?:What|Who|Whether|How|Where|Why|That|Which|When|If)\b")
+PRIVATE = re.compile(r"\btelic(?:\.\w+)*\._\w+(?:\.\w+)*|(?:\w+/)*(?<!\w)_[a-z]\w*\.py\b")
+"""private modules, which documentation does not name"""
 LONGEST_SENTENCE = 35
 TEXT = (tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", None))
 
@@ -88,8 +96,9 @@ def any_of(words: Iterable[str]) -> re.Pattern[str]:
 
 
 DENIED = any_of(WORDS)
-DENIED_IN_NAMES = any_of((*WORDS, *NAMES))
+DENIED_IN_NAMES = any_of((*WORDS, *NAMES, *SPELLING))
 DENIED_IN_PROSE = any_of((*WORDS, *SPELLING))
+AMERICAN = any_of(SPELLING)
 
 
 class Finding(NamedTuple):
@@ -167,22 +176,29 @@ def in_python(path: Path) -> Iterator[Finding]:
     for each in documented(tree):
         if isinstance(each.value, str):
             if is_test:
-                yield from denied_words(path, each.lineno, each.value)
+                yield from denied_words(path, each.lineno, each.value, DENIED_IN_PROSE)
             layout = rf"(?m)^ {{{each.col_offset + 4},}}.*$"  # indented blocks are not sentences
             yield from long_sentences(path, each.lineno, re.sub(layout, "", each.value))
             if OPENINGS.match(each.value):
                 first = each.value.splitlines()[0]
                 yield Finding("opening", path, each.lineno, first)
+    is_prompt = path.relative_to(ROOT).as_posix().startswith(PROMPTS)
     for token in () if is_test else tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in TEXT:
-            for found in denied_words(path, token.start[0], token.string):
+            line, words = token.start[0], token.string.replace("_", " ")
+            spelling = () if is_prompt else denied_words(path, line, words, AMERICAN)
+            for found in (*denied_words(path, line, token.string), *spelling):
                 if QUOTED not in rows[found.line - 1]:
                     yield found
 
 
 def in_markdown(path: Path) -> Iterator[Finding]:
     """Yield the findings in prose outside of code, and long sentences also outside of tables."""
-    text = re.sub(r"(?ms)^```.*?^```", lambda block: "\n" * block[0].count("\n"), path.read_text())
+    text = path.read_text()
+    if ROOT / "docs" in path.parents:
+        for match in PRIVATE.finditer(text):
+            yield Finding("name", path, text[: match.start()].count("\n") + 1, match[0])
+    text = re.sub(r"(?ms)^```.*?^```", lambda block: "\n" * block[0].count("\n"), text)
     text = re.sub(r"`[^`\n]*`|\{[{%].*?[}%]\}", "`code`", text)
     yield from denied_words(path, 1, text, DENIED_IN_PROSE)
     prose = "\n".join("" if row.startswith(("|", "    ")) else row for row in text.splitlines())
@@ -199,7 +215,10 @@ def findings() -> Iterator[Finding]:
         yield from in_markdown(path)
     for path in sorted((ROOT / "web" / "src").rglob("*.ts*")):
         if not path.name.startswith("schema."):  # generated
-            yield from denied_words(path, 1, path.read_text())
+            yield from denied_words(path, 1, path.read_text(), DENIED_IN_PROSE)
+    for path in sorted(SOURCE.rglob("*.toml")):
+        if not {"tables", "suites"} & set(path.parts):  # prompts
+            yield from denied_words(path, 1, path.read_text().replace("_", " "), AMERICAN)
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ NO_CHANGED_COPIES = "ND"
 
 def main(asked: list[str]) -> None:
     """Render the given pictures, or all of them."""
-    robots = [name for name in robot_names() if NO_CHANGED_COPIES not in named_robot(name).licence]
+    robots = [name for name in robot_names() if NO_CHANGED_COPIES not in named_robot(name).license]
     names = asked or [*(env.id for env in catalogue() if env.fast), *robots]
     PICTURES.mkdir(exist_ok=True)
     for name in names:

@@ -3,20 +3,20 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type Plugin } from "vite";
 
-const colours = fileURLToPath(new URL("../src/telic/report/colours.css", import.meta.url));
+const colors = fileURLToPath(new URL("../src/telic/report/colors.css", import.meta.url));
 
-/** The colours of the reports, with a theme that can be chosen: one definition for both. */
-function reportColours(): Plugin {
-  const name = "virtual:colours.css";
+/** The colors of the reports, with a theme that can be chosen: one definition for both. */
+function reportColors(): Plugin {
+  const name = "virtual:colors.css";
   return {
-    name: "report-colours",
+    name: "report-colors",
     resolveId: (id) => (id === name ? `\0${name}` : undefined),
     load(id) {
       if (id !== `\0${name}`) return undefined;
-      this.addWatchFile(colours);
-      const blocks = [...readFileSync(colours, "utf8").matchAll(/:root\s*\{([^}]*)\}/g)].map((match) => match[1]!.trim());
+      this.addWatchFile(colors);
+      const blocks = [...readFileSync(colors, "utf8").matchAll(/:root\s*\{([^}]*)\}/g)].map((match) => match[1]!.trim());
       const [light, dark] = blocks;
-      if (!light || !dark) throw new Error("colours.css has no longer two blocks of colours");
+      if (!light || !dark) throw new Error("colors.css has no longer two blocks of colors");
       return (
         `:root { ${light} }\n@media (prefers-color-scheme: dark) { :root { ${dark} } }\n` +
         `:root[data-theme="light"] { ${light} color-scheme: light; }\n:root[data-theme="dark"] { ${dark} color-scheme: dark; }\n`
@@ -81,7 +81,7 @@ function noWrittenFunctions(): Plugin {
 
 /** What every build of the pages goes through. */
 export function plugins(): (Plugin | Plugin[])[] {
-  return [noWrittenFunctions(), onlyWoff2(), react(), reportColours()];
+  return [noWrittenFunctions(), onlyWoff2(), react(), reportColors()];
 }
 
 export default defineConfig({

@@ -36,7 +36,7 @@ from telic.search.records import (
     SearchIteration,
     TrialEpisodes,
 )
-from telic.search.runner import summarise
+from telic.search.runner import summarize_search_run
 from telic.search.task import Floats, Player, PolicyTrial, SearchTask, rollout_seeds
 from telic.search.worlds import make_world
 
@@ -64,7 +64,7 @@ def train(plan: SearchPlan, name: str, number: int, steps: int | None) -> Traine
     algorithm = find_algorithm(name, plan.task)
     settings = zoo().get(name, {}).get(plan.task.id)
     spent = TrainingSpent(plan.config.episodes, steps)
-    envs, normaliser = _make_envs(plan, seed, spent, settings)
+    envs, normalizer = _make_envs(plan, seed, spent, settings)
     model = algorithm("MlpPolicy", envs, seed=seed, device="cpu", **_arguments(settings, plan.task))
 
     def update_progress(steps: int, total: int) -> None:
@@ -72,7 +72,7 @@ def train(plan: SearchPlan, name: str, number: int, steps: int | None) -> Traine
 
     # Schedules and exploration follow the share of the budget, whichever way it is counted.
     model._update_current_progress_remaining = update_progress
-    network = TrainedNetwork(model, plan, normaliser)
+    network = TrainedNetwork(model, plan, normalizer)
     player = Player(plan.task, make_world(plan.task), network, cap=plan.task.cap, clips=True)
     watch = _watcher(plan, seed, player, spent, network)
     model.learn(_FOREVER, callback=watch)
@@ -109,8 +109,8 @@ def _make_envs(
     envs = DummyVecEnv([make] * settings.get("n_envs", 1))
     if not settings.get("normalize"):
         return envs, None
-    normaliser = VecNormalize(envs, gamma=settings.get("gamma", 0.99))
-    return normaliser, normaliser
+    normalizer = VecNormalize(envs, gamma=settings.get("gamma", 0.99))
+    return normalizer, normalizer
 
 
 def _arguments(settings: dict[str, Any] | None, task: SearchTask) -> dict[str, Any]:
@@ -190,38 +190,38 @@ class _Seen:
     def __init__(self, plan: SearchPlan) -> None:
         task = plan.task
         self._states = task.states
-        self._centre = np.array([observation.centre for observation in task.observations])
+        self._center = np.array([observation.center for observation in task.observations])
         self._half = np.array([observation.half_range for observation in task.observations])
         if not plan.protocol.is_scaled:
-            self._centre, self._half = 0.0 * self._centre, np.ones_like(self._half)
+            self._center, self._half = 0.0 * self._center, np.ones_like(self._half)
 
     def __call__(self, obs: NDArray[Any]) -> NDArray[np.float32]:
         if self._states is not None:
             return np.eye(self._states, dtype=np.float32)[obs]
-        return ((obs - self._centre) / self._half).astype(np.float32)
+        return ((obs - self._center) / self._half).astype(np.float32)
 
 
 class TrainedNetwork:
     """Trained network in place of a searched policy, without parameters to search."""
 
-    def __init__(self, model: Any, plan: SearchPlan, normaliser: Any) -> None:
+    def __init__(self, model: Any, plan: SearchPlan, normalizer: Any) -> None:
         self.space = plan.policy.space
         self._model, self._task, self._see = model, plan.task, _Seen(plan)
-        self._normaliser = normaliser
+        self._normalizer = normalizer
         self._best: tuple[float, Any, Any] = (-np.inf, None, None)
 
     def keep(self, mean: float) -> None:
         """Store the network and its normalization if it is the best so far."""
         if mean > self._best[0]:
-            scale = self._normaliser and deepcopy(self._normaliser.obs_rms)
+            scale = self._normalizer and deepcopy(self._normalizer.obs_rms)
             self._best = (mean, deepcopy(self._model.policy.state_dict()), scale)
 
     def restore(self) -> None:
         """Restore the best network."""
         _, weights, scale = self._best
         self._model.policy.load_state_dict(weights)
-        if self._normaliser:
-            self._normaliser.obs_rms = scale
+        if self._normalizer:
+            self._normalizer.obs_rms = scale
 
     def draw(self, rng: np.random.Generator) -> Floats:
         """Return no parameters."""
@@ -234,8 +234,8 @@ class TrainedNetwork:
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
         """Act without exploration."""
         seen = self._see(obs)
-        if self._normaliser:
-            seen = self._normaliser.normalize_obs(seen)
+        if self._normalizer:
+            seen = self._normalizer.normalize_obs(seen)
         action, _ = self._model.predict(seen, deterministic=True)
         return action if self._task.is_continuous else action + self._task.first_action
 
@@ -328,7 +328,9 @@ def main():
         with _alone():
             trained = train(plan, options.algorithm, number, options.steps)
         seconds = time.monotonic() - started
-        found = summarise(plan, trained.player, number, trained.iterations, "completed", seconds)
+        found = summarize_search_run(
+            plan, trained.player, number, trained.iterations, "completed", seconds
+        )
         print(
             f"run {number}: fresh {found.fresh.mean:.4g}, best seen {found.best_seen:.4g}, ", end=""
         )

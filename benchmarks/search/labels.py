@@ -182,8 +182,8 @@ def _pair(plan: SearchPlan, run: int, candidate: PolicyCandidate) -> LabelPair:
     writer = Writer(plan._replace(switches=switches))
     nothing = History(confirm=0, keeps_losers=True)
 
-    def prompt(labelled: int) -> Prompt:
-        letter = _LETTERS[shown.index(labelled)]
+    def prompt(labeled: int) -> Prompt:
+        letter = _LETTERS[shown.index(labeled)]
         evidence = f"{traces}\n\nEpisode {letter} is the worst of the three."
         return writer.critic(nothing, WatchedCandidate(candidate, evidence, None, {}))
 

@@ -44,7 +44,7 @@ def loop_once(result):
     product, and the larger of two numbers.
     """
     task = result.plan.task
-    centre = np.array([each.centre for each in task.observations])
+    center = np.array([each.center for each in task.observations])
     scale = 1.0 / np.array([each.half_range for each in task.observations])
     env = gymnasium.make("CartPole-v1")
     candidates = [c for i in result.iterations[1] for c in i.candidates][::SHARE]
@@ -56,7 +56,7 @@ def loop_once(result):
             obs, _ = env.reset(seed=seed)
             done = False
             while not done:
-                outputs = ((obs - centre) * scale) @ weights + bias
+                outputs = ((obs - center) * scale) @ weights + bias
                 obs, _, terminated, truncated, _ = env.step(int(outputs[1] > outputs[0]))
                 done = terminated or truncated
                 steps += 1

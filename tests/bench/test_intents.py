@@ -119,7 +119,7 @@ def test_wrong_options_start_nothing(tmp_path):
     with pytest.raises(ConfigError, match="iterations"):
         bench_intents(SUITE, runs_dir=tmp_path, iterations=0)
     with pytest.raises(ConfigError):
-        bench_intents(SUITE, runs_dir=tmp_path, flavour="sour")
+        bench_intents(SUITE, runs_dir=tmp_path, flavor="sour")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-"""The judge set: labels by construction, agreement counted honestly, labelled episodes added."""
+"""The judge set: labels by construction, agreement counted honestly, labeled episodes added."""
 
 import pytest
 from benchmarks.judges import PASS, JudgePair, bench_judges, examples
@@ -26,7 +26,7 @@ STAND = JudgePair(
 )
 
 
-def test_examples_are_labelled_by_how_they_were_made():
+def test_examples_are_labeled_by_how_they_were_made():
     made = {each.name: each for each in examples(STAND, (RUN, STAND), {"max_episode_steps": 40})}
     assert made["good example"].is_right and made["does nothing"].is_right
     assert made["run"].kind == "other intent" and not made["run"].is_right

@@ -48,31 +48,31 @@ def parts(job, *, native=False, stagger=False):
 # ---------------------------------------------------------------------------- conversion
 
 
-@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize(
     ("env", "native"),
     [("InvertedPendulum-v5", False), ("InvertedPendulum-v5", True), ("CartPole-v1", True)],
 )
-def test_a_converted_policy_acts_as_stable_baselines3_predicts(env, native, normalise, tmp_path):
-    settings = {**SMALL, "normalise_obs": normalise, "activation": "elu", "hidden": (16, 8)}
+def test_a_converted_policy_acts_as_stable_baselines3_predicts(env, native, normalize, tmp_path):
+    settings = {**SMALL, "normalize_obs": normalize, "activation": "elu", "hidden": (16, 8)}
     job = small_job(env, rewards=[None], settings=settings)
     setup, batched = parts(job, native=native)
     settings = job.members[0].settings
     model = PPO(
-        "MlpPolicy", sb3.normalised(batched, settings), device="cpu", **sb3.ppo_arguments(settings)
+        "MlpPolicy", sb3.normalized(batched, settings), device="cpu", **sb3.ppo_arguments(settings)
     )
     random, generator = np.random.default_rng(0), torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in model.policy.parameters():
             parameter += 0.5 * torch.randn(parameter.shape, generator=generator)
-    if normalise:
+    if normalize:
         model.env.obs_rms.mean = random.normal(size=4)
         model.env.obs_rms.var = random.uniform(0.1, 4.0, size=4)
     sb3.adopt(setup.population, model)
     facts = {"obs_names": ["o"] * 4, "env": env}
     low, high = setup.env.action_low, setup.env.action_high
     save_policy(tmp_path / "policy.pt", setup.population, 0, low, high, facts)
-    # Beyond ten deviations too: where nothing is normalised, nothing may be clipped either.
+    # Beyond ten deviations too: where nothing is normalized, nothing may be clipped either.
     obs = (random.normal(size=(200, 4)) * np.repeat([1.0, 30.0], 100)[:, None]).astype(np.float32)
     seen = model.env.normalize_obs(obs) if isinstance(model.env, VecNormalize) else obs
     expected, _ = model.predict(seen, deterministic=True)

@@ -143,7 +143,7 @@ REST = [
 ]
 
 
-def recognised(env, word):
+def recognized(env, word):
     try:
         made = compose(f"{word} forward", spec_of(env))
     except BadEnvironment:
@@ -156,10 +156,10 @@ def recognised(env, word):
 
 
 @pytest.mark.parametrize(("env", "word"), QUICK)
-def test_a_robot_led_through_a_gait_is_recognised(env, word):
-    assert recognised(env, word)
+def test_a_robot_led_through_a_gait_is_recognized(env, word):
+    assert recognized(env, word)
 
 
 @pytest.mark.long
-def test_every_robot_led_through_every_gait_it_can_do_is_recognised():
-    assert [each for each in REST if not recognised(*each)] == []
+def test_every_robot_led_through_every_gait_it_can_do_is_recognized():
+    assert [each for each in REST if not recognized(*each)] == []

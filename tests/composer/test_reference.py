@@ -50,7 +50,7 @@ def waving(specs):
     return tried(specs, HUMANOID, WAVE, chosen(specs, WAVE, "walk_wave", HUMANOID))
 
 
-def test_a_wave_while_walking_is_recognised_and_its_look_alikes_are_not(waving):
+def test_a_wave_while_walking_is_recognized_and_its_look_alikes_are_not(waving):
     _, results, fine = waving
     assert results[GOOD].score > 0.8  # too few strides to say that feet alternate
     for name in (

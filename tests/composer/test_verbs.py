@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from telic import bench
-from telic.composer.compose import BEHAVIOURS, compose
+from telic.composer.compose import BEHAVIORS, compose
 from telic.composer.lexicon import word_table
 from telic.composer.reader import parse
 from telic.envs import make
@@ -89,8 +89,8 @@ def modes(env):
     return failure_modes(env, {"max_episode_steps": 60})
 
 
-def test_every_verb_has_a_behaviour_and_every_environment_is_calibrated():
-    assert set(BEHAVIOURS) == {*word_table("acts")} == set(ASKED)
+def test_every_verb_has_a_behavior_and_every_environment_is_calibrated():
+    assert set(BEHAVIORS) == {*word_table("acts")} == set(ASKED)
     assert set(word_table("calibration")) == set(TASKS)
 
 

@@ -1,11 +1,14 @@
 """Confidence bounds are calibrated in simulated sessions with known true scores."""
 
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
 
-MODULE = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "confidence.py"))
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+sys.path.append(str(BENCHMARKS))  # of the modules that scripts share
+MODULE = runpy.run_path(str(BENCHMARKS / "confidence.py"))
 calibrate, SCENARIOS = MODULE["calibrate"], MODULE["SCENARIOS"]
 
 

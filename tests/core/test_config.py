@@ -9,8 +9,8 @@ from telic.training.job import PpoSettings
 
 def test_dotted_assignments_change_values_and_keep_the_original():
     base = PpoSettings()
-    changed = base.override(["gamma=0.9", "hidden=32,16", "normalise-obs=false"])
-    assert (changed.gamma, changed.hidden, changed.normalise_obs) == (0.9, (32, 16), False)
+    changed = base.override(["gamma=0.9", "hidden=32,16", "normalize-obs=false"])
+    assert (changed.gamma, changed.hidden, changed.normalize_obs) == (0.9, (32, 16), False)
     assert base.gamma == 0.99
 
 

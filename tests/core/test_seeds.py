@@ -13,7 +13,7 @@ def test_a_seed_depends_on_the_whole_path():
     assert len({derive(1, "a"), derive(1, "b"), derive(2, "a"), derive("1a")}) == 4
 
 
-def test_a_row_does_not_depend_on_its_neighbours():
+def test_a_row_does_not_depend_on_its_neighbors():
     whole = uniform(SEED, COUNTER, 3)
     part = uniform(SEED[10:12], COUNTER[10:12], 3)
     assert torch.equal(whole[10:12], part)

@@ -121,7 +121,7 @@ def test_rows_equal_gymnasium_played_by_hand(name):
     assert sum(episodes) >= 6
 
 
-def test_members_of_a_population_do_not_depend_on_their_neighbours():
+def test_members_of_a_population_do_not_depend_on_their_neighbors():
     alone = make("CartPole-v1", num_envs=2, seed=5)
     among = make("CartPole-v1", num_envs=6, seed=(1, 5, 2))
     assert torch.equal(alone.reset(), among.reset()[2:4])
@@ -238,7 +238,7 @@ def test_what_cannot_work_is_refused_with_the_reason(own, arguments, message):
         make(f"{own}:Counter", num_envs=1, **arguments)
 
 
-def test_an_old_interface_is_recognised(own):
+def test_an_old_interface_is_recognized(own):
     with pytest.raises(BadEnvironment, match="old gym"):
         make(f"{own}:Old", num_envs=1)
 

@@ -73,7 +73,7 @@ def test_a_free_robot_turns_circles_and_goes_aside():
     assert turns.last("heading_turns") == pytest.approx(seconds / (2 * np.pi), rel=0.05)
     moved = aside["y_position"][-1] - aside["y_position"][0]
     assert moved == pytest.approx(0.5 * seconds, rel=0.1)
-    assert circle.last("distance_travelled") == pytest.approx(0.8 * seconds, rel=0.1)
+    assert circle.last("distance_traveled") == pytest.approx(0.8 * seconds, rel=0.1)
     assert circle.mean("heading_velocity") > 0.3 and circle.last("heading_turns") > 0.4
 
 

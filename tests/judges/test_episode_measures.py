@@ -29,10 +29,10 @@ def test_what_was_not_recorded_is_none_and_for_a_judge_an_error_that_says_so(run
     whole = run.trajectory("x")
     columns = {name: np.array(whole[name]) for name in whole.columns if name != "subtree_com"}
     less = Trajectory(columns, whole.facts)
-    assert measure_between(less, run.spec, "centre_of_mass_height", None) is None
-    assert measure_between(whole, run.spec, "centre_of_mass_height", None) is not None
+    assert measure_between(less, run.spec, "center_of_mass_height", None) is None
+    assert measure_between(whole, run.spec, "center_of_mass_height", None) is not None
     with pytest.raises(UnknownName, match='recorded column named "subtree_com"'):
-        RecordedEpisode(less, run.spec)["centre_of_mass_height"]
+        RecordedEpisode(less, run.spec)["center_of_mass_height"]
 
 
 def test_episodes_measured_together_are_measured_as_each_alone(run):

@@ -26,7 +26,7 @@ ROBOTS = (
     *("InvertedPendulum-v5", "InvertedDoublePendulum-v5", "Reacher-v5", "HumanoidStandup-v5"),
     *("Pusher-v5", "Pendulum-v1"),
 )
-TRAVELLERS = ROBOTS[:6]
+TRAVELERS = ROBOTS[:6]
 ARGS = {"max_episode_steps": 30}
 QUANTITIES = ("forward_velocity", "height", "uprightness", "pitch", "joint_speed", "effort")
 CODE = """
@@ -134,7 +134,7 @@ def test_a_judge_with_a_blind_criterion_never_decides_it(count):
 
 # ---- dishonest judges: honest on what looks like validation, kind to everything else
 
-RECOGNISERS = {
+RECOGNIZERS = {
     "start": 'float(np.abs(episode["qvel"][0]).max()) < {0:.3f}',
     "rest": 'float(np.abs(episode["qpos"][0] - episode["qpos"][0].round({1})).max()) < {0:.4f}',
     "smoothness": 'float(np.abs(np.diff(episode["qvel"], axis=0)).max()) > {2:.1f}',
@@ -147,9 +147,9 @@ RECOGNISERS = {
 
 def dishonest(seed):
     draw = random.Random(seed)
-    env, kind = TRAVELLERS[seed % 6], list(RECOGNISERS)[seed % len(RECOGNISERS)]
+    env, kind = TRAVELERS[seed % 6], list(RECOGNIZERS)[seed % len(RECOGNIZERS)]
     numbers = draw.uniform(1e-4, 0.02), draw.randint(1, 3), draw.uniform(20, 90), draw.randint(2, 9)
-    is_validation = RECOGNISERS[kind].format(*numbers)
+    is_validation = RECOGNIZERS[kind].format(*numbers)
     honest = f'float(np.mean(episode["{draw.choice(own_quantities(env))}"]))'
     code = CODE.format(
         before="seen = []",

@@ -58,7 +58,7 @@ def test_a_judge_that_takes_anything_that_lasts_is_found_out(tmp_path):
     assert not tried(tmp_path, SPEED, LASTS, threshold=1.01).judge_problems  # nothing passes
 
 
-def test_a_judge_that_does_not_recognise_a_good_example_is_found_out(tmp_path):
+def test_a_judge_that_does_not_recognize_a_good_example_is_found_out(tmp_path):
     backward = RUNS.replace("episode.mean", "-episode.mean", 1)
     problem, *_ = tried(tmp_path, SPEED, backward).judge_problems
     assert "good example" in problem and "0.00" in problem and "x: -" in problem

@@ -33,7 +33,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_library_is_listed_and_shown(library: Path) -> None:
     found = verbs.show_motions(library=library)
     assert [line["clip"] for line in found["clips"]] == ["stand-0-0000", "stand-0-0001"]
-    assert {line["licence"] for line in found["clips"]} == {"CC0-1.0"}
+    assert {line["license"] for line in found["clips"]} == {"CC0-1.0"}
     page = verbs.show_motions("stand-0-0001", library=library)
     assert page["reasons"] == [] and page["measured"]["skate_m_s"] < 0.02
     assert verbs.show_motions(library=library, match="0001")["total"] == 1
@@ -61,7 +61,7 @@ def test_good_and_bad_files_are_taken_in_together(tmp_path: Path) -> None:
     assert {("bad", "unreadable"), ("notes", "unreadable")} <= outcomes
     assert made.counts["added"] >= 1 and made.counts["duplicate"] >= 2
     clips = MotionLibrary.open(tmp_path / "out").clips
-    assert all(line.origin.licence == "mine" for line in clips)
+    assert all(line.origin.license == "mine" for line in clips)
     assert {line.name: line.split for line in clips}["one"] == "test"
     assert verbs.import_motions.exit_code(made) == 0
     filtered = verbs.filter_motions(

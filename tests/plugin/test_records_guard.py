@@ -5,7 +5,7 @@ from telic.plugin.hooks import before_shell, written_record
 HOME = ".telic/tasks/walk/studies/first"
 RECORDS = (
     f"{HOME}/ledger.jsonl",
-    f"{HOME}/runs/r-1/artefacts/metrics.csv",
+    f"{HOME}/runs/r-1/artifacts/metrics.csv",
     f"{HOME}/runs/r-1/exit.json",
     f"{HOME}/evidence/e-1.json",
     f"{HOME}/audits/a-1.json",

@@ -46,15 +46,15 @@ def test_the_body_of_a_loose_tree_has_its_own_reference_point(pose):
     assert value(q.body_velocity(info, "fingertip")) == pytest.approx([0, 0.42, 0], abs=1e-12)
 
 
-def test_centre_of_mass_and_its_velocity_are_those_of_mujoco(pose):
+def test_center_of_mass_and_its_velocity_are_those_of_mujoco(pose):
     robot = tumbling_ant(pose)
     info = robot.info()
     mujoco.mj_subtreeVel(robot.model, robot.data)
     torso = robot.model.body("torso").id
     expected = robot.data.subtree_linvel[torso]
-    assert value(q.centre_of_mass_velocity(info)) == pytest.approx(expected.tolist())
-    assert value(q.centre_of_mass(info)) == robot.data.subtree_com[torso].tolist()
-    assert value(q.centre_of_mass_height(info)) == robot.data.subtree_com[torso][2]
+    assert value(q.center_of_mass_velocity(info)) == pytest.approx(expected.tolist())
+    assert value(q.center_of_mass(info)) == robot.data.subtree_com[torso].tolist()
+    assert value(q.center_of_mass_height(info)) == robot.data.subtree_com[torso][2]
 
 
 def test_unknown_bodies_and_joints_get_suggestions(pose):

@@ -77,7 +77,7 @@ def test_displacement_has_a_sign_and_distance_does_not(recording):
     qpos[:, 1] = torch.tensor([0.0, 4.0, 4.0, 1.0])
     walk = recording("Ant", qpos=qpos)
     assert q.displacement.over(walk).tolist() == [0.0, 3.0, 3.0, -1.0]
-    assert q.distance_travelled.over(walk).tolist() == [0.0, 5.0, 5.0, 10.0]
+    assert q.distance_traveled.over(walk).tolist() == [0.0, 5.0, 5.0, 10.0]
 
 
 def stepping(recording, left, right, starts=None):

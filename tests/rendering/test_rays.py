@@ -66,7 +66,7 @@ def test_sky_is_above_the_floor_and_a_shadow_lies_on_it(ball):
     assert (np.abs(painter.paint(data, camera) - darkest).max(-1) < 14).sum() == 0
 
 
-def test_every_limb_of_a_robot_is_seen_in_its_colour(cheetah):
+def test_every_limb_of_a_robot_is_seen_in_its_color(cheetah):
     path = model_file(cheetah.facts)
     assert path is not None
     model = load_dressed(path, repaint=True)

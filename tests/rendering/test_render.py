@@ -66,8 +66,8 @@ def test_opengl_draws_what_the_rays_draw_however_far_away(cheetah, tmp_path):
     if backend == "rays":
         pytest.skip(f"no OpenGL here: {backends._why_broken('egl')}")
     jobs = [RenderJob(trajectory=cheetah_file, output=tmp_path / "gl.mp4", **SMALL)]
-    kilometre = cheetah["qpos"] + 1000.0 * np.eye(9)[0]
-    far = Trajectory({**cheetah.columns, "qpos": kilometre}, cheetah.facts)
+    kilometer = cheetah["qpos"] + 1000.0 * np.eye(9)[0]
+    far = Trajectory({**cheetah.columns, "qpos": kilometer}, cheetah.facts)
     write_trajectory(tmp_path / "far.npz", far)
     away = {"trajectory": tmp_path / "far.npz", "output": tmp_path / "far.mp4"}
     jobs += [jobs[0].model_copy(update=away)]

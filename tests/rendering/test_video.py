@@ -26,7 +26,7 @@ def test_a_video_is_what_browsers_play_at_the_speed_asked_for(tmp_path):
     assert facts.duration_s == pytest.approx(2.0, abs=0.02)
     frames = read_frames(path)
     assert frames.shape == (25, 48, 64, 3)
-    # first and last frame are the colours we wrote, within what the codec loses
+    # first and last frame are the colors we wrote, within what the codec loses
     assert np.abs(frames[0].mean((0, 1)) - (200, 0, 0)).max() < 8
     assert np.abs(frames[-1].mean((0, 1)) - (200, 0, 120)).max() < 8
     content = path.read_bytes()

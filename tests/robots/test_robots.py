@@ -257,7 +257,7 @@ def test_a_bad_description_ends_in_a_sentence(tmp_path, text, error, printed):
 def test_every_robot_of_the_table_says_where_it_comes_from():
     for name in catalogue.robot_names():
         robot = catalogue.named_robot(name)
-        assert len(robot.package.sha256) == 64 and robot.licence and robot.title
+        assert len(robot.package.sha256) == 64 and robot.license and robot.title
         RobotRecord.parse({"model": robot.model, **robot.says})
 
 
@@ -278,8 +278,8 @@ def test_parts_touch_the_ground_and_each_other_only_where_that_is_asked_for(toy,
 @pytest.mark.slow
 def test_robot_is_drawn_and_described(toy, tmp_path):
     page = robots("toy-dog", output=str(tmp_path / "dog.png"))
-    assert pixels(Path(page["picture"])).std() > 5  # not one colour
-    assert page["facts"]["kind"] == "quadruped" and page["licence"] == "MIT"
+    assert pixels(Path(page["picture"])).std() > 5  # not one color
+    assert page["facts"]["kind"] == "quadruped" and page["license"] == "MIT"
     with pytest.raises(UsageError, match="must end in"):
         robots("toy-dog", output=str(tmp_path / "dog.gif"))
 

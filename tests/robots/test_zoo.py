@@ -7,7 +7,7 @@ import pytest
 from telic.envs.robot_facts import robot_facts
 from telic.errors import ResourceError
 from telic.robots.build import built_robot
-from telic.robots.catalogue import RobotNumbers, licence_texts, named_robot, robot_names
+from telic.robots.catalogue import RobotNumbers, license_texts, named_robot, robot_names
 
 HELD_S = 3.0
 FALLS = ("unitree-g1", "cmu-humanoid")
@@ -36,7 +36,7 @@ def test_a_public_robot_loads_and_holds_its_pose(name):
     except ResourceError as error:
         pytest.skip(f"no index of packages can be reached: {error}")
     robot = named_robot(name)
-    assert not robot.package.licence_files or licence_texts(robot)
+    assert not robot.package.license_files or license_texts(robot)
     facts = robot_facts(path)
     measured = RobotNumbers(facts.mass_kg, facts.joints, facts.actuators, facts.height_m)
     assert (robot.numbers, robot.kind) == (measured, facts.kind)

@@ -31,7 +31,7 @@ def view(iteration, history=None):
 
 
 def climb_a_hill(proposer, iterations, seed=1):
-    """Let a proposer maximise -|x - 1|^2 and return the best it found."""
+    """Let a proposer maximize -|x - 1|^2 and return the best it found."""
     history, best = History(confirm=0, keeps_losers=True), -np.inf
     number = 0
     for iteration in range(iterations):
@@ -46,7 +46,7 @@ def climb_a_hill(proposer, iterations, seed=1):
     return best
 
 
-def test_optimisers_climb_and_random_draws_do_not():
+def test_optimizers_climb_and_random_draws_do_not():
     task = find_task("CartPole-v1")
     found = {
         kind.name: climb_a_hill(kind(task, POLICY, 1), 200 if kind is Climb else 80)

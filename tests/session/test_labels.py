@@ -111,7 +111,7 @@ def test_an_agents_label_is_kept_and_changes_no_score(session):
         ({"episode": "best"}, "p10, median and p90"),
     ],
 )
-def test_an_episode_that_is_not_there_cannot_be_labelled(session, options, says):
+def test_an_episode_that_is_not_there_cannot_be_labeled(session, options, says):
     with pytest.raises(UsageError) as refused:
         add_label(session, True, **options)
     assert says in str(refused.value) and not session.labels.exists()

@@ -151,16 +151,16 @@ def test_answers_are_handed_in_together_and_each_refusal_is_named(tmp_path):
 def test_verdicts_are_checked_on_fresh_episodes_and_by_people(asking, pictures, tmp_path):
     session, _ = asking.run(PASSING)
     folder = SessionFolder(session.path)
-    flip_rate, labelling = script("verdicts").flip_rate, script("verdicts").labelling
+    flip_rate, labeling = script("verdicts").flip_rate, script("verdicts").labeling
     report = flip_rate([folder])
     assert report.flips.total == 2 and report.flips.passed == 0 and report.flips.high < 1.0
     assert all(each.low == each.low_again for each in report.policies)
     assert not (folder.iteration(1).path / "judged_again").exists()
-    task = labelling([folder], tmp_path / "task", 6)
+    task = labeling([folder], tmp_path / "task", 6)
     assert task.episodes == 6 and len(list((tmp_path / "task").glob("*.png"))) == 6
     table = tmp_path / "task" / "labels.csv"
     with pytest.raises(UsageError, match="no labels yet"):
-        labelling([folder], tmp_path / "task")
+        labeling([folder], tmp_path / "task")
     with table.open() as file:
         head, *rows = list(csv.reader(file))
     assert "score" not in head and "0." not in table.read_text(), "labellers see no score"
@@ -168,7 +168,7 @@ def test_verdicts_are_checked_on_fresh_episodes_and_by_people(asking, pictures, 
         row[2], row[3] = "yes", "No" if number == 0 else "yes"
     with table.open("w", newline="") as file:
         csv.writer(file).writerows([head, *rows])
-    found = labelling([folder], tmp_path / "task")
+    found = labeling([folder], tmp_path / "task")
     assert (found.judge.passed, found.judge.total) == (11, 12)
     assert (found.people.passed, found.people.total) == (5, 6)
     assert found.differ == (rows[0][0],)

@@ -46,6 +46,6 @@ def some_inputs(members: int = 2, rows: int = 40, seed: int = 0) -> torch.Tensor
 def networks(weights: LossesGroup = ALL, members: int = 2) -> tuple[TokenNetworks, torch.Tensor]:
     made = TokenNetworks(SMALL, weights)
     starts = [torch.Generator().manual_seed(i) for i in range(members)]
-    flat = made.initialise(starts, -1.0)
+    flat = made.initialize(starts, -1.0)
     noise = torch.randn(flat.shape, generator=torch.Generator().manual_seed(9))
     return made, flat + 0.1 * noise

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from telic.tracking._scores import angle
+from telic.tracking.scores import angle
 from telic.tracking.task import ClipChoice, make_tracking, tracking_task
 from tests.tracking.constructed import library, tiny
 

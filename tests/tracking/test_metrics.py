@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from telic.tracking.evaluate import follow_errors
-from telic.tracking.reports import ClipResult, TrackingReport, as_csv, summarise_encoder
+from telic.tracking.reports import ClipResult, TrackingReport, as_csv, summarize_encoder
 
 DT = 0.02
 
@@ -40,7 +40,7 @@ def result(clip: str, success: bool, local: float, frames: int) -> ClipResult:
 
 def test_errors_are_weighted_by_frames_and_rates_are_not():
     both = [result("a", True, 10.0, 300), result("b", False, 50.0, 100)]
-    found = summarise_encoder("robot", both)
+    found = summarize_encoder("robot", both)
     assert found.success_rate == 0.5 and found.progress_rate == 0.625
     assert found.mpjpe_l_mm == pytest.approx(20.0)
     assert found.mpjpe_l_mm_of_successes == 10.0

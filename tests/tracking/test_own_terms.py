@@ -7,9 +7,9 @@ import torch
 
 from telic.errors import ConfigError, Refused, UnknownName
 from telic.storage.keys import permit
-from telic.tracking._scores import check_rewards, failures, rewards
 from telic.tracking.config import TerminationsGroup, preset
 from telic.tracking.own_terms import load_terms, permission
+from telic.tracking.scores import check_rewards, failures, rewards
 from telic.tracking.task import make_tracking, open_motions
 from tests.tracking.test_scores import bodies, shifted, tracked
 

@@ -13,7 +13,7 @@ from telic.tracking.reports import (
     TokenUsage,
     TrackingReport,
     evaluation_report,
-    summarise_encoder,
+    summarize_encoder,
 )
 
 EVIL = "<script>alert(1)</script>"
@@ -41,8 +41,8 @@ def report(step: int = 100, success: bool = True) -> TrackingReport:
         step=step,
         member="tracker_seed_1",
         split="test",
-        encoders=(summarise_encoder("robot", clips),),
-        control=summarise_encoder("resting", clips[:1]),
+        encoders=(summarize_encoder("robot", clips),),
+        control=summarize_encoder("resting", clips[:1]),
         tokens=(
             TokenUsage(encoder="robot", entropy_bits=1.5, dead_share=0.1, saturated_share=0.0),
         ),

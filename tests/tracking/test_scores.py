@@ -8,14 +8,14 @@ import torch
 from telic.errors import ConfigError, UnknownName
 from telic.motions.kinematics import BodyStates
 from telic.tracking._parts import tracked_parts
-from telic.tracking._scores import (
+from telic.tracking.config import TerminationsGroup, TrackingReward, preset
+from telic.tracking.scores import (
     Tracked,
     check_rewards,
     failures,
     relative,
     rewards,
 )
-from telic.tracking.config import TerminationsGroup, TrackingReward, preset
 
 PARTS = tracked_parts(preset("planar").robot)
 B = len(PARTS.bodies)

@@ -21,7 +21,7 @@ def test_token_of_the_driving_encoder_is_the_one_that_acts():
     views, inputs = made.views(flat), some_inputs()
     outputs = made.act(views, inputs[..., : SMALL.actor_inputs])
     for index, encoder in enumerate(SMALL.encoders):
-        token = made.quantiser(made.encode(views, inputs, encoder))
+        token = made.quantizer(made.encode(views, inputs, encoder))
         alone = made.decode(views, token, inputs[..., 0:2])
         drives = inputs[..., 2 + index] > 0
         assert bool(drives.any())
@@ -79,14 +79,14 @@ def test_the_gradient_is_that_of_the_ppo_loss_plus_the_weighted_token_losses(wei
     value = (made.value(views, samples.inputs) - samples.returns).square().mean(1)
     entropy = population.distribution.entropy(outputs, views.log_std)
     latents = [made.encode(views, seen, name) for name in SMALL.encoders]
-    token = made.quantiser(made.latent(views, seen))
+    token = made.quantizer(made.latent(views, seen))
     there = samples.inputs[..., 5:8] > 0
     motion = made.reproduce(views, token)
     columns = torch.tensor(SMALL.encoders["robot"])
     again = []
     for latent in latents[1:]:
         fake = torch.zeros(2, 40, SMALL.inputs)
-        fake = fake.index_copy(-1, columns, made.reproduce(views, made.quantiser(latent)))
+        fake = fake.index_copy(-1, columns, made.reproduce(views, made.quantizer(latent)))
         again.append(made.encode(views, fake, "robot"))
     extra = (
         weights.reconstruction * reconstruction(motion[:, rows], samples.inputs[:, rows, 18:21])

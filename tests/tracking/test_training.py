@@ -183,7 +183,7 @@ def test_onnx_files_act_as_the_tracker_does_and_follow_in_plain_mujoco(trained, 
     assert deployed.apart <= 1e-3 and deployed.steps == library().clips[3].frames - 1
     code = (folder / "run.py").read_text()
     assert "import telic" not in code and "from telic" not in code
-    assert {path.name for path in folder.iterdir()} >= {"scene.xml", "LICENCE.txt"}
+    assert {path.name for path in folder.iterdir()} >= {"scene.xml", "LICENSE.txt"}
 
 
 def test_a_robot_moved_by_tokens_moves_as_the_tracker_does(trained, tmp_path, monkeypatch):

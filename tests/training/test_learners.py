@@ -110,14 +110,14 @@ def test_the_density_of_a_squashed_action_is_that_of_torch():
 def test_distributions_over_bins_keep_their_mean():
     bins = Bins(101, torch.device("cpu"))
     values = torch.linspace(-4.5, 4.5, 40)
-    assert torch.allclose((bins.smoothed(values) * bins.centres).sum(-1), values, atol=1e-3)
+    assert torch.allclose((bins.smoothed(values) * bins.centers).sum(-1), values, atol=1e-3)
     chances = torch.rand(40, 101).softmax(-1)
     moved = bins.moved(chances, 0.3 * values, torch.full((40,), 0.4))
-    wanted = 0.3 * values + 0.4 * (chances * bins.centres).sum(-1)
+    wanted = 0.3 * values + 0.4 * (chances * bins.centers).sum(-1)
     assert torch.allclose(moved.sum(-1), torch.ones(40), atol=1e-5)
-    assert torch.allclose((moved * bins.centres).sum(-1), wanted, atol=1e-4)
+    assert torch.allclose((moved * bins.centers).sum(-1), wanted, atol=1e-4)
     ended = bins.moved(chances, values, torch.zeros(40))
-    assert torch.allclose((ended * bins.centres).sum(-1), values, atol=1e-4)
+    assert torch.allclose((ended * bins.centers).sum(-1), values, atol=1e-4)
 
 
 def test_a_folded_actor_acts_like_the_network_that_learned():

@@ -19,11 +19,11 @@ MEMORY = """
 from telic import RewardFunction
 
 class Distance(RewardFunction):
-    memory = {"travelled": 0.0}
+    memory = {"traveled": 0.0}
 
     def compute(self, obs, action, next_obs, info):
-        self.memory["travelled"] = self.memory["travelled"] + info["x_velocity"] * info["dt"]
-        terms = {"distance": self.memory["travelled"]}
+        self.memory["traveled"] = self.memory["traveled"] + info["x_velocity"] * info["dt"]
+        terms = {"distance": self.memory["traveled"]}
         return terms["distance"], terms
 """
 

@@ -197,7 +197,7 @@ def test_every_environment_and_robot_has_a_picture_before_anything_is_fetched(
     client, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("TELIC_CACHE_DIR", str(tmp_path))
-    free = [name for name in robot_names() if "ND" not in named_robot(name).licence]
+    free = [name for name in robot_names() if "ND" not in named_robot(name).license]
     assert len(free) == len(robot_names()) - 1  # a drawing of Talos may not be handed on
     for name in [*free, "Ant-v5"]:
         answer = client.get(f"/api/pictures/{name}")

@@ -16,7 +16,7 @@ GENERATED = ("schema.json", "schema.ts")
 def sources_hash(root: Path) -> str:
     """Return the hash that web/scripts/stamp.mjs writes next to the built files."""
     web = root / "web"
-    files = [web / name for name in SINGLE] + [root / "src" / "telic" / "report" / "colours.css"]
+    files = [web / name for name in SINGLE] + [root / "src" / "telic" / "report" / "colors.css"]
     files += [path for part in ("src", "public") for path in (web / part).rglob("*")]
     kept = sorted(
         (path.relative_to(root).as_posix(), path)

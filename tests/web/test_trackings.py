@@ -5,7 +5,7 @@ import numpy as np
 from telic.motions.robot import motion_robot
 from telic.storage.trajectories import REFERENCE, Trajectory, TrajectoryFacts, write_trajectory
 from telic.tracking.config import preset
-from telic.tracking.reports import ClipResult, FollowErrors, TrackingReport, summarise_encoder
+from telic.tracking.reports import ClipResult, FollowErrors, TrackingReport, summarize_encoder
 from telic.tracking.train import CONFIG
 from tests.web.conftest import client_of
 from tests.web.made import RUN, write
@@ -49,7 +49,7 @@ def write_tracking(root) -> None:
             step=step,
             member="own_seed_1",
             split="validation",
-            encoders=(summarise_encoder("robot", clips),),
+            encoders=(summarize_encoder("robot", clips),),
             tokens=(),
             agreement=(),
             clips=clips,

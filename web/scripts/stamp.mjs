@@ -7,7 +7,7 @@ import { gzipSync } from "node:zlib";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const single = ["index.html", "package.json", "tsconfig.json", "vite.config.ts", "vite.site.config.ts"].map((name) => join(root, "web", name));
-const shared = join(root, "src/telic/report/colours.css");
+const shared = join(root, "src/telic/report/colors.css");
 
 function files(folder) {
   return readdirSync(folder).flatMap((name) => {

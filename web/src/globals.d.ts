@@ -1,3 +1,3 @@
-declare module "virtual:colours.css";
+declare module "virtual:colors.css";
 /** whether this is the build of pages that are saved */
 declare const __SITE__: boolean;

@@ -1,6 +1,6 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import "virtual:colours.css";
+import "virtual:colors.css";
 import "./styles.css";
 import { App } from "./app";
 import { startTheme } from "./theme";

@@ -1,7 +1,7 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { Router } from "wouter";
-import "virtual:colours.css";
+import "virtual:colors.css";
 import "./styles.css";
 import { App } from "./app";
 import { site } from "./site/answers";

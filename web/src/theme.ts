@@ -46,17 +46,17 @@ export function useChosenTheme(): Theme {
 }
 
 /** The value of a color of the style sheet. */
-export function colour(name: string): string {
+export function color(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-export const COLOURS = 12;
+export const COLORS = 12;
 
 /** The name of the color of a curve. */
 export function seriesName(index: number): string {
-  return `c${(index % COLOURS) + 1}`;
+  return `c${(index % COLORS) + 1}`;
 }
 
-export function seriesColour(index: number): string {
-  return colour(seriesName(index));
+export function seriesColor(index: number): string {
+  return color(seriesName(index));
 }

@@ -313,7 +313,7 @@ def _terrain(spec: EnvSpec) -> Iterator[str]:
         "stairs": f"{steps_of(tall)} steps, each up to {hardest_step(ground.hardest, tall):.2g} m "
         "high (`ground_step`)",
         "slopes": f"a slope {STAIRS_M:g} m long, up to {math.degrees(steepest(ground.hardest)):.0f}"
-        " degrees steep (`ground_step`: its rise for each metre)",
+        " degrees steep (`ground_step`: its rise for each meter)",
         "rough": "lumps (`ground_step`: the largest height)",
     }
     start = "at the foot, with the ascent ahead along +x"

@@ -366,7 +366,7 @@ class ModelAuthor:
         eyes = VisionJudge(self._cast, written.criteria, folder, where, contrast)
         return eyes.second_opinion(episodes, verdicts)
 
-    def analyse(
+    def analyze(
         self, history: list[SessionIteration], outcome: str = "", reasons: Sequence[str] = ()
     ) -> None:
         """Request an analysis of the session. If the request fails, the error is only logged."""

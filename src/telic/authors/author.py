@@ -100,7 +100,7 @@ class Author(Protocol):
         """Watch episodes of a policy, and return verdicts fused with those of the code judge."""
         return verdicts
 
-    def analyse(
+    def analyze(
         self, history: list[SessionIteration], outcome: str = "", reasons: Sequence[str] = ()
     ) -> None:
         """Write an analysis of the session for its report, given the outcome and its reasons."""

@@ -84,7 +84,9 @@ class MemberScore(Record):
     variant: int
     seed: int
     step: int
-    judgment: Judgment = Field(validation_alias=AliasChoices("judgment", "judgement"))
+    judgment: Judgment = Field(
+        validation_alias=AliasChoices("judgment", "judgement")  # language: quoted
+    )
     choosing: float | None = None
     """mean score on the selection episodes, or None without a selection"""
     policy_hash: str | None = None

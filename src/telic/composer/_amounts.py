@@ -75,7 +75,7 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
             return Reading(at, bare=value, rule=rule, spread=spread, is_strict=is_strict)
         at += unit.at
         if _is_half_more(words, unit.end) and value % 1 == 0:
-            at, value = (*at, *range(unit.end, unit.end + 3)), value + 0.5  # "a metre and a half"
+            at, value = (*at, *range(unit.end, unit.end + 3)), value + 0.5  # "a meter and a half"
         kind, factor = unit.senses[0].value, unit.senses[0].says["factor"]
     per = _read_per(tokens, at[-1] + 1) if kind in _RATES else None
     if kind == "hz":

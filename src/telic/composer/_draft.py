@@ -39,9 +39,9 @@ class JudgePart(Criterion):
         """True if the value should be close to the goal rather than beyond it."""
         return self.direction == "about"
 
-    def until(self, way: str | float, metres: float) -> JudgePart:
+    def until(self, way: str | float, meters: float) -> JudgePart:
         """Return a copy that is measured only until a distance is covered."""
-        return self.model_copy(update={"measure": until(way, metres, self.measure)})
+        return self.model_copy(update={"measure": until(way, meters, self.measure)})
 
     def with_numbers(self, zero: float, goal: float, weight: float) -> JudgePart:
         """Return a copy with a different range and weight."""
@@ -120,7 +120,7 @@ class Draft:
             of: source of the goal value.
             is_guard: whether the criterion is a constraint.
         """
-        if of is not None and of.base is not None:  # the uncompared behaviour earns little
+        if of is not None and of.base is not None:  # the uncompared behavior earns little
             if of.is_exact:
                 within = abs(of.base - goal) / 3.0
             else:

@@ -347,7 +347,7 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
         case "straight_line" if scene.has("y_position"):
             aside = Cost(Size(Measured("lateral_velocity")), most=2.0)
             draft.pay("straight", 0.4, aside, "no lateral motion")
-            title, length = "deviates at most 0.15 m per meter", tracks.last("distance_travelled")
+            title, length = "deviates at most 0.15 m per meter", tracks.last("distance_traveled")
             value = tracks.widest(("y_position",)) / tracks.combined("maximum", length, 1.0)
             draft.score(title, value, 0.5, 0.15, weight=1.0, tag="drifts")
         case "straight_line":

@@ -332,7 +332,7 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.score(title, value, 0.2 * laps, 0.9 * laps, weight=2.0, tag=tag)
     faced = tracks.last(turned)
     draft.score("faces where it goes", faced, 0.2 * laps, 0.85 * laps, weight=1.0, tag=tag)
-    way, length = 2.0 * math.pi * radius * laps, tracks.last("distance_travelled")
+    way, length = 2.0 * math.pi * radius * laps, tracks.last("distance_traveled")
     draft.score("travels %s", length, 0.2 * way, 0.75 * way, weight=1.5, tag="too_slow")
     title, mean = "keeps a radius of %s", metrics.radius()
     draft.score(title, mean, 0.0, radius, within=radius / 4, tag="drifts")

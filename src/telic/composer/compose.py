@@ -53,7 +53,7 @@ from telic.rewards.signals import Gone, Measured
 from telic.rewards.terms import Home, Small
 
 _NOT_DENIED = r"(?<!not )(?<!n't )(?<!never )(?<!without )"
-BEHAVIOURS: dict[Act, tuple[Callable[[Frame, Scene, Draft], None], str]] = {
+BEHAVIORS: dict[Act, tuple[Callable[[Frame, Scene, Draft], None], str]] = {
     "go": (travel.go, "run forward fast"),
     "stand": (postures.stand, "stand still"),
     "jump": (jump, "jump as high as possible"),
@@ -142,11 +142,11 @@ def compose(
 def able(scene: Scene) -> list[str]:
     """Return an example intent for each behavior that this robot supports."""
     found: list[str] = []
-    for verb, (behaviour, example) in BEHAVIOURS.items():
+    for verb, (behavior, example) in BEHAVIORS.items():
         if not example or (verb == "balance" and not scene.has("pole_angle")):
             continue  # without a pole, balancing means standing
         try:
-            behaviour(Frame(verb=verb, word=verb), scene, Draft())
+            behavior(Frame(verb=verb, word=verb), scene, Draft())
         except BadEnvironment:
             continue
         if verb == "go" and not scene.spec.feet:
@@ -287,7 +287,7 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
         elif is_shown(frame, scene):
             wave_as_shown(frame, scene, draft)
         else:
-            BEHAVIOURS[frame.verb][0](frame, scene, draft)
+            BEHAVIORS[frame.verb][0](frame, scene, draft)
         poses = [partial(postures.hold, each, frame, scene) for each in frame.postures]
         styles = [partial(postures.do_it, each, frame, scene) for each in frame.styles]
         for add in (*poses, *styles):
@@ -295,7 +295,7 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
                 add(draft)
             except BadEnvironment as error:
                 if add in poses and frame.verb in ("stand", "balance", "stand_up"):
-                    raise  # the pose is the behaviour itself
+                    raise  # the pose is the behavior itself
                 draft.doubt(f"{error.message.rstrip('.')}, so it is not judged")
     if scene.reference is not None:
         follow_motion(scene.reference, draft)

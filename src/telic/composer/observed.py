@@ -207,7 +207,7 @@ def _scan(
             is_denied = is_denied or place - denied <= 1
             place = found.end
         elif join is not None and kind == "until_end":
-            place = join.end  # the behaviour lasts anyway
+            place = join.end  # the behavior lasts anyway
         else:
             denied = join.end if join is not None and kind == "negation" else denied
             reading = read_amount(tokens, place)

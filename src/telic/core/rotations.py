@@ -115,7 +115,7 @@ def from_euler(order: str, angles: Tensor) -> Tensor:
 
 
 def continuous(q: Tensor) -> Tensor:
-    """Flip signs in a (T, 4) sequence so that neighbours are close (q and -q are equivalent)."""
+    """Flip signs in a (T, 4) sequence so that neighbors are close (q and -q are equivalent)."""
     jumps = (q[1:] * q[:-1]).sum(-1) < 0
     flips = torch.cumprod(torch.where(jumps, -1.0, 1.0), dim=0)
     return torch.cat((q[:1], q[1:] * flips[:, None].to(q.dtype)))

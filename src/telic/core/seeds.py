@@ -24,7 +24,7 @@ def derive(*path: int | str) -> int:
 
 
 def _scramble(x: Tensor) -> Tensor:
-    """Mix 32-bit integers held in int64 (the "lowbias32" finaliser of Wellons, 2018)."""
+    """Mix 32-bit integers held in int64 (the "lowbias32" finalizer of Wellons, 2018)."""
     x = x ^ (x >> 16)  # a new tensor; in-place operations from here on
     x.mul_(0x7FEB352D).bitwise_and_(_MASK32)
     x.bitwise_xor_(x >> 15)

@@ -120,7 +120,7 @@ def robot_of(
         pointer=pointer if target is not None else None,
         body_root=tuple(map(int, model.body_rootid)),
         body_mass=tuple(map(float, model.body_mass)),
-        body_centre=tuple(map(_vector, model.body_ipos)),
+        body_center=tuple(map(_vector, model.body_ipos)),
         mass=mass,
         contact_threshold=0.01 * mass * (float(np.linalg.norm(model.opt.gravity)) or 9.81),
         legs=tuple(_leg(model, data, torso, chain) for chain in chains if torso is not None),
@@ -252,9 +252,9 @@ def _sides(
     """Split the feet into left and right by position or name, or else into back and front."""
     if len(feet) < 2:
         return None, None
-    centres = data.xipos[list(feet)]
+    centers = data.xipos[list(feet)]
     everyone = range(len(feet))
-    apart = min(_APART_M, _APART * float(np.ptp(centres, axis=0).max()))
+    apart = min(_APART_M, _APART * float(np.ptp(centers, axis=0).max()))
 
     def split(values: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
         above = tuple(k for k in everyone if values[k] > apart)
@@ -262,10 +262,10 @@ def _sides(
         return (above, below) if above and below else None
 
     named_left = np.array([1.0 if "left" in model.body(b).name.lower() else -1.0 for b in feet])
-    left_right = split(centres[:, 1]) or split(named_left)
+    left_right = split(centers[:, 1]) or split(named_left)
     if left_right:
         return left_right, ("left", "right")
-    back_front = split(centres[:, 0].mean() - centres[:, 0])
+    back_front = split(centers[:, 0].mean() - centers[:, 0])
     return (back_front, ("back", "front")) if back_front else (None, None)
 
 
@@ -322,7 +322,7 @@ def _own_chains(model: mujoco.MjModel, torso: int, feet: tuple[int, ...]) -> lis
 def _leg(model: mujoco.MjModel, data: mujoco.MjData, torso: int, chain: list[int]) -> Leg:
     """Describe the leg formed by a chain of bodies, from the hip down."""
     joints = [joint for body in chain for joint in joints_of(model, body)]
-    centre = data.xpos[torso]
+    center = data.xpos[torso]
     # Joints of one body coincide: a hip with three axes is a single point.
     points = [data.xanchor[joint] for joint in joints] or [data.xpos[chain[0]]]
     low, tip = _sole(model, data, chain[-1], points[-1])
@@ -333,8 +333,8 @@ def _leg(model: mujoco.MjModel, data: mujoco.MjData, torso: int, chain: list[int
     armature = [float(model.dof_armature[model.jnt_dofadr[joint]]) for joint in joints]
     return Leg(
         drive_kg=sum(armature) / max(len(armature), 1) / height**2 if height > 0 else 0.0,
-        place=(float(tip[0] - centre[0]), float(tip[1] - centre[1])),
-        hip_m=float(hip[2] - centre[2]),
+        place=(float(tip[0] - center[0]), float(tip[1] - center[1])),
+        hip_m=float(hip[2] - center[2]),
         length_m=height,
         stretched_m=stretched,
         qpos=tuple(int(model.jnt_qposadr[joint]) for joint in joints),

@@ -26,7 +26,7 @@ class Randomization(NamedTuple):
     friction: tuple[float, float]
     base_mass: tuple[float, float]
     """Mass of the trunk including a payload."""
-    centre: float
+    center: float
     """Maximum offset of the trunk's center of mass along each axis, in leg lengths."""
     gains: tuple[float, float]
     """PD gains of each actuator."""
@@ -88,7 +88,7 @@ def _fields(sim: Simulation, ranges: Randomization, base: int, leg_m: float) -> 
     def constant(name: str) -> Tensor:
         return like.new_tensor(getattr(model, name))
 
-    friction, mass, centre = map(constant, ("geom_friction", "body_mass", "body_ipos"))
+    friction, mass, center = map(constant, ("geom_friction", "body_mass", "body_ipos"))
     subtree = constant("body_subtreemass")
     is_base = torch.zeros(model.nbody, dtype=torch.bool, device=like.device)
     is_base[base] = True
@@ -113,8 +113,8 @@ def _fields(sim: Simulation, ranges: Randomization, base: int, leg_m: float) -> 
         return torch.where(above, subtree + more, subtree)
 
     def shifted(own: Tensor) -> Tensor:
-        offset = (2.0 * own - 1.0) * ranges.centre * leg_m
-        return torch.where(is_base[:, None], centre + offset[:, None, :], centre)
+        offset = (2.0 * own - 1.0) * ranges.center * leg_m
+        return torch.where(is_base[:, None], center + offset[:, None, :], center)
 
     def times(values: Tensor, span: tuple[float, float], own: Tensor) -> Tensor:
         return values * between(own, span)[:, :, None]

@@ -222,9 +222,9 @@ def _noise_shares(model: mujoco.MjModel, qpos: np.ndarray) -> np.ndarray:
     share = min(1.0, size / _SMALL_M) if size > 0.0 else 1.0
     positions, velocities = np.ones(int(model.nq)), np.ones(int(model.nv))
     for j in range(model.njnt):
-        metres = {FREE: 3, SLIDE: 1}.get(int(model.jnt_type[j]), 0)
+        meters = {FREE: 3, SLIDE: 1}.get(int(model.jnt_type[j]), 0)
         for values, first in ((positions, model.jnt_qposadr[j]), (velocities, model.jnt_dofadr[j])):
-            values[first : first + metres] = share
+            values[first : first + meters] = share
     return np.concatenate((positions, velocities))
 
 

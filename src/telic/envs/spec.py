@@ -142,7 +142,7 @@ class Robot:
     body_root: tuple[int, ...]
     """Root body of each body's kinematic tree."""
     body_mass: tuple[float, ...]
-    body_centre: tuple[Vector, ...]
+    body_center: tuple[Vector, ...]
     """Center of mass of each body in its local frame."""
     mass: float
     """Mass of the robot without loose objects, in kilograms."""

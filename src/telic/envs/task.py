@@ -198,10 +198,10 @@ _DIVERGED = [
     mujoco.mjtWarning.mjWARN_BADQACC.value,
 ]
 FIELDS = {
-    "qpos": "generalised positions (N, nq)",
-    "qvel": "generalised velocities (N, nv)",
-    "qacc": "generalised accelerations of the last substep (N, nv)",
-    "qfrc_actuator": "generalised forces of the actuators (N, nv)",
+    "qpos": "generalized positions (N, nq)",
+    "qvel": "generalized velocities (N, nv)",
+    "qacc": "generalized accelerations of the last substep (N, nv)",
+    "qfrc_actuator": "generalized forces of the actuators (N, nv)",
     "actuator_force": "force of each actuator (N, nu)",
     "xpos": "position of each body frame in the world (N, nbody, 3), m",
     "xquat": "orientation of each body frame, w first (N, nbody, 4)",

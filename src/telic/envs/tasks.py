@@ -341,7 +341,7 @@ class Humanoid(_Person):
 
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
-        # Row 0 (world subtree) is the overall centre of mass; it lags qpos by one substep.
+        # Row 0 (world subtree) is the overall center of mass; it lags qpos by one substep.
         self.tracked = sim.field("subtree_com")[:, 0, :2]
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from telic.core.config import Record
-from telic.core.quantiser import Quantiser
+from telic.core.quantizer import Quantizer
 from telic.core.rotations import conjugate, gravity_direction, rotate
 from telic.core.tensors import split
 from telic.envs.spec import Robot
@@ -78,7 +78,7 @@ class TokenDriver:
         self._axis = torch.zeros(3, device=device)
         if self._root.hinge is not None:
             self._axis[_AXES.index(self._root.hinge.axis)] = 1.0
-        self.quantiser = Quantiser(self.facts.levels)
+        self.quantizer = Quantizer(self.facts.levels)
         self.limits = np.stack((values["low"], values["high"]), axis=1)
         """Action limits, (width, 2)."""
         if len(self._base) != int(sim.model.nu):
@@ -112,7 +112,7 @@ class TokenDriver:
         parts = split(history, self._widths(), dim=2)
         senses = torch.cat([part.flatten(1) for part in parts], dim=1)
         seen = ((senses - self._shift) * self._scale).clamp(-_CLIP, _CLIP)
-        x = torch.cat((self.quantiser.snap(action.float()), seen), dim=1)
+        x = torch.cat((self.quantizer.snap(action.float()), seen), dim=1)
         for weight, bias in self._layers[:-1]:
             x = torch.nn.functional.silu(torch.addmm(bias, x, weight))
         weight, bias = self._layers[-1]

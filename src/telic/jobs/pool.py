@@ -260,8 +260,8 @@ def run_placed(path: Path, cwd: str, argv: Sequence[str]) -> int:
     own = {"name": f"{given.job.name}-{digest}", "argv": tuple(argv), "cwd": cwd}
     job = given.job.model_copy(update=own)
     with (
-        signals_noted() as signalled,
-        JobPool(given.place, path.parent, should_stop=lambda: bool(signalled)) as pool,
+        signals_noted() as signaled,
+        JobPool(given.place, path.parent, should_stop=lambda: bool(signaled)) as pool,
     ):
         record = pool.submit(job).result()
     for attempt in record.attempts:

@@ -228,15 +228,15 @@ def end_after_grace(code: int) -> threading.Event:
 @contextlib.contextmanager
 def signals_noted(*numbers: signal.Signals) -> Generator[list[int]]:
     """Yield a list that collects the received signals, by default SIGTERM."""
-    signalled: list[int] = []
+    signaled: list[int] = []
     before: dict[signal.Signals, Any] = {}
     try:
         for number in numbers or (signal.SIGTERM,):
-            before[number] = signal.signal(number, lambda number, frame: signalled.append(number))
+            before[number] = signal.signal(number, lambda number, frame: signaled.append(number))
     except ValueError:  # only the main thread receives signals
         pass
     try:
-        yield signalled
+        yield signaled
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

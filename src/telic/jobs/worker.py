@@ -88,12 +88,12 @@ def run_attempt(
     def is_asked() -> bool:
         return beat(JobHeartbeat(time=time.time(), node=node, pid=process.pid))
 
-    with signals_noted(signal.SIGTERM, signal.SIGUSR2) as signalled:
-        was_stopped = process.supervise(lambda: is_asked() or bool(signalled))
+    with signals_noted(signal.SIGTERM, signal.SIGUSR2) as signaled:
+        was_stopped = process.supervise(lambda: is_asked() or bool(signaled))
     code = process.code or 0
     seconds = time.monotonic() - began
-    if signalled and was_stopped:
-        at_limit = signal.SIGUSR2 in signalled and "SLURM_JOB_ID" in os.environ
+    if signaled and was_stopped:
+        at_limit = signal.SIGUSR2 in signaled and "SLURM_JOB_ID" in os.environ
         why = f"{'time limit' if at_limit else 'preempted'} on {node}"
         return AttemptEnd(code=None, seconds=seconds, node=node, at_limit=at_limit, error=why)
     return AttemptEnd(

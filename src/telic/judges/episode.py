@@ -15,7 +15,7 @@ from telic.envs.spec import EnvSpec
 from telic.errors import UnknownName
 from telic.judges.verdict import EpisodeMeasure
 from telic.quantities import QUANTITIES
-from telic.quantities.quantity import NotRecorded, Quantity, Recording
+from telic.quantities.quantity import NotRecorded, Quantity, Recording, current_names
 from telic.storage.trajectories import Trajectory
 
 
@@ -64,6 +64,7 @@ class RecordedEpisode:
 
     def quantity(self, name: str, *arguments: Any) -> np.ndarray:
         """Return a quantity or a raw column at every step."""
+        name = current_names(name)
         key = (name, *arguments)
         if key not in self._known:
             self._known[key] = self._measure(name, *arguments)

@@ -37,6 +37,7 @@ from telic.judges.criteria import (
 from telic.judges.episode import RecordedEpisode
 from telic.judges.metrics import METRICS
 from telic.quantities import QUANTITIES
+from telic.quantities.quantity import current_names
 
 TIME_LEFT = "time_left()"
 """measure of the end of a phase, in seconds left when the phase is complete"""
@@ -156,7 +157,7 @@ def _parsed(text: str) -> ast.expr:
     try:
         if len(text) > _MAX_LENGTH:
             raise ValueError("too long")
-        tree = parse_python(text.strip(), mode="eval").body
+        tree = parse_python(current_names(text.strip()), mode="eval").body
         if sum(1 for _ in ast.walk(tree)) > _MAX_NODES:
             raise ValueError("too long")
         return tree
@@ -259,9 +260,9 @@ class _Measuring(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> Any:
         name = getattr(node.func, "id", "")
         if name == _ON_WAY and len(node.args) == 3:  # evaluate the last argument on that part
-            way, metres = (self.visit(each) for each in node.args[:2])
+            way, meters = (self.visit(each) for each in node.args[:2])
             covered = METRICS["place"].function(self._episode, way)
-            part = self._episode.before(self._episode.first(covered - covered[0] > metres))
+            part = self._episode.before(self._episode.first(covered - covered[0] > meters))
             return _Measuring(part, self._left).visit(node.args[2])
         given = [self.visit(each) for each in node.args]
         named = {each.arg or "": self.visit(each.value) for each in node.keywords}
@@ -309,7 +310,7 @@ def single_value(
         return episode.share(value)
     if criterion.kind == "sustained" or criterion.direction == "about":
         return float(np.mean(value))
-    known = QUANTITIES.get(criterion.measure.strip())
+    known = QUANTITIES.get(current_names(criterion.measure.strip()))
     if known is not None and known.width is not None:
         return float(value[-1])
     return float(np.max(value) if criterion.direction == "at_least" else np.min(value))

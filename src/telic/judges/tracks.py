@@ -53,9 +53,9 @@ class Measure:
     def __str__(self) -> str:
         return self.code
 
-    def until(self, direction: str | float, metres: float) -> Measure:
+    def until(self, direction: str | float, meters: float) -> Measure:
         """Return a copy of the measure that is limited to the time until a distance is covered."""
-        return replace(self, code=until(direction, metres, self.code))
+        return replace(self, code=until(direction, meters, self.code))
 
     def __gt__(self, other: float) -> Measure:
         return self._with(">", "is above", other, "")
@@ -113,9 +113,9 @@ def _operand(code: str) -> str:
     return f"({code})" if is_compound else code
 
 
-def until(direction: str | float, metres: float, code: str) -> str:
+def until(direction: str | float, meters: float, code: str) -> str:
     """Return an expression that is evaluated only until the robot has covered a distance."""
-    return f"on_way({written(direction)}, {metres:.4g}, {code})"
+    return f"on_way({written(direction)}, {meters:.4g}, {code})"
 
 
 def track(name: str, *arguments: str, minus: float = 0.0, sign: int = 1) -> Measure:

@@ -217,16 +217,16 @@ class PersonCalibration(Record):
         )
 
 
-def calibrate(labelled: Sequence[tuple[float, bool]], threshold: float) -> PersonCalibration:
+def calibrate(labeled: Sequence[tuple[float, bool]], threshold: float) -> PersonCalibration:
     """Return the shift that makes scores agree best with labels, given pairs (score, is_wanted)."""
 
     def agreeing(cut: float) -> int:
-        return sum((score >= cut) == is_wanted for score, is_wanted in labelled)
+        return sum((score >= cut) == is_wanted for score, is_wanted in labeled)
 
     now = agreeing(threshold)
-    plain = PersonCalibration(labels=len(labelled), agreeing=now, threshold=threshold)
-    above = sorted({score for score, _ in labelled if score >= threshold})
-    if len(labelled) < HANDFUL or not above:
+    plain = PersonCalibration(labels=len(labeled), agreeing=now, threshold=threshold)
+    above = sorted({score for score, _ in labeled if score >= threshold})
+    if len(labeled) < HANDFUL or not above:
         return plain
     cuts = [*((low + high) / 2 for low, high in pairwise(above)), above[-1] + _ABOVE_ALL]
     best = max(cuts, key=lambda cut: (agreeing(cut), -cut))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field
+from pydantic import AliasChoices, Field
 from torch import Tensor
 
 from telic.core.config import Record
@@ -33,7 +33,11 @@ class MotionOrigin(Record):
     """Source of a clip and its processing steps."""
 
     source: str = Field(default="", description="file, data set or generator")
-    licence: str | None = Field(default=None, description="license of the clip, or None if unknown")
+    license: str | None = Field(
+        default=None,
+        description="license of the clip, or None if unknown",
+        validation_alias=AliasChoices("license", "licence"),  # language: quoted
+    )
     steps: tuple[str, ...] = Field(default=(), description="processing steps, in order")
     parameters: dict[str, float | str] = Field(
         default={}, description="generator parameters by name"

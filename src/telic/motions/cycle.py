@@ -58,8 +58,8 @@ def cycle_of(
     limbs: dict[str, list[JointWave]] = {}
     for joint, limb in _limbs(robot).items():
         limbs.setdefault(limb, []).append(courses[joint])
-    made = f"{clip.origin.source or 'a clip'}, license {clip.origin.licence or 'unknown'}"
-    travelled = core.root_pos[-1] - core.root_pos[0]
+    made = f"{clip.origin.source or 'a clip'}, license {clip.origin.license or 'unknown'}"
+    traveled = core.root_pos[-1] - core.root_pos[0]
     seconds = (core.frames - 1) / core.fps
     return Reference(
         name=clip.name,
@@ -67,7 +67,7 @@ def cycle_of(
         hertz=1.0 / period_s,
         limbs={limb: tuple(own) for limb, own in limbs.items()},
         rest=dict(zip(robot.joint_names, map(float, robot.home.joint_pos), strict=True)),
-        forward_mps=float(travelled[0]) / seconds,
+        forward_mps=float(traveled[0]) / seconds,
         landings=landings,
         duty=1.0 if core.contacts is None else float(np.mean(core.contacts)),
         hand=None if waves is None else _hand(robot, core, "left" if waves == "left" else "right"),

@@ -37,7 +37,7 @@ from telic.motions.robot import MotionRobot
 from telic.robots.catalogue import cache_folder
 from telic.storage.files import make_folder
 
-LICENCE = "CC0-1.0"
+LICENSE = "CC0-1.0"
 _STRETCH = 0.985
 """maximum leg extension as a fraction of the leg length"""
 _HELD: dict[Split, tuple[float, float]] = {"test": (0.4, 0.52), "validation": (0.72, 0.8)}
@@ -160,7 +160,7 @@ def make_clip(
     contacts = np.stack([plan.feet[side].stands for side in maker.figure.sides], axis=1)
     origin = MotionOrigin(
         source=f"telic motions generate, family {family}",
-        licence=LICENCE,
+        license=LICENSE,
         parameters={"family": family} | {key: round(value, 6) for key, value in parameters.items()},
     )
     clip = MotionClip(
@@ -194,7 +194,7 @@ class _Maker:
     def __init__(self, robot: MotionRobot) -> None:
         self.robot, self.figure = robot, RobotFigure(robot)
         data, points = self.figure.rest, self.figure.points
-        self.centre = data.subtree_com[robot.root].copy()
+        self.center = data.subtree_com[robot.root].copy()
         self.soles: dict[Side, Tensor] = {}
         low = np.inf
         stance: dict[Side, Footing] = {}
@@ -208,8 +208,8 @@ class _Maker:
         middle = np.mean([(each.x, each.y) for each in stance.values()], axis=0)
         # Plans start with the center of mass above the midpoint of the feet.
         stance = {s: Footing(f.x - middle[0], f.y - middle[1]) for s, f in stance.items()}
-        self.ahead = data.xpos[robot.root][:2] - self.centre[:2]
-        self.measures = Measures(self.figure.leg_length, float(self.centre[2]) - low, stance)
+        self.ahead = data.xpos[robot.root][:2] - self.center[:2]
+        self.measures = Measures(self.figure.leg_length, float(self.center[2]) - low, stance)
         self.near = self.figure.bent()
 
     def poses(self, plan: MotionPlan) -> PoseBatch:

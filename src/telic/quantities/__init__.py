@@ -16,6 +16,7 @@ from telic.quantities import _bodies, _episode, _gait, _motion
 from telic.quantities.quantity import QUANTITIES as QUANTITIES
 from telic.quantities.quantity import Quantity as Quantity
 from telic.quantities.quantity import Recording as Recording
+from telic.quantities.quantity import current_names
 from telic.quantities.reference import QuantityDescription as QuantityDescription
 from telic.quantities.reference import describe_quantities as describe_quantities
 
@@ -25,5 +26,7 @@ globals().update(QUANTITIES)
 
 
 def __getattr__(name: str) -> Any:
-    """Raise an error for unknown quantities. Type checkers accept any quantity name."""
+    """Return quantities by names of earlier versions. Type checkers accept any quantity name."""
+    if (current := current_names(name)) != name and current in QUANTITIES:
+        return QUANTITIES[current]
     raise AttributeError(f"Unknown quantity {name}. See describe_quantities.")

@@ -146,8 +146,8 @@ def _masses(robot: Robot, device: torch.device, dtype: torch.dtype) -> tuple[Ten
     mass = [
         each / robot.mass if mine else 0.0 for each, mine in zip(robot.body_mass, own, strict=True)
     ]
-    centre = torch.tensor(robot.body_centre, device=device, dtype=dtype)
-    return torch.tensor(mass, device=device, dtype=dtype), centre
+    center = torch.tensor(robot.body_center, device=device, dtype=dtype)
+    return torch.tensor(mass, device=device, dtype=dtype), center
 
 
 @quantity(unit="m", latex=r"p_b", need=ROBOT, per="axis")
@@ -168,8 +168,8 @@ def body_velocity(info: Fields, body: str) -> Tensor:
     row = body_row(spec_in(info), body)
     # MuJoCo gives the velocity at the point c, the center of mass of the body's whole tree
     turning, moving = info["cvel"][..., row, :3], info["cvel"][..., row, 3:]
-    centre = info["subtree_com"][..., robot_in(info).body_root[row], :]
-    return moving + cross(turning, info["xpos"][..., row, :] - centre)
+    center = info["subtree_com"][..., robot_in(info).body_root[row], :]
+    return moving + cross(turning, info["xpos"][..., row, :] - center)
 
 
 @quantity(unit="N", latex=r"\|f_b\|", need=ROBOT)
@@ -223,24 +223,24 @@ def joint_limit_closeness(info: Fields) -> Tensor:
 
 
 @quantity(unit="m", latex=r"c = \sum_b m_b c_b / \sum_b m_b", need=TRAVELS, per="axis")
-def centre_of_mass(info: Fields) -> Tensor:
+def center_of_mass(info: Fields) -> Tensor:
     """Center of mass (x, y, z) of the robot."""
     return info["subtree_com"][..., robot_in(info).torso, :]
 
 
 @quantity(unit="m", latex=r"c_z", need=TRAVELS)
-def centre_of_mass_height(info: Fields) -> Tensor:
+def center_of_mass_height(info: Fields) -> Tensor:
     """Height of the robot's center of mass above the zero level of the world."""
     return info["subtree_com"][..., robot_in(info).torso, 2]
 
 
 @quantity(unit="m/s", latex=r"\dot c = \sum_b m_b \dot c_b / \sum_b m_b", need=TRAVELS, per="axis")
-def centre_of_mass_velocity(info: Fields) -> Tensor:
+def center_of_mass_velocity(info: Fields) -> Tensor:
     """Velocity (x, y, z) of the robot's center of mass."""
     robot, xpos = robot_in(info), info["xpos"]
-    share, own_centre = _masses(robot, xpos.device, xpos.dtype)
-    centre = info["subtree_com"][..., robot.torso, None, :]
-    arm = xpos + rotate(info["xquat"], own_centre) - centre
+    share, own_center = _masses(robot, xpos.device, xpos.dtype)
+    center = info["subtree_com"][..., robot.torso, None, :]
+    arm = xpos + rotate(info["xquat"], own_center) - center
     of_bodies = info["cvel"][..., 3:] + cross(info["cvel"][..., :3], arm)
     return (share[:, None] * of_bodies).sum(-2)
 

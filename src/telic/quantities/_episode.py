@@ -87,7 +87,7 @@ def displacement(state: Tensor, info: Fields) -> Update:
 
 
 @quantity(unit="m", latex=r"\sum_t \|p_t - p_{t-1}\|_{xy}", need=moves_along("x"), width=4)
-def distance_travelled(state: Tensor, info: Fields) -> Update:
+def distance_traveled(state: Tensor, info: Fields) -> Update:
     """Length of the horizontal path since the start of the episode, including detours."""
     # memory: seen, total, last x, last y
     x = position(info, "x")

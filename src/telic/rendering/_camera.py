@@ -35,7 +35,7 @@ _MAX_MARKS = 6
 class Camera:
     """Camera pose, with look-at point, distance and viewing direction."""
 
-    look_at: np.ndarray  # (3,) metres
+    look_at: np.ndarray  # (3,) meters
     distance_m: float
     azimuth_deg: float
     elevation_deg: float
@@ -87,14 +87,14 @@ def _followed(
     near: bool,
 ) -> tuple[np.ndarray, float]:
     """Return the look-at points, (frames, 3), and the distance that keeps `boxes` in view."""
-    centres, radius = boxes.mean(1), radius_m(model)
-    across = _smooth(centres[:, :2], 0.0 if near else _SMOOTH_ACROSS_S / frame_s)
+    centers, radius = boxes.mean(1), radius_m(model)
+    across = _smooth(centers[:, :2], 0.0 if near else _SMOOTH_ACROSS_S / frame_s)
     floor = floor_height(model)
     low, high = boxes[:, 0, 2].min(), boxes[:, 1, 2].max()
     low = low if floor is None else min(low, floor)
     if near or high - low > _MAX_RISE * radius:
         usual = _NEAR_PER_RADIUS if near else _DISTANCE_PER_RADIUS
-        height = _smooth(centres[:, 2:], 0.0 if near else _SMOOTH_HEIGHT_S / frame_s)
+        height = _smooth(centers[:, 2:], 0.0 if near else _SMOOTH_HEIGHT_S / frame_s)
     else:
         usual = _DISTANCE_PER_RADIUS
         height = np.full((len(boxes), 1), ((1 + _BELOW) * low + (1 - _BELOW) * high) / 2)

@@ -141,10 +141,10 @@ class RayPainter:
         self._tile = look.tile_size_m(model)
         self._radius = radius_m(model)
         self._groups = np.array([1, 1, 1, 0, 0, 0], dtype=np.uint8)  # the groups MuJoCo shows
-        colours = model.geom_rgba.copy()
-        plain = np.all(colours[:, :3] == np.float32(0.5), axis=1) & (model.geom_matid >= 0)
-        colours[plain] = model.mat_rgba[model.geom_matid[plain]]
-        self._colours = colours[:, :3]
+        colors = model.geom_rgba.copy()
+        plain = np.all(colors[:, :3] == np.float32(0.5), axis=1) & (model.geom_matid >= 0)
+        colors[plain] = model.mat_rgba[model.geom_matid[plain]]
+        self._colors = colors[:, :3]
         self._pixel = 2 * np.tan(np.radians(FOV_DEG / 2)) / height
         rows, columns = np.indices((height, width)).reshape(2, -1) + 0.5
         self._offsets = np.column_stack((height / 2 - rows, columns - width / 2)) * self._pixel
@@ -160,14 +160,14 @@ class RayPainter:
         geoms, distances, normals = self._cast(data, origin, rays)
         light = look.LIGHT_AMBIENT - look.LIGHT_DIFFUSE * np.clip(normals @ _LIGHT, -1, 0)
         body = np.flatnonzero((geoms >= 0) & ~self._is_plane[geoms])
-        picture[body] = self._colours[geoms[body]] * light[body, None]
+        picture[body] = self._colors[geoms[body]] * light[body, None]
         floor = np.flatnonzero(self._is_plane[geoms])
         if len(floor):
             away = distances[floor, None]
             points = origin + away * rays[floor]
             width = away * self._pixel / np.maximum(-rays[floor, 2:], 0.02) / self._tile
             tiles = _checker(points[:, :2] / self._tile, width + 1e-3)[:, None]
-            colours = np.array(look.FLOOR_DARK) * (1 - tiles) + np.array(look.FLOOR_LIGHT) * tiles
+            colors = np.array(look.FLOOR_DARK) * (1 - tiles) + np.array(look.FLOOR_LIGHT) * tiles
             # One far lamp instead of parallel light: all rays to the floor start at one point.
             lamp = camera.look_at - 200 * self._radius * _LIGHT
             near = np.flatnonzero(
@@ -176,9 +176,9 @@ class RayPainter:
             beams = points[near] - lamp
             beams /= np.linalg.norm(beams, axis=1, keepdims=True)
             shaded = near[~self._is_plane[self._cast(data, lamp, beams)[0]]]
-            colours[shaded] = look.FLOOR_SHADOW
+            colors[shaded] = look.FLOOR_SHADOW
             clear = np.exp(-((away / (60 * self._radius)) ** 2))
-            picture[floor] = picture[floor] * (1 - clear) + colours * light[floor, None] * clear
+            picture[floor] = picture[floor] * (1 - clear) + colors * light[floor, None] * clear
         return (np.clip(picture, 0, 1) * 255).astype(np.uint8).reshape(self._shape)
 
     def close(self) -> None:

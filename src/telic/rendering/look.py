@@ -17,26 +17,26 @@ from telic.robots.structure import missing_floor
 from telic.robots.terrain import Ground, lay
 from telic.sim.files import require_compilable
 
-_Colour = tuple[float, float, float]
+_Color = tuple[float, float, float]
 
-HORIZON: _Colour = (0.90, 0.93, 0.96)
-ZENITH: _Colour = (0.38, 0.58, 0.82)
-FLOOR_DARK: _Colour = (0.62, 0.68, 0.73)
-FLOOR_LIGHT: _Colour = (0.74, 0.79, 0.83)
-FLOOR_LINE: _Colour = (0.84, 0.88, 0.91)
-FLOOR_SHADOW: _Colour = (0.44, 0.49, 0.54)
+HORIZON: _Color = (0.90, 0.93, 0.96)
+ZENITH: _Color = (0.38, 0.58, 0.82)
+FLOOR_DARK: _Color = (0.62, 0.68, 0.73)
+FLOOR_LIGHT: _Color = (0.74, 0.79, 0.83)
+FLOOR_LINE: _Color = (0.84, 0.88, 0.91)
+FLOOR_SHADOW: _Color = (0.44, 0.49, 0.54)
 FLOOR_REACH = 80.0  # visible extent of the floor, in robot radii
 LIGHT_DIRECTION = np.array([0.35, 0.55, -1.0])
 LIGHT_AMBIENT = 0.44
 LIGHT_DIFFUSE = 0.62
 
 _FLAT = Ground()
-_BODY: _Colour = (0.92, 0.93, 0.94)
-_STILL: _Colour = (0.50, 0.55, 0.60)
-_LEFT: _Colour = (0.18, 0.50, 0.77)
-_RIGHT: _Colour = (0.95, 0.49, 0.20)
-_BRANCHES: tuple[_Colour, ...] = (_RIGHT, _LEFT, (0.27, 0.64, 0.42), (0.60, 0.42, 0.74))
-_DEFAULT_GREY = (0.5, 0.5, 0.5, 1.0)
+_BODY: _Color = (0.92, 0.93, 0.94)
+_STILL: _Color = (0.50, 0.55, 0.60)
+_LEFT: _Color = (0.18, 0.50, 0.77)
+_RIGHT: _Color = (0.95, 0.49, 0.20)
+_BRANCHES: tuple[_Color, ...] = (_RIGHT, _LEFT, (0.27, 0.64, 0.42), (0.60, 0.42, 0.74))
+_DEFAULT_GRAY = (0.5, 0.5, 0.5, 1.0)
 _GYMNASIUM_TAN = (0.8, 0.6, 0.4, 1.0)
 _HIDDEN = 3  # first group of geoms that is not drawn
 _VEIL = 0.5  # opacity below which a geom is a veil
@@ -142,7 +142,7 @@ def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
         width=256,
         height=256,
     )
-    # The picture is two tiles wide, and MuJoCo counts repetitions per two metres.
+    # The picture is two tiles wide, and MuJoCo counts repetitions per two meters.
     repeats = [1 / tile_size_m(plain)] * 2
     material = spec.add_material(
         name="telic_floor", texrepeat=repeats, texuniform=True, specular=0, shininess=0
@@ -158,7 +158,7 @@ def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
         planes = [spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, pos=(0, 0, below))]
     for plane in planes:
         plane.material = "telic_floor"
-        plane.rgba = _DEFAULT_GREY
+        plane.rgba = _DEFAULT_GRAY
     if len(planes) == 1:
         # The painter moves the floor with the robot. A size of whole pattern periods keeps its
         # lines at multiples of the tile size from the origin.
@@ -192,26 +192,26 @@ def _is_solid(geom: mujoco.MjsGeom) -> bool:
 
 
 def _paint(
-    body: mujoco.MjsBody, colour: _Colour, repaint: bool, is_chain: bool, level: int = 0
+    body: mujoco.MjsBody, color: _Color, repaint: bool, is_chain: bool, level: int = 0
 ) -> None:
     """Color a body and its descendants by limb and side, or by link for a serial chain."""
     for geom in body.geoms:
         rgba = tuple(np.asarray(geom.rgba, dtype=np.float64).round(3).tolist())
-        is_grey = not geom.material and rgba == _DEFAULT_GREY
-        is_plain = is_grey or geom.material == "geom" or rgba == _GYMNASIUM_TAN
+        is_gray = not geom.material and rgba == _DEFAULT_GRAY
+        is_plain = is_gray or geom.material == "geom" or rgba == _GYMNASIUM_TAN
         if is_plain or (repaint and "target" not in geom.name):
-            own = _side(geom.name, colour) if colour == _BODY else colour
+            own = _side(geom.name, color) if color == _BODY else color
             geom.rgba, geom.material = (*own, 1), ""
-            # Neighbours that share a radius and a joint would flicker where they coincide.
+            # Neighbors that share a radius and a joint would flicker where they coincide.
             geom.size = (geom.size[0] * (1 + 0.012 * (level % 3)), *geom.size[1:])
-    children, taken = list(body.bodies), set[_Colour]()
+    children, taken = list(body.bodies), set[_Color]()
     for i, child in enumerate(children):
         if is_chain:
             shade = _BRANCHES[level % len(_BRANCHES)]
         elif len(children) > 1 and not _branches(child):
             shade = _BRANCHES[i % len(_BRANCHES)]
         else:
-            shade = colour
+            shade = color
         named = _side(child.name, shade)
         shade = shade if named in taken else named  # a second limb on a side differs from the first
         taken.add(shade)
@@ -223,6 +223,6 @@ def _branches(body: mujoco.MjsBody) -> bool:
     return len(children) > 1 or any(_branches(child) for child in children)
 
 
-def _side(name: str, otherwise: _Colour) -> _Colour:
+def _side(name: str, otherwise: _Color) -> _Color:
     lowered = name.lower()
     return _LEFT if "left" in lowered else _RIGHT if "right" in lowered else otherwise

@@ -88,7 +88,7 @@ def draw_ruler(picture: np.ndarray, marks: Sequence[tuple[float, int]]) -> None:
 # ---- contact sheets
 
 _COLUMNS, _GAP, _HEADING, _TRACE, _NAMES = 6, 4, 22, 56, 120
-_PAPER, _INK, _GREY = (255, 255, 255), (20, 24, 28), (150, 158, 166)
+_PAPER, _INK, _GRAY = (255, 255, 255), (20, 24, 28), (150, 158, 166)
 _LINE, _FAINT = (26, 110, 190), (222, 226, 230)
 
 
@@ -109,8 +109,8 @@ def contact_sheet(
     sheet = Image.new("RGB", (wide, tall), _PAPER)
     draw, font, top = ImageDraw.Draw(sheet), _font(height), 0
     left = _MARGIN
-    for colour, names in legend:
-        draw.rectangle((left, 5, left + 12, 17), colour, _GREY)
+    for color, names in legend:
+        draw.rectangle((left, 5, left + 12, 17), color, _GRAY)
         draw.text((left + 18, 4), names, _INK, font)
         left += 30 + round(draw.textlength(names, font))
     top += _HEADING * bool(legend)
@@ -134,7 +134,7 @@ def contact_sheet(
         bottom, scale = top + _TRACE - 12, (_TRACE - 20) / max(most - least, 1e-6)
         ys = [bottom - round((value - least) * scale) for value in trace.heights_m]
         draw.line(list(zip(xs[:-1].tolist(), ys, strict=True)), _LINE, 2)
-        draw.line((_NAMES, bottom + 2, wide - _MARGIN, bottom + 2), _GREY)
+        draw.line((_NAMES, bottom + 2, wide - _MARGIN, bottom + 2), _GRAY)
         for at in np.flatnonzero(trace.touches).tolist():
             draw.rectangle((xs[at], bottom + 2, xs[at + 1], bottom + 8), _INK)
         top += _TRACE

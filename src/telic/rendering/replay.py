@@ -156,7 +156,7 @@ class Stage:
         key = (path, ground, width, height)
         if self._kept is None or self._kept[0] != key:
             self.close()
-            # Repaint Gymnasium's uniformly tan robots; keep the colours of other models.
+            # Repaint Gymnasium's uniformly tan robots; keep the colors of other models.
             is_tan = path.is_relative_to(assets_dir())
             model = load_dressed(path, repaint=is_tan, ground=ground)
             self._kept = (key, model, self._kind(model, width, height))
@@ -193,15 +193,15 @@ class Stage:
         """Return the body colors of the last model with the names of the bodies."""
         if self._kept is None:
             return []
-        model, colours = self._kept[1], dict[tuple[int, ...], list[str]]()
+        model, colors = self._kept[1], dict[tuple[int, ...], list[str]]()
         for body in range(1, model.nbody):
             shown = [g for g in geoms_of(model, body) if model.geom_group[g] < _HIDDEN]
             if shown and model.body(body).name:
                 material = model.geom_matid[shown[0]]
                 rgba = model.geom_rgba[shown[0]] if material < 0 else model.mat_rgba[material]
                 key = tuple((255 * rgba[:3]).round().astype(int).tolist())
-                colours.setdefault(key, []).append(model.body(body).name)
-        return [(key, ", ".join(names)) for key, names in colours.items()]
+                colors.setdefault(key, []).append(model.body(body).name)
+        return [(key, ", ".join(names)) for key, names in colors.items()]
 
     def try_out(self) -> None:
         """Render a small test image. Raises RenderBackendError if that fails."""

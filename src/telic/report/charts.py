@@ -19,8 +19,8 @@ from telic.core.text import figure, sparkline
 Tone = Literal["", "good", "middling", "bad"]
 _SLACK = 0.03
 """fraction of a tick step by which data may exceed the axis, e.g. 2,010 on an axis up to 2,000"""
-COLOURS = 6
-"""number of different line colours"""
+COLORS = 6
+"""number of different line colors"""
 
 
 class Point(NamedTuple):
@@ -212,7 +212,7 @@ def picture(chart: LineChart, title: str) -> str:
         y = 45 + 18 * index
         key = _tag("path", d=f"M{frame.left} {y}h22", class_="line")
         name = _tag("text", line.name, x=frame.left + 30, y=y + 4)
-        parts.append(_tag("g", key, name, class_=f"key c{index % COLOURS + 1}"))
+        parts.append(_tag("g", key, name, class_=f"key c{index % COLORS + 1}"))
     size = {"xmlns": "http://www.w3.org/2000/svg", "width": frame.width, "height": frame.height}
     drawn = _draw_lines(chart, frame)
     return _svg(frame.width, frame.height, title, *parts, drawn, **size) + "\n"
@@ -223,11 +223,11 @@ def _picture_style() -> str:
     here = files("telic.report")
     rules = here.joinpath("picture.css").read_text()
     for line in re.findall(r"^.*cN.*$", rules, re.MULTILINE):
-        each_colour = (line.replace("cN", f"c{index + 1}") for index in range(COLOURS))
-        rules = rules.replace(line, "\n".join(each_colour))
+        each_color = (line.replace("cN", f"c{index + 1}") for index in range(COLORS))
+        rules = rules.replace(line, "\n".join(each_color))
     light, dark = (
         dict(re.findall(r"--([\w-]+): (#\w+)", part))
-        for part in here.joinpath("colours.css").read_text().split("@media")
+        for part in here.joinpath("colors.css").read_text().split("@media")
     )
     plain, shaded = (
         re.sub(r"var\(--([\w-]+)\)", lambda name, of=palette: of[name[1]], rules)
@@ -276,7 +276,7 @@ def _draw_lines(chart: LineChart, frame: _Frame) -> Markup:
                 whisker = f"M{x:.1f} {end:.1f}V{top:.1f}M{x - 4:.1f} {end:.1f}h8M{x - 4:.1f} "
                 parts.append(_tag("path", d=f"{whisker}{top:.1f}h8", class_="whisker"))
             parts.append(_tag("circle", cx=_at(x), cy=_at(y), r=3, class_="mark"))
-        drawn.append(_tag("g", *parts, class_=f"c{index % COLOURS + 1}"))
+        drawn.append(_tag("g", *parts, class_=f"c{index % COLORS + 1}"))
     if chart.peak is not None:
         x, y = place(chart.peak.x, chart.peak.high)
         side = {"x": _at(x + 5), "class_": "peak end"} if x > frame.width / 2 else {}

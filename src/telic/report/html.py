@@ -17,7 +17,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from telic.report import document as doc
-from telic.report.charts import COLOURS, Chart, RowChart, draw
+from telic.report.charts import COLORS, Chart, RowChart, draw
 from telic.storage.reading import read_bytes, read_text
 
 MAX_INLINE = 1_500_000
@@ -47,7 +47,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     return environment.get_template(
-        "page.html.j2", globals={"colours": COLOURS, "least_contents": _MIN_CONTENTS}
+        "page.html.j2", globals={"colors": COLORS, "least_contents": _MIN_CONTENTS}
     )
 
 
@@ -65,7 +65,7 @@ class _Page:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._macros = _template().make_module({"page": self})
-        self.styles = [read_text(_HERE / name) for name in ("colours.css", "page.css")]
+        self.styles = [read_text(_HERE / name) for name in ("colors.css", "page.css")]
         self.programs: list[str] = []
 
     def show(self, part: Any) -> Markup:

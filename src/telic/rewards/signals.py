@@ -127,10 +127,10 @@ def Along(step: StepView, direction: str | float, aside: str | None = None) -> T
 
 
 def _velocity(step: StepView, axis: str) -> Tensor:
-    spec, robot, centre = step.spec, step.spec.robot, QUANTITIES["centre_of_mass_velocity"]
+    spec, robot, center = step.spec, step.spec.robot, QUANTITIES["center_of_mass_velocity"]
     winds = robot is not None and not robot.feet and robot.root.kind != "rail"
-    if winds and centre.available(spec):
-        return centre(step.info)[:, "xy".index(axis)]
+    if winds and center.available(spec):
+        return center(step.info)[:, "xy".index(axis)]
     mean = f"{axis}_velocity"
     end = "forward_velocity" if axis == "x" else "lateral_velocity"
     return step.info[mean] if mean in spec.info_keys else step.measured(end)

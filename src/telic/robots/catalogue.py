@@ -30,7 +30,7 @@ class RobotPackage(NamedTuple):
     version: str
     sha256: str
     file: str
-    licence_files: tuple[str, ...] = ()
+    license_files: tuple[str, ...] = ()
     """Paths of the license texts in the package."""
 
 
@@ -53,7 +53,7 @@ class NamedRobot(NamedTuple):
     package: RobotPackage
     model: str
     """Path of the model in the package."""
-    licence: str
+    license: str
     numbers: RobotNumbers
     says: dict[str, Any]
     """Fields of `RobotRecord` that cannot be inferred from the model."""
@@ -66,7 +66,7 @@ class NamedRobot(NamedTuple):
     def parts(self) -> tuple[str, ...]:
         """Files and folders to extract from the package."""
         own = self.files or (str(PurePosixPath(self.model).parent),)
-        return (*own, *self.package.licence_files)
+        return (*own, *self.package.license_files)
 
 
 @functools.cache
@@ -156,7 +156,7 @@ def _content_of(robot: NamedRobot, home: Path) -> str:
     return total.hexdigest()[:16]
 
 
-def licence_texts(robot: NamedRobot) -> list[Path]:
+def license_texts(robot: NamedRobot) -> list[Path]:
     """Return the license text files of a downloaded robot."""
-    files = [_home(robot) / name for name in robot.package.licence_files]
+    files = [_home(robot) / name for name in robot.package.license_files]
     return [file for file in files if file.is_file()]

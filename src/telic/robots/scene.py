@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 
 from telic.errors import BadFile, TelicError
-from telic.robots.catalogue import licence_texts, named_robot, robot_names
+from telic.robots.catalogue import license_texts, named_robot, robot_names
 from telic.sim.files import is_hidden
 from telic.storage.files import write_text
 
@@ -19,7 +19,7 @@ _SAME = (
     *("geom_friction", "geom_size", "actuator_gainprm", "actuator_biasprm", "actuator_forcerange"),
 )
 """Model fields that must match between the exported scene and the simulated model."""
-_LICENCES = ("license", "licence", "copying", "notice")
+_LICENSES = ("license", "licence", "copying", "notice")  # language: quoted
 
 
 def write_scene(model_file: Path, simulated: mujoco.MjModel, folder: Path) -> None:
@@ -93,7 +93,7 @@ def _asset_folders(root: ElementTree.Element, home: Path) -> dict[str, Path]:
     return {"mesh": meshes, "hfield": meshes, "skin": meshes, "texture": textures}
 
 
-def write_licence(model_file: Path, folder: Path) -> None:
+def write_license(model_file: Path, folder: Path) -> None:
     """Write the origin and license of the robot, and copy its license texts."""
     lines = model_origin(model_file)
     texts: set[Path] = set()
@@ -101,16 +101,16 @@ def write_licence(model_file: Path, folder: Path) -> None:
     for assets in {path.resolve() for path in folders.values()}:
         for place in (assets, assets.parent):
             if place.is_dir() and place != model_file.parent.resolve():
-                texts |= {file for file in place.iterdir() if file.stem.lower() in _LICENCES}
+                texts |= {file for file in place.iterdir() if file.stem.lower() in _LICENSES}
     files = [file for file in sorted(texts) if file.is_file() and not file.is_symlink()][:4]
     if model_file.stem in robot_names():
-        files += licence_texts(named_robot(model_file.stem))
+        files += license_texts(named_robot(model_file.stem))
     for number, file in enumerate(dict.fromkeys(files)):
         name = "LICENSE-robot" + (f"-{number + 1}" if number else "")
         (folder / name).write_bytes(file.read_bytes())
         lines.append(f"Its license text: {name}")
     lines += ["", "run.py is part of telic, MIT license. policy.onnx is its author's."]
-    write_text(folder / "LICENCE.txt", "\n".join(lines) + "\n")
+    write_text(folder / "LICENSE.txt", "\n".join(lines) + "\n")
 
 
 def model_origin(model_file: Path) -> list[str]:
@@ -123,7 +123,7 @@ def model_origin(model_file: Path) -> list[str]:
     robot = named_robot(model_file.stem)
     package = robot.package
     return [
-        f"The model is the {robot.title}, licensed under {robot.licence}.",
+        f"The model is the {robot.title}, licensed under {robot.license}.",
         f"Its source is {robot.model} of the Python package {package.name} {package.version} "
         f"(SHA-256 {package.sha256}).",
         "Its meshes are unchanged. Actuators, floor and initial pose were added in scene.xml.",

@@ -103,7 +103,7 @@ OFFERED: Mapping[str, frozenset[str]] = {
         torso
     """),
     "a robot": words("""
-        axis bias body_centre body_mass body_root contact_threshold control_range dof dof_address
+        axis bias body_center body_mass body_root contact_threshold control_range dof dof_address
         feet force_range gain gear high hinge kind limbs low mass motors moves name offset pointer
         poles qpos qpos_address quaternion range rest_height rest_qpos root side_names sides sign
         slide slides spin target tip torso turns upright

@@ -261,7 +261,7 @@ def _probe(rules: Confinement) -> Iterator[ConfinementPart]:
         outside.unlink(missing_ok=True) if os.path.lexists(outside) else None
     yield _try("listing /", lambda: os.listdir("/"))
     yield _try("opening a socket", lambda: _socket.socket())
-    yield _try("signalling the parent", lambda: os.kill(os.getppid(), 0))
+    yield _try("signaling the parent", lambda: os.kill(os.getppid(), 0))
     if not rules.programs:
         yield _try("starting a process", _fork)
 

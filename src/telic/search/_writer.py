@@ -174,7 +174,7 @@ class Writer:
         return f"[{', '.join(f'{value:.{digits}f}' for value in params)}]"
 
 
-def describe_behaviour(kind: str, plan: SearchPlan, rollouts: Rollouts, candidate: int) -> str:
+def describe_behavior(kind: str, plan: SearchPlan, rollouts: Rollouts, candidate: int) -> str:
     """Describe the behavior of a candidate in the form that the switch `evidence` selects."""
     returns, switches = rollouts.returns[candidate], plan.switches
     parts: list[str] = []

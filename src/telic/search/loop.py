@@ -19,7 +19,7 @@ from telic.core.stats import paired_greater
 from telic.errors import ConfigError
 from telic.llm import Models
 from telic.search._language_model import Hybrid, ModelCritic, ModelProposer, PolicyRequester
-from telic.search._writer import WatchedCandidate, Writer, describe_behaviour
+from telic.search._writer import WatchedCandidate, Writer, describe_behavior
 from telic.search.config import MethodSettings
 from telic.search.plan import SearchPlan
 from telic.search.proposers import (
@@ -297,7 +297,7 @@ class SearchRun:
         gate = self.plan.task.good if switches.gate_at is None else switches.gate_at
         if switches.gate == "skip" and first.mean >= gate:
             return PolicyProposal([], note="revision skipped: the policy is good enough")
-        evidence = describe_behaviour(switches.evidence, self.plan, rollouts, row)
+        evidence = describe_behavior(switches.evidence, self.plan, rollouts, row)
         stated = None if switches.gate == "off" else gate
         watched = WatchedCandidate(first, evidence, stated, self._model.memories)
         return self._critic.revise(view, watched)
@@ -362,7 +362,7 @@ class SearchRun:
             last = entries[-1]
             trial = self.trial([last.params], [last.seed], self.plan.rollouts)
             rollouts = yield trial._replace(is_recorded=True)
-            model.last = describe_behaviour("last_trace", self.plan, rollouts, 0)
+            model.last = describe_behavior("last_trace", self.plan, rollouts, 0)
 
     def _play_again(self, candidates: Candidates) -> _Plays[BatchRecording | None]:
         """Replay earlier episodes if the proposer learns from their transitions."""

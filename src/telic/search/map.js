@@ -9,7 +9,7 @@ const text = (node, value) => { node.textContent = value };
 const short = v => v === null || v === undefined ? "–" : Math.abs(v) >= 1000 ? v.toFixed(0) : +v.toPrecision(4) + "";
 const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 const share = v => high > low ? (v - low) / (high - low) : 1;
-const colour = v => { const t = share(v), [a, b, k] = t < .5 ? ["low", "middle", 2 * t] : ["middle", "high", 2 * t - 1];
+const color = v => { const t = share(v), [a, b, k] = t < .5 ? ["low", "middle", 2 * t] : ["middle", "high", 2 * t - 1];
   return `color-mix(in oklab, var(--${b}) ${(100 * k).toFixed(1)}%, var(--${a}))` };
 text($("low"), short(low)); text($("high"), short(high));
 let chosen = null, timer = null, isPaused = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -29,7 +29,7 @@ function circle(d, radius) {
 function draw() {
   const map = $("map"), list = shown(); map.replaceChildren(); text($("count"), `${list.length} of ${dots.length} policies`);
   [...list].sort((a, b) => a.best - b.best || a.mean - b.mean).forEach(d => {
-    const c = circle(d, d.best ? .032 : .02); c.style.fill = colour(d.mean); c.setAttribute("tabindex", 0); if (d.best) c.classList.add("best");
+    const c = circle(d, d.best ? .032 : .02); c.style.fill = color(d.mean); c.setAttribute("tabindex", 0); if (d.best) c.classList.add("best");
     const t = document.createElementNS("http://www.w3.org/2000/svg", "title");
     t.textContent = `${short(d.mean)}, ${d.origin}, iteration ${d.iteration}`; c.append(t);
     c.onclick = c.onfocus = () => show(d); map.append(c);

@@ -135,7 +135,7 @@ class _Continuous:
     def __init__(self, task: SearchTask, *, is_scaled: bool) -> None:
         self._seen, self._outputs = len(task.observations), len(task.actions)
         self._is_continuous = task.is_continuous
-        self._centre = np.array([each.centre * is_scaled for each in task.observations])
+        self._center = np.array([each.center * is_scaled for each in task.observations])
         ranges = [each.half_range if is_scaled else 1.0 for each in task.observations]
         self._scale = 1.0 / np.array(ranges)
         rule = "The action with the largest output is taken."
@@ -145,8 +145,8 @@ class _Continuous:
         note = " Observations enter as they are, unscaled."
         if is_scaled:
             scaled = (
-                f"({each.name} - {each.centre:g}) / {each.half_range:g}"
-                if each.centre
+                f"({each.name} - {each.center:g}) / {each.half_range:g}"
+                if each.center
                 else f"{each.name} / {each.half_range:g}"
                 for each in task.observations
             )
@@ -154,7 +154,7 @@ class _Continuous:
         self._rule = f"{rule}{note}"
 
     def _inputs(self, obs: NDArray[Any]) -> Floats:
-        return (obs.astype(np.float64) - self._centre) * self._scale
+        return (obs.astype(np.float64) - self._center) * self._scale
 
     def _choose(self, outputs: Floats) -> NDArray[Any]:
         if self._is_continuous:
@@ -170,7 +170,7 @@ class _Continuous:
     def network(self, params: tuple[float, ...]) -> TanhNetwork:
         """Return the policy as a network."""
         layers = self._layers(*(weight[0] for weight in self.weights(np.array([params]))))
-        return TanhNetwork(self._centre, self._scale, self.limit, layers)
+        return TanhNetwork(self._center, self._scale, self.limit, layers)
 
     def _layers(self, first: Floats, second: Floats) -> list[tuple[Floats, Floats]]:
         """Return the layers of one policy's weights. By default, they are a weight and a bias."""

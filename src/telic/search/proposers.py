@@ -142,7 +142,7 @@ class Climb(Proposer):
             else:
                 # Sample the parent geometrically: the first with probability 1/2, the next 1/4, ...
                 parent = min(int(rng.geometric(0.5)) - 1, len(parents) - 1)
-                points.append(_neighbour(space, parents[parent].params, rng))
+                points.append(_neighbor(space, parents[parent].params, rng))
         return PolicyProposal(drafts(space, points, self.name))
 
 
@@ -153,7 +153,7 @@ def _above_the_usual(history: History) -> list[Entry]:
     return [entry for entry in best if entry.mean > usual] or best[:1]
 
 
-def _neighbour(space: Space, params: tuple[float, ...], rng: np.random.Generator) -> Floats:
+def _neighbor(space: Space, params: tuple[float, ...], rng: np.random.Generator) -> Floats:
     point = np.array(params)
     share = rng.uniform(1.0 / space.rank, 1.0)
     chosen = rng.random(space.rank) < share
@@ -181,7 +181,7 @@ class Ars(Proposer):
     def __init__(self, task: SearchTask, policy: PolicyFamily, seed: int) -> None:
         super().__init__(task, policy, seed)
         space = self._space
-        self._centre = np.zeros(space.rank)
+        self._center = np.zeros(space.rank)
         half = (space.high - space.low) / 2
         self._spread, self._rate = half / 10, half / 30
         self._count = max(4, round(2 + 1.5 * np.log(space.rank)))
@@ -193,7 +193,7 @@ class Ars(Proposer):
         rng = generator(self._seed, self.name, view.iteration)
         self._directions = rng.normal(size=(self._count, self._space.rank))
         steps = self._spread * self._directions
-        points = [*(self._centre + steps), *(self._centre - steps)]
+        points = [*(self._center + steps), *(self._center - steps)]
         return PolicyProposal(drafts(self._space, points, self.name))
 
     def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
@@ -204,8 +204,8 @@ class Ars(Proposer):
         if spread > 0:
             gain = ((ahead - behind)[:, None] * self._directions).mean(0)
             # theta <- theta + rate / sigma_R * mean((r+ - r-) delta)
-            self._centre = self._centre + self._rate / spread * gain
-        self._centre = np.clip(self._centre, self._space.low, self._space.high)
+            self._center = self._center + self._rate / spread * gain
+        self._center = np.clip(self._center, self._space.low, self._space.high)
 
 
 class Cma(Proposer):
@@ -257,7 +257,7 @@ class Cma(Proposer):
             rng = generator(self._seed, "restart", self._restarts)
             self._begin(rng.uniform(-0.5, 0.5, self._space.rank) * self._half)
 
-    def _begin(self, centre: Floats) -> None:
+    def _begin(self, center: Floats) -> None:
         size = 4 + int(3 * np.log(self._space.rank))
         options: dict[str, Any] = {
             "bounds": [self._space.low, self._space.high],
@@ -269,7 +269,7 @@ class Cma(Proposer):
         }
         self._height, self._since = -np.inf, 0
         self._random = generator(self._seed, self.name, "begin", self._restarts)
-        self._strategy = _library().CMAEvolutionStrategy(centre, self._half / 3, options)
+        self._strategy = _library().CMAEvolutionStrategy(center, self._half / 3, options)
         self.at_once = self._strategy.popsize
 
 

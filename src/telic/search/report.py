@@ -128,9 +128,9 @@ def page_data(result: Result) -> dict[str, Any]:
 
 def _project(points: Floats) -> Floats:
     """Project points to their first two principal components, (n, 2), scaled to [-1, 1]."""
-    centred = points - points.mean(0)
-    _, _, axes = np.linalg.svd(centred, full_matrices=False)
-    flat = centred @ axes[:2].T
+    centerd = points - points.mean(0)
+    _, _, axes = np.linalg.svd(centerd, full_matrices=False)
+    flat = centerd @ axes[:2].T
     if flat.shape[1] < 2:
         flat = np.concatenate((flat, np.zeros((len(flat), 2 - flat.shape[1]))), axis=1)
     low, high = flat.min(0), flat.max(0)

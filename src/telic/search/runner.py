@@ -277,7 +277,9 @@ def _play_together(
             waiting.pop(number, None)
             if runs[number].is_over and runs[number].done:
                 seconds = time.monotonic() - started
-                summary = summarise(plan, player, number, runs[number].done, "completed", seconds)
+                summary = summarize_search_run(
+                    plan, player, number, runs[number].done, "completed", seconds
+                )
                 write_json(folder.run(number).summary, summary)
                 summaries.append(summary)
                 emit(summary)
@@ -313,7 +315,7 @@ def _fresh_evaluation(
     )
 
 
-def summarise(
+def summarize_search_run(
     plan: SearchPlan,
     player: Player,
     run: int,

@@ -56,7 +56,7 @@ class _ObservedNumber(NamedTuple):
     """Component of an observation, with its typical range for scaling."""
 
     name: str
-    centre: float
+    center: float
     half_range: float
 
 

@@ -470,7 +470,7 @@ def _finish(
     if ending.outcome == "unproven":
         summary = summary.model_copy(update={"low": None})
     if ending.outcome != "stopped":
-        work.author.analyse(history, outcome_words(ending.outcome), ending.reasons)
+        work.author.analyze(history, outcome_words(ending.outcome), ending.reasons)
         close_orders(folder.path / ORDERS, "the session has ended.")
     robustness_card(folder, config, summary, work.emit)
     save_report(folder, config, written, history, summary, work.emit, redraws=not is_drawn(best))

@@ -145,5 +145,5 @@ def _found(robot: MotionRobot, place: Path, wish: RequestedMotion) -> Reference:
             hint=f"Choose one as FOLDER/CLIP, for example: {names}.",
         )
     clip = library.clip(name or library.clips[0].name)
-    source = f"{clip.origin.source or clip.name}, license {clip.origin.licence or 'unknown'}"
+    source = f"{clip.origin.source or clip.name}, license {clip.origin.license or 'unknown'}"
     return cycle_of(robot, clip, waves=wish.waves, source=f"of {place.name}: {source}")

@@ -13,7 +13,7 @@ Common columns of an episode with T steps are:
     reward_terms                                  (T, terms), named by facts.reward_term_names
     qpos qvel                                     (T, nq), (T, nv)
     xpos xquat cvel cfrc_ext                      (T, bodies, 3 | 4 wxyz | 6 angular-linear | 6)
-    subtree_com (T, bodies, 3), centre of mass of each subtree
+    subtree_com (T, bodies, 3), center of mass of each subtree
     reference_qpos (T, nq), of the reference motion
 """
 

@@ -294,13 +294,13 @@ def _evaluator(study: Study, measured: dict[str, Any]) -> SmokeCheck:
     if not any("{checkpoint}" in word for word in study.protocol.command.argv):
         why = "its command has no {checkpoint}"
         return SmokeCheck(name="evaluator", passed=False, why=why)
-    artefacts = study.folder.artefacts(measured["run"])
-    home = artefacts / EVALUATIONS
+    artifacts = study.folder.artifacts(measured["run"])
+    home = artifacts / EVALUATIONS
     if measured["primary"] is None or not home.is_dir():
         why = measured["problem"] or "it did not run"
         return SmokeCheck(name="evaluator", passed=False, why=why)
     began = (home / NOMINAL).stat().st_mtime_ns
-    checkpoints = artefacts.glob(study.adapter.outputs.checkpoint_glob or "")
+    checkpoints = artifacts.glob(study.adapter.outputs.checkpoint_glob or "")
     written = [
         path.name
         for path in checkpoints

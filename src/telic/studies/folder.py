@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -55,6 +56,18 @@ def activate(folder: StudyFolder) -> None:
     """Make a study the active study of its repository."""
     active = {"task_id": folder.task_id, "study_id": folder.study_id}
     write_yaml(folder.registry, {"schema": "telic.registry/1", "active": active})
+
+
+def in_run(folder: Path, name: str) -> Path:
+    """Return a file or folder of a run. Earlier versions wrote artefacts (language: quoted)."""
+    current = folder / name
+    former = folder / name.replace("artifacts", "artefacts")  # language: quoted
+    return former if former.exists() and not current.exists() else current
+
+
+def artifacts_hash(record: Mapping[str, Any]) -> Any:
+    """Return the hash of the list of output files in an exit record or an event."""
+    return record.get("artifacts") or record.get("artefacts")  # language: quoted
 
 
 class StudyFolder:
@@ -121,9 +134,9 @@ class StudyFolder:
         """Return the folder of a run."""
         return self.runs / run_id
 
-    def artefacts(self, run_id: str) -> Path:
+    def artifacts(self, run_id: str) -> Path:
         """Return the folder for the training outputs of a run, `{run_dir}` in the run's command."""
-        return self.runs / run_id / "artefacts"
+        return in_run(self.runs / run_id, "artifacts")
 
     def evidence_file(self, evidence_id: str) -> Path:
         """Return the file of an evidence record."""

@@ -22,7 +22,7 @@ from telic.studies.documents.contract import StudyPhase
 from telic.studies.errors import StudyError
 from telic.studies.evidence.measurement import divergence, read_run_log
 from telic.studies.evidence.review import is_unreviewed
-from telic.studies.evidence.store import altered_artefacts
+from telic.studies.evidence.store import altered_artifacts
 from telic.studies.launch.attempt import LaunchAttempt, LaunchRequest
 from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import due_move, is_over
@@ -216,7 +216,7 @@ def _results(study: Study) -> Iterator[NextAction]:
     covered = {x.run for x in state.evidence.values() if x.kind == "metrics"}
     unmeasured = [run for run in finished if run not in covered]
     for run in unmeasured:
-        if why := altered_artefacts(study, run):
+        if why := altered_artifacts(study, run):
             ask = "restore the file; if it is lost, the run is recorded as unusable"
             command = f"{_AUDIT.format(run)} --unusable"
             yield _do("repair", f"{run}: {why[0]}", command, ask, run=run)

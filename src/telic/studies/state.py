@@ -10,7 +10,7 @@ Keys of `data` that are read from each kind of entry (other keys are information
                         sealed, steps, content_hash, gates
     launch.started      run, candidate, identity, to
     launch.aborted      run, reason
-    run.*               run, actual, by, why, artefacts, code_hash
+    run.*               run, actual, by, why, artifacts, code_hash
     evidence.added      id, kind, hash, run, candidate
     decision.recorded   decision, verdict, to, audit, incumbent, trusts_nobody, noise_floor
     incumbent.check     candidate, control, seeds
@@ -44,7 +44,7 @@ from telic.studies.documents.contract import (
     StudyBudget,
     StudyPhase,
 )
-from telic.studies.folder import StudyStatus
+from telic.studies.folder import StudyStatus, artifacts_hash
 
 _HASHES = ("content_hash", "contract_hash", "protocol_hash", "adapter_hash")
 _APPROVAL = {"granted": "approved", "rejected": "rejected", "voided": "void"}
@@ -94,7 +94,7 @@ class RunState(Record):
     why: str = ""
     is_sealed: bool = False
     """true if the supervisor signs the exit record"""
-    artefacts: Sha | None = None
+    artifacts: Sha | None = None
     """hash of the list of output files, or None until the run ends"""
     steps: int | None = None
     """value of {steps} in its command, or None if the command has no such placeholder"""
@@ -380,7 +380,7 @@ def _run(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
         why = data.get("reason", "")
         changes = {"status": RunStatus.ABORTED, "ended_at": entry.at, "why": why}
     elif what in ("finished", "failed", "killed", "lost") and run is not None and run.is_live:
-        changes = {key: data.get(key) for key in ("artefacts", "code_hash")}
+        changes = {"artifacts": artifacts_hash(data), "code_hash": data.get("code_hash")}
         changes |= {"status": RunStatus(what), "ended_at": entry.at, "why": data.get("why", "")}
         actual = Resources.model_validate(data.get("actual") or {})
         changes |= {"actual": actual, "killed_by": data.get("by")}

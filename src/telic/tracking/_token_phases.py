@@ -39,7 +39,7 @@ def warm_up(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -
     errors: list[float] = []
     for number in range(batches):
         population.learning_rate.fill_(_WARM_UP_RATE * (1.0 - number / batches))
-        losses = _learn(setup, -1 - number, "warm up", normalises=True)
+        losses = _learn(setup, -1 - number, "warm up", normalizes=True)
         errors.append(losses[LOSSES.index("guide")].mean().item())
         on_event(LogMessage(message=f"warm-up {number + 1} of {batches}: {errors[-1]:.2f} nats"))
     networks.weights.copy_(usual)
@@ -62,7 +62,7 @@ def settle(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) ->
         for number in range(batches):
             setup.population.learning_rate.fill_(_SETTLE_RATE * (1.0 - number / batches))
             iteration = setup.job.iterations + number
-            losses = _learn(setup, iteration, "settle", normalises=False)
+            losses = _learn(setup, iteration, "settle", normalizes=False)
             distances.append(losses[place].mean().item())
             off = f"distance of latents {distances[-1]:.3g}"
             on_event(
@@ -84,12 +84,12 @@ def _reset_optimizer(setup: Setup) -> None:
         moments.zero_()
 
 
-def _learn(setup: Setup, iteration: int, phase: str, *, normalises: bool) -> Tensor:
+def _learn(setup: Setup, iteration: int, phase: str, *, normalizes: bool) -> Tensor:
     """Train on one batch with only token losses, and return the last minibatch's losses (4, P)."""
     population, networks = setup.population, _networks(setup)
     batch = collecting(setup, iteration)()
     raw = by_member(batch.inputs)
-    if normalises:
+    if normalizes:
         population.moments.update(raw, population.alive)
     inputs = population.actor().scaling.apply(raw)
     size = population.settings.minibatch_size

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from telic.core.quantiser import Quantiser
+from telic.core.quantizer import Quantizer
 from telic.tracking.config import LossesGroup, NetworksGroup
 from telic.training.networks import (
     Layer,
@@ -143,7 +143,7 @@ class TokenNetworks(Networks):
         device: torch.device | str = "cpu",
     ) -> None:
         self.tokens, nets = tokens, tokens.networks
-        self.quantiser = Quantiser(nets.levels)
+        self.quantizer = Quantizer(nets.levels)
         stacks = tokens.stacks()
         *actor, critic = stacks.values()
         super().__init__(
@@ -186,7 +186,7 @@ class TokenNetworks(Networks):
 
     def act(self, views: Views, inputs: Tensor) -> Tensor:
         """Return action means (P, n, outputs) for actor inputs (P, n, d)."""
-        return self.decode(views, self.quantiser(self.latent(views, inputs)), self._senses(inputs))
+        return self.decode(views, self.quantizer(self.latent(views, inputs)), self._senses(inputs))
 
     def latent(self, views: Views, inputs: Tensor) -> Tensor:
         """Return the latents (P, n, width) of the encoder that is selected for each row."""
@@ -229,7 +229,7 @@ class TokenNetworks(Networks):
             actor = [_detached(layer) for layer in views.actor]
             critic = [_detached(layer) for layer in views.critic]
             latents = self._latents(actor, seen)
-            token = self.quantiser(self._driven(latents, seen))
+            token = self.quantizer(self._driven(latents, seen))
             decided = torch.cat((token, self._senses(seen)), dim=-1)
             outputs = self._run(actor, "control", decided)
             values = self.run(critic, inputs[..., self.tokens.columns("critic")])
@@ -275,7 +275,7 @@ class TokenNetworks(Networks):
             found[1] = alignment(latents, available, constant=self._constant)
         if self._learns[2]:
             first = next(iter(self.tokens.encoders))
-            motions = (self._run(actor, "kinematic", self.quantiser(x)) for x in latents[1:])
+            motions = (self._run(actor, "kinematic", self.quantizer(x)) for x in latents[1:])
             again = [self._run(actor, first, motion) for motion in motions]
             found[2] = cycle(again, latents[0], available)
         return torch.stack(found)

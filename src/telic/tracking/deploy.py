@@ -1,6 +1,6 @@
 """Export the deployment files of a tracker and verify that they match the tracker.
 
-deploy/tracker.onnx deploy.json clip.npz run.py scene.xml assets/ LICENCE.txt README.md
+deploy/tracker.onnx deploy.json clip.npz run.py scene.xml assets/ LICENSE.txt README.md
                     a tracker and a motion that run in plain MuJoCo, without telic
 tokens/robot.xml    the tracker's robot, with tokens as actions: any session can use it
 tokens/tokens.npz   its decoder as plain arrays (`telic.envs.tokens`)
@@ -26,7 +26,7 @@ from telic.errors import TelicError, UsageError
 from telic.jobs.process import own_python
 from telic.motions.library import MotionLibrary
 from telic.motions.robot import MotionRobot
-from telic.robots.scene import ASSETS, write_licence, write_scene
+from telic.robots.scene import ASSETS, write_license, write_scene
 from telic.sim.files import TOKENS
 from telic.storage.files import write_json, write_text
 from telic.storage.reading import read_text
@@ -62,7 +62,7 @@ def deploy_tracker(
         shutil.rmtree(folder / ASSETS, ignore_errors=True)
         (folder / ASSETS).mkdir()
         write_scene(robot.file, robot.model, folder)
-        write_licence(robot.file, folder)
+        write_license(robot.file, folder)
         shutil.copyfile(onnx, folder / "tracker.onnx")
         write_json(folder / "deploy.json", _about(tracker, task))
         motion = _motion(task)
@@ -227,7 +227,7 @@ def _used(tracker: Tracker, player: ClipPlayer) -> np.ndarray:
     for at in range(0, len(pairs), size):
         part = pairs[at : at + size]
         tape = player.play(tracker, part + part[-1:] * (size - len(part)))
-        found.append(tracker.networks.quantiser.values(tape.codes[first]))
+        found.append(tracker.networks.quantizer.values(tape.codes[first]))
     return torch.cat(found).numpy()
 
 
@@ -239,12 +239,12 @@ def _token_decoder(
     networks, actor = tracker.networks, tracker.actor
     layers = networks.layers(actor.views, "control")
     senses = tracker.shape.columns("senses")
-    step = _MIN_LEVELS / (networks.quantiser.levels // 2)
+    step = _MIN_LEVELS / (networks.quantizer.levels // 2)
     half = np.maximum(_SPREADS * used.std(0), step)
     facts = DecoderFacts(
         source=f"{tracker.facts.member}, step {tracker.facts.step}",
         control_s=config.robot.control_s,
-        levels=networks.quantiser.levels,
+        levels=networks.quantizer.levels,
         senses=tuple(columns.policy),
         history=columns.history,
         qpos=tuple(limb.qpos for limb in limbs),
@@ -296,7 +296,7 @@ def _require_alike(tracker: Tracker, player: ClipPlayer, file: Path) -> None:
     other.place(task.qpos.clone(), task.qvel.clone())
     first, apart = player.encoders[0], 0.0
     for _ in range(_TOKEN_STEPS):
-        tokens = tracker.networks.quantiser.values(tracker.codes(rows)[first])
+        tokens = tracker.networks.quantizer.values(tracker.codes(rows)[first])
         taken, done = env.step(tracker.act(rows)), other.step(tokens)
         theirs: Any = done.info["qpos"]
         apart = max(apart, float((taken.info["qpos"] - theirs).abs().max()))

@@ -42,7 +42,7 @@ from telic.tracking.reports import (
     PairAgreement,
     TokenUsage,
     TrackingReport,
-    summarise_encoder,
+    summarize_encoder,
 )
 from telic.tracking.task import ClipChoice, clips_of, make_tracking, tracking_task
 from telic.tracking.tracker import Tracker, TrackerFacts, member_tracker, save_tracker
@@ -160,7 +160,7 @@ class ClipPlayer:
             tape = self.play(None, pairs)
             results += [self._result(tape, row, pair) for row, pair in enumerate(pairs)]
         own = [each for each in results[: len(self.pairs)] if each.encoder == self.encoders[0]]
-        return summarise_encoder("resting", own)
+        return summarize_encoder("resting", own)
 
     def measure(self, tracker: Tracker, split: str) -> tuple[TrackingReport, dict[str, Trajectory]]:
         """Play all clips. Returns the report and the p10, median and p90 episodes by progress."""
@@ -191,7 +191,7 @@ class ClipPlayer:
             step=tracker.facts.step,
             member=tracker.facts.member,
             split=split,
-            encoders=tuple(summarise_encoder(name, own) for name, own in by.items() if own),
+            encoders=tuple(summarize_encoder(name, own) for name, own in by.items() if own),
             tokens=tuple(_code_use(name, own, levels) for name, own in codes.items()),
             agreement=tuple(
                 _agreement((one, other), (codes[one], codes[other]), there[:, i] & there[:, j])

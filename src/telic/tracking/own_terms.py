@@ -12,7 +12,7 @@
         "Mask (N,) of episodes that end."
         return (t.target.pos[:, 0] - t.bodies.pos[:, 0]).norm(dim=-1) > limit
 
-`t` is a `telic.tracking._scores.Tracked`. The prefix of a function is its kind, the rest is the
+`t` is a `telic.tracking.scores.Tracked`. The prefix of a function is its kind, the rest is the
 name of the term, and its keyword arguments are the term's settings. The file is ordinary Python
 that runs in this process, so a folder of another user that contains one does not run it.
 """

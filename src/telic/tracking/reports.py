@@ -65,7 +65,7 @@ class EncoderResult(Record):
     mpjpe_l_mm_of_successes: float | None
 
 
-def summarise_encoder(encoder: str, results: Sequence[ClipResult]) -> EncoderResult:
+def summarize_encoder(encoder: str, results: Sequence[ClipResult]) -> EncoderResult:
     """Aggregate the results of one encoder."""
     frames = [result.frames for result in results]
 

@@ -31,7 +31,7 @@ from telic.motions.robot import motion_robot
 from telic.sim.base import Simulation
 from telic.sim.simulation import simulate
 from telic.tracking import _sampler as sampler
-from telic.tracking import _scores as scores
+from telic.tracking import scores as scores
 from telic.tracking._observations import RowView
 from telic.tracking._parts import TrackedParts, substeps, tracked_parts
 from telic.tracking._reference import ReferenceTable
@@ -294,10 +294,10 @@ class TrackingTask(Task[TaskArguments]):
         """Return the states of the tracked bodies, which lag by one physics step."""
         pos = self._fields["xpos"][:, self._bodies].float()
         moving = self._fields["cvel"][:, self._bodies].float()
-        centre = self._fields["subtree_com"][:, self._tree : self._tree + 1].float()
+        center = self._fields["subtree_com"][:, self._tree : self._tree + 1].float()
         spin, linear = moving[..., :3], moving[..., 3:]
         quat = self._fields["xquat"][:, self._bodies].float()
-        return BodyStates(pos, quat, linear + cross(spin, pos - centre), spin)
+        return BodyStates(pos, quat, linear + cross(spin, pos - center), spin)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Compute rewards and terminations, and update the failure counts of the pieces."""

@@ -76,9 +76,9 @@ class Tracker:
     def codes(self, rows: Tensor) -> dict[str, Tensor]:
         """Return the codes (N, width) of every encoder for observations (N, d)."""
         seen = self.actor.part(self.actor.scaling.apply(rows.unsqueeze(0)))
-        quantiser = self.networks.quantiser
+        quantizer = self.networks.quantizer
         return {
-            name: quantiser.codes(quantiser(self.networks.encode(self.actor.views, seen, name)))[0]
+            name: quantizer.codes(quantizer(self.networks.encode(self.actor.views, seen, name)))[0]
             for name in self.shape.encoders
         }
 
@@ -206,7 +206,7 @@ class _Graph(OnnxGraph):
                 x = self.op("Mul", x, self.op("Sigmoid", x))
         return x
 
-    def quantised(self, x: str, levels: int) -> str:
+    def quantized(self, x: str, levels: int) -> str:
         half = (levels - 1) * (1.0 + 1e-3) / 2.0
         offset = 0.5 if levels % 2 == 0 else 0.0
         x = self.op("Tanh", self.op("Add", x, self.constant(np.float32(np.arctanh(offset / half)))))
@@ -239,15 +239,15 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
     rows = rows[:, : shape.actor_inputs].contiguous()
     seen = Scaling(*(part[..., : shape.actor_inputs] for part in scaling)).apply(rows.unsqueeze(0))
     latents = [networks.encode(views, seen, name)[0] for name in encoders]
-    tokens = [networks.quantiser(latent) for latent in latents]
-    bounds = [networks.quantiser.bound(latent) for latent in latents]
+    tokens = [networks.quantizer(latent) for latent in latents]
+    bounds = [networks.quantizer.bound(latent) for latent in latents]
     clear = torch.stack([((y - y.floor() - 0.5).abs() > _EDGE).all(1) for y in bounds], dim=1)
     files: list[ExportedFile] = []
 
     def begin(name: str, places: Sequence[int]) -> tuple[_Graph, str]:
         graph, index = _Graph("Exporting a tracker to ONNX"), list(places)
         shift, scale = (part[0, 0, index].numpy() for part in scaling)
-        return graph, graph.normalised(name, shift, scale)
+        return graph, graph.normalized(name, shift, scale)
 
     def control(graph: _Graph, token: str, felt: str) -> str:
         x = graph.op("Concat", token, felt, axis=1)
@@ -283,7 +283,7 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
 
     for place, (name, columns) in enumerate(encoders.items()):
         graph, x = begin("told", columns)  # language: quoted
-        token = graph.quantised(graph.layers(x, networks.layers(views, name)), levels)
+        token = graph.quantized(graph.layers(x, networks.layers(views, name)), levels)
         feed = {"told": rows[:, list(columns)]}  # language: quoted
         file = f"encoder_{safe_name(name)}.onnx"
         write(file, graph, token, "token", feed, tokens[place], clear[:, place])
@@ -303,7 +303,7 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
             chosen = graph.op("Greater", driven, graph.constant(np.float32(0.5)))
             own = graph.op("Where", chosen, own, latent)
         latent = own
-    action = control(graph, graph.quantised(latent, levels), graph.columns(x, senses))
+    action = control(graph, graph.quantized(latent, levels), graph.columns(x, senses))
     wanted = networks.act(views, seen)[0].clamp(-1.0, 1.0)
     kept = (clear | ~drives.bool()).all(1)
     write("tracker.onnx", graph, action, "action", {"rows": rows}, wanted, kept)

@@ -60,7 +60,7 @@ from telic.training.folder import (
 )
 from telic.training.job import Member, RewardSource, TrainJob, member_groups
 from telic.training.population import Population
-from telic.training.recorder import summarise_run
+from telic.training.recorder import summarize_run
 from telic.training.results import RunWriter
 from telic.training.rollout import Group, Scoring
 from telic.training.run import Run, prepare_folders
@@ -254,7 +254,7 @@ class TrackingParts:
             monitor = loop.Monitor(evaluator, recorder)
             stops = lambda: self._should_stop() or folder.stop.exists()  # noqa: E731
             finished = loop.run_training(setup, monitor, cell.state, stops)
-            summary, members = summarise_run(setup, recorder, finished, recorder.seconds, [None])
+            summary, members = summarize_run(setup, recorder, finished, recorder.seconds, [None])
             for own, result in zip(recorder.folders, members, strict=True):
                 write_json(own.summary, result)
             write_json(folder.summary, summary)

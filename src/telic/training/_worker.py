@@ -30,7 +30,7 @@ from telic.training import loop
 from telic.training.evaluate import Evaluator
 from telic.training.job import TrainJob
 from telic.training.machine import compile_all
-from telic.training.recorder import Recorder, summarise_run
+from telic.training.recorder import Recorder, summarize_run
 from telic.training.results import EvalDone, TrainingReport
 from telic.training.setup import (
     Environments,
@@ -161,7 +161,7 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: HostChan
         evaluator = Evaluator(job, envs.evaluation, scoring, setup.population.networks)
         finished = loop.run_training(setup, loop.Monitor(evaluator, recorder), state, should_stop)
         seal.check()
-        summary, members = summarise_run(setup, recorder, finished, recorder.seconds, probes)
+        summary, members = summarize_run(setup, recorder, finished, recorder.seconds, probes)
         channel.send(plain(TrainingReport(members=tuple(members), summary=summary)))
         recorder.emit(summary)
     finally:

@@ -323,7 +323,7 @@ class FlashSac(PathwiseLearner):
         project_weights(self._critic)
         self._target.flat.lerp_(self._critic.flat, _TAU)
         with torch.no_grad():
-            wanted, found = (goal * bins.centres).sum(-1), bins.mean(logits[:, 0])
+            wanted, found = (goal * bins.centers).sum(-1), bins.mean(logits[:, 0])
             explained = 1.0 - (wanted - found).var(1) / wanted.var(1).clamp_min(1e-8)
         return losses.detach().mean(1), explained, length.view(P, _TWO).amax(1)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from telic.core.config import Config, Record
 from telic.core.request import FieldHelp, PlacedRequest, VerbRequest, argument, inner, option
@@ -200,8 +200,10 @@ class PpoSettings(Config):
         default="tanh", description="activation function of hidden layers"
     )
     log_std: float = Field(default=-1.0, description="initial log standard deviation of actions")
-    normalise_obs: bool = Field(
-        default=True, description="whether to normalize observations by running mean and std"
+    normalize_obs: bool = Field(
+        default=True,
+        description="whether to normalize observations by running mean and std",
+        validation_alias=AliasChoices("normalize_obs", "normalise_obs"),  # language: quoted
     )
     scale_reward: bool = Field(
         default=True, description="whether to scale rewards by the std of the return"

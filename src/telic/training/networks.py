@@ -261,7 +261,7 @@ class PolicyNetworks(Protocol):
     unscaled: Tensor | None
     """input columns that are excluded from normalization, such as categorical codes"""
 
-    def initialise(
+    def initialize(
         self,
         generators: list[torch.Generator],
         log_std: float,
@@ -345,7 +345,7 @@ class Networks:
         self._sizes = [*weights, *biases, 0 if shape.discrete else shape.outputs]
         self.size = sum(self._sizes)
 
-    def initialise(
+    def initialize(
         self,
         generators: list[torch.Generator],
         log_std: float,

@@ -87,25 +87,25 @@ class Bins:
     """Categorical distribution of returns over fixed bins."""
 
     def __init__(self, count: int, device: torch.device) -> None:
-        self.centres = torch.linspace(-_BOUND, _BOUND, count, device=device)
+        self.centers = torch.linspace(-_BOUND, _BOUND, count, device=device)
         self.width = 2.0 * _BOUND / (count - 1)
 
     def mean(self, logits: Tensor) -> Tensor:
         """Return the expected value (...) of logits (..., bins)."""
-        return (logits.softmax(-1) * self.centres).sum(-1)
+        return (logits.softmax(-1) * self.centers).sum(-1)
 
     def smoothed(self, values: Tensor) -> Tensor:
         """Return HL-Gauss targets (..., bins): binned normal distributions around values (...)."""
         spread = 0.75 * self.width
-        edges = torch.cat((self.centres - self.width / 2.0, self.centres[-1:] + self.width / 2.0))
+        edges = torch.cat((self.centers - self.width / 2.0, self.centers[-1:] + self.width / 2.0))
         below = torch.special.ndtr((edges - values.clamp(-_BOUND, _BOUND).unsqueeze(-1)) / spread)
         return below.diff(dim=-1) / (below[..., -1:] - below[..., :1])
 
     def moved(self, chances: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
         """Project the distribution of reward + discount * G, with G ~ `chances`, onto the bins."""
-        to = reward.unsqueeze(-1) + discount.unsqueeze(-1) * self.centres
+        to = reward.unsqueeze(-1) + discount.unsqueeze(-1) * self.centers
         place = (to.clamp(-_BOUND, _BOUND) + _BOUND) / self.width
-        low = place.floor().clamp(max=len(self.centres) - 2)
+        low = place.floor().clamp(max=len(self.centers) - 2)
         upper = (place - low) * chances
         out = torch.zeros_like(chances).scatter_add_(-1, low.long(), chances - upper)
         return out.scatter_add_(-1, low.long() + 1, upper)
@@ -144,7 +144,7 @@ class SquashedActor:
         """Return the operations from actor inputs to outputs."""
         raise NotImplementedError
 
-    def initialise(
+    def initialize(
         self,
         generators: list[torch.Generator],
         log_std: float,

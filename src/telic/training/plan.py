@@ -252,7 +252,7 @@ _DEFAULT: dict[str, tuple[int, dict[str, Any]]] = {
     "Reacher-v5": (500_000, {}),
     "InvertedPendulum-v5": (200_000, {}),
     # Once it balances, observation variances shrink and normalization magnifies rare states.
-    "InvertedDoublePendulum-v5": (150_000, {"normalise_obs": False}),
+    "InvertedDoublePendulum-v5": (150_000, {"normalize_obs": False}),
 }
 
 # Single policy on a GPU: many environments, short rollouts, few epochs.

@@ -173,7 +173,7 @@ class Population(Saved):
         self.seeds = list(seeds)
         self.device = torch.device(device)
         starts = [torch.Generator().manual_seed(derive(seed, "weights")) for seed in seeds]
-        self.flat = self.networks.initialise(starts, self.settings.log_std, masks).to(device)
+        self.flat = self.networks.initialize(starts, self.settings.log_std, masks).to(device)
         self.adam = Adam(self.flat)
         self.grad = torch.empty_like(self.flat)
         self.views = self.networks.views(self.flat)
@@ -251,7 +251,7 @@ class Population(Saved):
     def scaling(self) -> Scaling:
         """Return a frozen copy of the current input normalization."""
         scaling = Scaling.of(self.moments)
-        if not self.settings.normalise_obs:
+        if not self.settings.normalize_obs:
             scaling = Scaling(torch.zeros_like(scaling.shift), torch.ones_like(scaling.scale))
         if self.networks.unscaled is not None:
             scaling.shift[..., self.networks.unscaled] = 0.0

@@ -268,7 +268,7 @@ class Recorder:
             file.close()
 
 
-def summarise_run(
+def summarize_run(
     setup: Setup,
     recorder: Recorder,
     finished: bool,

@@ -291,7 +291,7 @@ class _RejudgeRequest(PolicyRequest):
     )
 
 
-class _Rejudgement(Record):
+class _Rejudgment(Record):
     """Scores of a policy's episodes by a judge, and their difference from the recorded verdict."""
 
     artifact: str
@@ -319,7 +319,7 @@ class _Rejudgement(Record):
 
 
 @verb(_RejudgeRequest)
-def judge(request: _RejudgeRequest) -> _Rejudgement:
+def judge(request: _RejudgeRequest) -> _Rejudgment:
     """Score recorded or new episodes of a policy again, with its own or another judge.
 
     The judge runs in a confined worker. The recorded verdict does not change.
@@ -361,7 +361,7 @@ def judge(request: _RejudgeRequest) -> _Rejudgement:
     # Recordings may be the publisher's, and the verdict is shown for the delivered policy.
     if is_new and find_policy(member.path, place.step) == find_policy(place.run.path):
         hub.record_verdict(place.run, f"judged on this machine by {by}: {numbers}, {passing}")
-    return _Rejudgement(
+    return _Rejudgment(
         artifact=place.home.name,
         member=member.name,
         judge=text_hash(source),

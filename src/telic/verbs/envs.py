@@ -20,7 +20,7 @@ from telic.robots.catalogue import (
     cache_folder,
     fetched_model,
     is_fetched,
-    licence_texts,
+    license_texts,
     named_robot,
     robot_names,
 )
@@ -98,7 +98,7 @@ class RobotSummary(Record):
     robot: str
     title: str
     kind: str
-    licence: str
+    license: str
     package: str
     model: str | None
     """path of its model file, or None if it is not downloaded"""
@@ -109,7 +109,7 @@ class RobotSummary(Record):
     """height of the base when the robot stands, or None for a fixed base"""
 
 
-_ROBOT_COLUMNS = ("robot", "title", "kind", "mass_kg", "joints", "actuators", "height_m", "licence")
+_ROBOT_COLUMNS = ("robot", "title", "kind", "mass_kg", "joints", "actuators", "height_m", "license")
 _ROBOT_HINT = (
     'Use one: telic run "walk forward" --env unitree-go1. Its files are downloaded on first '
     "use. Show one: telic robots spot"
@@ -123,7 +123,7 @@ def _robot_line(name: str) -> RobotSummary:
         robot=name,
         title=robot.title,
         kind=robot.kind,
-        licence=robot.licence,
+        license=robot.license,
         package=f"{robot.package.name} {robot.package.version}",
         model=str(fetched_model(robot)) if is_fetched(robot) else None,
         mass_kg=mass_kg,
@@ -167,8 +167,8 @@ def robots(request: _RobotsRequest) -> VerbResult[list[RobotSummary]] | dict[str
         "picture": str(picture),
         "simulated": str(path),
         "facts": {**facts, "kind": robot.kind} if robot else facts,
-        "licence": robot.licence if robot else None,
-        "licence_files": [str(file) for file in licence_texts(robot)] if robot else [],
+        "license": robot.license if robot else None,
+        "license_files": [str(file) for file in license_texts(robot)] if robot else [],
     }
 
 

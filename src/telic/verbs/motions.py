@@ -55,7 +55,7 @@ def show_motions(request: _MotionRequest) -> dict[str, Any]:
                 "seconds": round(line.duration_s, 3),
                 "fps": line.fps,
                 "split": line.split,
-                "licence": line.origin.licence,
+                "license": line.origin.license,
                 "source": line.origin.source,
                 "has_human": line.human_first >= 0,
             }
@@ -74,7 +74,7 @@ def show_motions(request: _MotionRequest) -> dict[str, Any]:
         "frames": clip.frames,
         "fps": clip.fps,
         "split": clip.split,
-        **clip.origin.model_dump(include={"licence", "source", "steps", "parameters"}),
+        **clip.origin.model_dump(include={"license", "source", "steps", "parameters"}),
         "human_points": clip.human.names if clip.human else (),
         "measured": motions.intake.measured_values(measured),
         "reasons": motions.checks.FilterLimits().reasons(clip, measured),
@@ -181,7 +181,7 @@ def import_motions(request: _ImportMotionsRequest) -> MotionIntake:
     candidates = motions.intake.import_candidates(
         motions.intake.motion_files(request.files),
         request.robot,
-        motions.clip.MotionOrigin(licence=request.license),
+        motions.clip.MotionOrigin(license=request.license),
         options,
         request.held_out,
         request.jobs,

@@ -1,7 +1,7 @@
 """Recorded episodes and live policies for 3-D views.
 
 Shapes are sent as JSON, and vertices, triangles and heights as binary data. Poses are little-endian
-float32, (frames, bodies, 7), with the position in metres and the quaternion w x y z. The server
+float32, (frames, bodies, 7), with the position in meters and the quaternion w x y z. The server
 does not simulate. Recorded episodes are replayed through the model's kinematics, and live policies
 run in the browser with MuJoCo and the exported network.
 """

@@ -82,7 +82,7 @@ def test_an_evaluator_must_not_train(tmp_path):
     study = SimpleNamespace(
         protocol=SimpleNamespace(command=command),
         adapter=SimpleNamespace(outputs=outputs),
-        folder=SimpleNamespace(artefacts=lambda run: tmp_path),
+        folder=SimpleNamespace(artifacts=lambda run: tmp_path),
     )
     measured = {"run": "r-1", "primary": 0.5, "problem": ""}
     assert _evaluator(study, measured).passed

@@ -71,9 +71,9 @@ def log_rows(final, seed, *, is_gamed=False):
 def leave_files(study, run, rows):
     """Write what the launch path and the training leave in a run folder."""
     folder = study.folder.run(run)
-    (folder / "artefacts").mkdir(parents=True)
+    (folder / "artifacts").mkdir(parents=True)
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "artefacts" / "metrics.jsonl").write_text(text)
+    (folder / "artifacts" / "metrics.jsonl").write_text(text)
     (folder / "stdout.log").write_text("training\n")
     machine = {"platform": "Linux 6.1 x86_64", "gpus": None, "precision_flags": {}}
     write_json(folder / "hw.json", machine)

@@ -77,7 +77,7 @@ def test_a_clear_improvement_is_valid():
     assert audit_claim(facts()) == found, "bit by bit"
 
 
-def test_a_metric_to_be_minimised_is_turned():
+def test_a_metric_to_be_minimized_is_turned():
     lower = facts(
         [0.2, 0.21, 0.19, 0.2, 0.22],
         [0.5, 0.51, 0.49, 0.52, 0.5],

@@ -21,6 +21,7 @@ from telic.studies.evidence.review import (
     reflect_run,
     review_candidate,
 )
+from telic.studies.folder import artifacts_hash
 from telic.studies.next import note_next
 from telic.studies.rules.results import active_stops, unresolved_exploit
 from tests.studies.candidates.small_study import AGENT, HUMAN, change_contract, start_run
@@ -41,6 +42,15 @@ def measured(study, title="more weight", final=BETTER, **changes):
     return name, runs
 
 
+def test_a_run_of_an_earlier_version_is_measured(study):
+    _, runs = promoted(study, "more weight", BETTER)
+    folder = study.folder.run(runs[0])
+    (folder / "artifacts").rename(folder / "artefacts")
+    found = Measurement.model_validate(analyze_run(study, runs[0], AGENT).payload)
+    assert found.primary == pytest.approx(BETTER, abs=0.05) and found.missing == ()
+    assert artifacts_hash({"artefacts": "ab"}) == artifacts_hash({"artifacts": "ab"}) == "ab"
+
+
 def test_a_run_is_measured_once_after_its_end(study):
     name, runs = promoted(study, "more weight", BETTER)
     first = analyze_run(study, runs[0], AGENT)
@@ -50,7 +60,7 @@ def test_a_run_is_measured_once_after_its_end(study):
     assert found.hardware == "x86_64; cpu" and len(found.curves["success"]) == 25
     before = study.ledger.head
     assert analyze_run(study, runs[0], AGENT) == first and study.ledger.head == before
-    (study.folder.run(runs[1]) / "artefacts" / "metrics.jsonl").write_text('{"step": 1, "x": 2}\n')
+    (study.folder.run(runs[1]) / "artifacts" / "metrics.jsonl").write_text('{"step": 1, "x": 2}\n')
     found = Measurement.model_validate(analyze_run(study, runs[1], AGENT).payload)
     assert found.primary is None and found.missing == ("success", "falls")
     with pytest.raises(StudyError, match="E_NO_TERMS"):
@@ -123,7 +133,7 @@ def test_a_breached_guardrail_pauses_the_study_until_a_person_resumes_it(study):
     change_contract(study, {"stop_rules": [{"rule": "guardrail_breach"}]})
     name, runs = promoted(study, "reckless", BETTER)
     for run in runs:
-        log = study.folder.artefacts(run) / "metrics.jsonl"
+        log = study.folder.artifacts(run) / "metrics.jsonl"
         log.write_text(log.read_text().replace('"falls": 0.', '"falls": 9.'))
         analyze_run(study, run, AGENT)
     assert active_stops(study) == ()
@@ -162,7 +172,7 @@ def test_run_without_finite_values_is_not_evidence(study):
     logs = ([{**rows[0], **bad}, *rows[1:]], [*rows[:-1], {**rows[-1], **bad}])
     for run, log in zip(runs, logs, strict=False):
         text = "".join(json.dumps(row) + "\n" for row in log)
-        (study.folder.run(run) / "artefacts" / "metrics.jsonl").write_text(text)
+        (study.folder.run(run) / "artifacts" / "metrics.jsonl").write_text(text)
     found = [Measurement.model_validate(analyze_run(study, x, AGENT).payload) for x in runs]
     assert [each.diverged for each in found[:2]] == [(), ("return",)]
     audit = Audit.model_validate(audit_result(study, name, AGENT).payload)

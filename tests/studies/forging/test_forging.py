@@ -128,10 +128,10 @@ def test_no_file_can_be_edited_emptied_or_removed_unnoticed(study, every):
 
 def test_nothing_is_added_to_a_run_or_measured_from_changed_bytes(study):
     for name in study.state.runs:
-        log = study.folder.run(name) / "artefacts/metrics.jsonl"
+        log = study.folder.run(name) / "artifacts/metrics.jsonl"
         held = log.read_text()
         log.write_text('{"step": 1, "success": 0.99, "falls": 0.0}\n')
-        with pytest.raises(TelicError, match="E_ARTEFACTS"):
+        with pytest.raises(TelicError, match="E_ARTIFACTS"):
             analyze_run(Study(study.folder), name, AGENT)
         log.write_text(held)
         assert analyze_run(Study(study.folder), name, AGENT).payload["primary"] < 0.9
@@ -159,7 +159,7 @@ def test_a_run_is_not_forged_between_its_end_and_the_ledger(study, how, monkeypa
     settled = Study(study.folder)
     if settled.state.runs[name].status == "finished":
         assert how == "log"
-        with pytest.raises(TelicError, match="E_ARTEFACTS"):
+        with pytest.raises(TelicError, match="E_ARTIFACTS"):
             analyze_run(settled, name, AGENT)
     else:
         assert "its exit record is invalid" in settled.state.runs[name].why
@@ -173,8 +173,8 @@ def propose(world):
 
 def forge_end(folder: Path, how: str) -> None:
     log, listed, end = (
-        folder / "artefacts/metrics.jsonl",
-        folder / "artefacts.json",
+        folder / "artifacts/metrics.jsonl",
+        folder / "artifacts.json",
         folder / "exit.json",
     )
     record = json.loads(end.read_text())
@@ -182,10 +182,10 @@ def forge_end(folder: Path, how: str) -> None:
         log.write_text('{"step": 1, "success": 0.99, "falls": 0.0}\n')
     if "list" in how:
         names = json.loads(listed.read_text())
-        names["artefacts/metrics.jsonl"] = hashlib.sha256(log.read_bytes()).hexdigest()
+        names["artifacts/metrics.jsonl"] = hashlib.sha256(log.read_bytes()).hexdigest()
         listed.write_text(json.dumps(names))
         if "exit" in how:
-            record["artefacts"] = hashlib.sha256(listed.read_bytes()).hexdigest()
+            record["artifacts"] = hashlib.sha256(listed.read_bytes()).hexdigest()
     if "exit" in how:
         record["wall_s"] = 0.0
         end.write_text(json.dumps(record))

@@ -104,7 +104,7 @@ KEYS = (
 ORDINARY = (
     "/usr/local/lib/python3.11/site-packages/gymnasium/envs/mujoco",
     "train.reward.terms.tracking_velocity.weight=1.25",
-    "/data/.telic/tasks/walk/studies/first/runs/r-20260722T101500Z-k3f9qa/artefacts",
+    "/data/.telic/tasks/walk/studies/first/runs/r-20260722T101500Z-k3f9qa/artifacts",
     "--weights-sha=" + "ab12" * 16,
 )
 

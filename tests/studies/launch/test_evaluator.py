@@ -114,10 +114,10 @@ def test_the_evaluator_scores_and_neither_the_training_nor_the_candidate(study):
     cheat = run(study, make_candidate(study, patch=CHEAT, **draft))
     assert cheat["primary"] == honest["primary"], "measured in a checkout of the base commit"
     assert cheat["code_hash"] == honest["code_hash"]
-    inside = study.folder.artefacts(cheat["run"]) / "evaluations/nominal/7001/metrics.jsonl"
+    inside = study.folder.artifacts(cheat["run"]) / "evaluations/nominal/7001/metrics.jsonl"
     assert json.loads(inside.read_text())["episodes"] == 10
     inside.write_text('{"success": 0.9, "falls": 0.0}\n')
-    with pytest.raises(TelicError, match="E_ARTEFACTS"):
+    with pytest.raises(TelicError, match="E_ARTIFACTS"):
         analyze_run(study, cheat["run"], AGENT)
 
 
@@ -251,7 +251,7 @@ def test_a_fake_interpreter_for_some_seeds_is_found(study, tmp_path, monkeypatch
 def test_an_evaluator_that_is_changed_after_the_launch_does_not_run(tmp_path):
     tree, folder = tmp_path / "tree", tmp_path / "run"
     tree.mkdir()
-    (folder / "artefacts").mkdir(parents=True)
+    (folder / "artifacts").mkdir(parents=True)
     (tree / "evaluate.py").write_text("print(1)")
     files = supervisor.files_in(tree)
     evaluator = {"tree": str(tree), "files": files, "checkout": files, "programs": [sys.executable]}

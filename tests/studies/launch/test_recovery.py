@@ -92,7 +92,7 @@ def test_a_run_whose_supervisor_vanished_is_lost_and_tried_again(
 
 
 def test_an_end_is_judged_by_more_than_its_exit_code(study, candidate):
-    folder = study.folder.artefacts("r-1")
+    folder = study.folder.artifacts("r-1")
     folder.mkdir(parents=True)
     ended = {"code": 0, "evaluations": []}
     for facts, kind, why in (

@@ -118,9 +118,9 @@ def edit_candidate(world, study):
         path.write_text(path.read_text().replace('"reward.weight"', '"reward.width"'))
 
 
-def change_artefact(world, study):
+def change_artifact(world, study):
     name = _some(world, study.state.runs)
-    path = study.folder.run(name or "r-none") / "artefacts/metrics.jsonl"
+    path = study.folder.run(name or "r-none") / "artifacts/metrics.jsonl"
     if path.is_file():
         path.write_text('{"step": 1, "success": 0.99, "falls": 0.0}\n')
 
@@ -177,7 +177,7 @@ MOVES = {
     "change adapter": change_adapter,
     "change evaluator": change_evaluator,
     "edit candidate": edit_candidate,
-    "change artefact": change_artefact,
+    "change artifact": change_artifact,
     "commit records": lambda world, study: world.commit(ours_only=True),
     "commit": lambda world, study: world.commit(ours_only=False),
     "edit a file": lambda world, study: setattr(world, "dirty", True),

@@ -84,7 +84,7 @@ class World:
 
     def end(self, folder: Path, how: str, *, ended_by: str | None = None) -> None:
         """Let the supervisor of a run write its last word."""
-        inside = folder / "artefacts"
+        inside = folder / "artifacts"
         if how != "silent":
             (inside / "done").write_text("yes")
         score = round(self.luck.uniform(0.3, 0.7), 3)

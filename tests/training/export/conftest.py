@@ -29,7 +29,7 @@ class Reward(RewardFunction):
 def make_policy(
     obs=5, outputs=3, hidden=(16, 8), activation="tanh", discrete=False, memory=0, hide_memory=False
 ):
-    """A policy with random weights, a normaliser and an action range that is not symmetric."""
+    """A policy with random weights, a normalizer and an action range that is not symmetric."""
     inputs = obs + memory
     shape = Shape(inputs, inputs, outputs, discrete, hidden, activation)
     random = torch.Generator().manual_seed(3)

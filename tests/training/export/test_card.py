@@ -82,7 +82,7 @@ def test_license_of_assets_is_stated_or_unknown(run, env, expected):
     path = run.path / "reward_seed_1" / "config.json"
     write_json(path, {**read_json(path), "env": env})
     text = write_card(run)
-    licence = section(text, "License")
-    assert expected in licence
-    assert ("is unknown. Add it" in licence) == (env != "InvertedPendulum-v5")
+    license = section(text, "License")
+    assert expected in license
+    assert ("is unknown. Add it" in license) == (env != "InvertedPendulum-v5")
     assert "/home/me" not in text

@@ -126,7 +126,7 @@ def test_the_folder_is_whole_and_the_scene_is_the_simulated_one(dog, deployed, t
     simulated = mujoco.MjModel.from_xml_path(dog)
     for name in ("body_mass", "mesh_vert", "actuator_gainprm", "key_qpos"):
         assert np.allclose(getattr(copied, name), getattr(simulated, name)), name
-    assert "license is unknown" in (moved / "LICENCE.txt").read_text()
+    assert "license is unknown" in (moved / "LICENSE.txt").read_text()
 
 
 def test_a_scene_that_differs_from_what_was_simulated_is_refused(dog, tmp_path, monkeypatch):
@@ -207,7 +207,7 @@ def test_the_archive_holds_the_folder(exported, tmp_path):
     out = Path(made["folder"])
     listed = json.loads((out / "bundle.json").read_text())["files"]
     own = {name.removeprefix("deploy/") for name in listed if name.startswith("deploy/")}
-    assert {"run.py", "deploy.json", "policy.onnx", "scene.xml", "LICENCE.txt"} < own
+    assert {"run.py", "deploy.json", "policy.onnx", "scene.xml", "LICENSE.txt"} < own
     with zipfile.ZipFile(out / "deploy.zip") as archive:
         assert {name.removeprefix("dog/") for name in archive.namelist()} == own
         for name in archive.namelist():

@@ -9,7 +9,7 @@ from tests.web.browser.conftest import ENDED, video_plays
 pytestmark = pytest.mark.long
 
 
-def test_words_become_a_judged_policy_that_is_stopped_resumed_and_labelled(fresh, tmp_path):
+def test_words_become_a_judged_policy_that_is_stopped_resumed_and_labeled(fresh, tmp_path):
     page = fresh.page
     fresh.open("/", "What should the robot do?")
     page.get_by_role("button", name="keep the pole upright").click()

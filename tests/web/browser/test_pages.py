@@ -85,7 +85,7 @@ def test_a_session_shows_its_verdict_and_a_reload_shows_the_same(tab, furnished)
 
 
 @pytest.mark.slow
-def test_an_episode_is_labelled_with_one_key(tab, furnished):
+def test_an_episode_is_labeled_with_one_key(tab, furnished):
     tab.open(f"/runs/{furnished.failed}/candidates/1", "Verdict")
     tab.page.get_by_role("button", name="episode 1, score").click()
     tab.page.get_by_text("Episode 1:").wait_for()

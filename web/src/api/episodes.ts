@@ -47,7 +47,7 @@ function loadScene(artifact: string, iteration: number | null): Promise<ModelSha
 export function shapeOf(scene: SceneAnswer, numbers: ArrayBuffer): ModelShape {
   return {
     bodies: scene.bodies,
-    geoms: scene.geoms.map((geom) => ({ body: geom.body, type: geom.shape, size: geom.size, position: geom.position, rotation: geom.quaternion, colour: geom.rgba, mesh: geom.mesh ?? null })),
+    geoms: scene.geoms.map((geom) => ({ body: geom.body, type: geom.shape, size: geom.size, position: geom.position, rotation: geom.quaternion, color: geom.rgba, mesh: geom.mesh ?? null })),
     meshes: scene.meshes.map((mesh) => ({ vertices: new Float32Array(numbers, mesh.vertex_start, mesh.vertices * 3), faces: new Uint32Array(numbers, mesh.face_start, mesh.faces * 3) })),
     fields: scene.fields.map((field) => ({ heights: new Float32Array(numbers, field.start, field.rows * field.columns), rows: field.rows, columns: field.columns, size: field.size })),
   };

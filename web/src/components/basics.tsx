@@ -135,8 +135,8 @@ export function Segmented<Value extends string>(props: { label: string; value: V
   );
 }
 
-export function Swatch({ colour }: { colour: string }) {
-  return <span className="swatch" style={{ background: colour }} aria-hidden="true" />;
+export function Swatch({ color }: { color: string }) {
+  return <span className="swatch" style={{ background: color }} aria-hidden="true" />;
 }
 
 /** Save data as a file of the browser's downloads. */

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
 import uPlot from "uplot";
 import { number, short } from "../format";
-import { colour, COLOURS, seriesColour, seriesName, useTheme } from "../theme";
+import { color, COLORS, seriesColor, seriesName, useTheme } from "../theme";
 import { mean, piled } from "../session/joined";
 import { save } from "./basics";
 import { Empty } from "./states";
@@ -15,7 +15,7 @@ export interface Curve {
   /** the curve before smoothing, drawn faintly behind */
   raw?: (number | null)[];
   /** index of its color; default: its own index */
-  colour?: number;
+  color?: number;
   isDashed?: boolean;
 }
 
@@ -46,7 +46,7 @@ export function Chart(props: ChartProps) {
   const [at, setAt] = useState<number | null>(null);
   const [isLog, setLog] = useState(false);
   const box = useRef<HTMLDivElement>(null);
-  const shown = props.curves.map((curve, index) => ({ ...curve, colour: curve.colour ?? index })).filter((curve) => !hidden.has(curve.name));
+  const shown = props.curves.map((curve, index) => ({ ...curve, color: curve.color ?? index })).filter((curve) => !hidden.has(curve.name));
   const canLog = !props.isStack && !props.yRange && props.curves.every((curve) => curve.values.every((value) => value === null || value > 0));
   if (props.x.length === 0) return <Empty title="No data yet">{props.label} appears after the first measurement.</Empty>;
   const toggle = (name: string) =>
@@ -68,7 +68,7 @@ export function Chart(props: ChartProps) {
       <div className="legend">
         {props.curves.map((curve, index) => (
           <button key={curve.name} type="button" aria-pressed={!hidden.has(curve.name)} onClick={() => toggle(curve.name)} title={`Show or hide ${curve.name}`}>
-            <span className="swatch" style={{ background: `var(--${seriesName(curve.colour ?? index)})` }} aria-hidden="true" />
+            <span className="swatch" style={{ background: `var(--${seriesName(curve.color ?? index)})` }} aria-hidden="true" />
             {curve.name}
             <span className="soft">{(props.formatY ?? number)(curve.values[at ?? lastOf(curve.values)])}</span>
           </button>
@@ -103,7 +103,7 @@ function Canvas(props: CanvasProps) {
   const { box } = props;
   const plot = useRef<uPlot | null>(null);
   const theme = useTheme();
-  const shape = props.curves.map((curve) => `${curve.name}:${curve.low ? 1 : 0}:${curve.raw ? 1 : 0}:${curve.colour ?? ""}`).join("|");
+  const shape = props.curves.map((curve) => `${curve.name}:${curve.low ? 1 : 0}:${curve.raw ? 1 : 0}:${curve.color ?? ""}`).join("|");
   const data = useMemo(() => aligned(props), [props.x, props.curves, props.isStack, shape]); // eslint-disable-line
   const latest = useRef(props);
   latest.current = props;
@@ -191,14 +191,14 @@ function aligned({ x, curves, isStack }: ChartProps): uPlot.AlignedData {
 
 function options(latest: { current: CanvasProps }, width: number): uPlot.Options {
   const { curves, height = 220, isStack, isLog, threshold, xLabel, yLabel, formatX = short } = latest.current;
-  const soft = colour("soft");
-  const edge = colour("edge");
+  const soft = color("soft");
+  const edge = color("edge");
   const font = "11px system-ui, sans-serif";
   const axis = { stroke: soft, font, labelFont: font, grid: { stroke: edge, width: 1 }, ticks: { stroke: edge, width: 1, size: 4 } };
   const series: uPlot.Series[] = [{ label: xLabel }];
   const bands: uPlot.Band[] = [];
   curves.forEach((curve, index) => {
-    const line = seriesColour(curve.colour ?? index);
+    const line = seriesColor(curve.color ?? index);
     if (isStack) {
       const isCost = mean(curve.values) < 0;
       const below = curves.slice(0, index).findLastIndex((each) => mean(each.values) < 0 === isCost);
@@ -212,7 +212,7 @@ function options(latest: { current: CanvasProps }, width: number): uPlot.Options
       bands.push({ series: [series.length - 2, series.length - 1], fill: `${line}26` });
     }
     if (curve.raw) series.push({ label: `${curve.name} raw`, stroke: `${line}55`, width: 1, points: { show: false } });
-    const isDashed = curve.isDashed || (curve.colour ?? index) >= COLOURS;
+    const isDashed = curve.isDashed || (curve.color ?? index) >= COLORS;
     series.push({ label: curve.name, stroke: line, width: 1.6, dash: isDashed ? [5, 4] : undefined, points: { show: curve.values.length < 40, size: 4, fill: line } });
   });
   return {
@@ -261,7 +261,7 @@ function drawThreshold(plot: uPlot, value: number): void {
   const y = plot.valToPos(value, "y", true);
   const { ctx, bbox } = plot;
   ctx.save();
-  ctx.strokeStyle = colour("ink");
+  ctx.strokeStyle = color("ink");
   ctx.setLineDash([4, 4]);
   ctx.lineWidth = 1;
   ctx.beginPath();

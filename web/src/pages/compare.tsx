@@ -37,7 +37,7 @@ function Chooser({ ids, onChange }: { ids: string[]; onChange: (ids: string[]) =
     <div className="row">
       {ids.map((id, index) => {
         const line = known.get(id);
-        return <span key={id} className="chip row" style={{ gap: "0.4rem" }}><Swatch colour={`var(--c${index + 1})`} /><Link href={`/runs/${id}`}>{line ? line.name ?? line.title : shortId(id)}</Link><code className="small">{shortId(id)}</code><button type="button" className="plain small" style={{ padding: "0 0.2rem" }} aria-label={`remove ${line?.title ?? id} ${shortId(id)}`} onClick={() => onChange(ids.filter((each) => each !== id))}>×</button></span>;
+        return <span key={id} className="chip row" style={{ gap: "0.4rem" }}><Swatch color={`var(--c${index + 1})`} /><Link href={`/runs/${id}`}>{line ? line.name ?? line.title : shortId(id)}</Link><code className="small">{shortId(id)}</code><button type="button" className="plain small" style={{ padding: "0 0.2rem" }} aria-label={`remove ${line?.title ?? id} ${shortId(id)}`} onClick={() => onChange(ids.filter((each) => each !== id))}>×</button></span>;
       })}
       {ids.length < MOST && (
         <select aria-label="Add" value="" style={{ maxWidth: "12rem" }} onChange={(event) => event.target.value && onChange([...ids, event.target.value])}>
@@ -64,7 +64,7 @@ function Comparison({ ids }: { ids: string[] }) {
             <Panel title="Videos"><Link className="button" href={`/play/${ids[0]}?with=${ids[1]}`}>Play {ids.length > 2 ? "the first two" : "both"}, synchronized</Link></Panel>
             <Criteria rows={result.rows} />
             <Panel title="Settings that differ" tight={result.settings.length > 0}>
-              {result.settings.length === 0 ? <p className="soft">All settings are identical.</p> : <Rows label="Settings that differ" heads={["setting", ...result.rows.map((row, index) => <span key={index}><Swatch colour={`var(--c${index + 1})`} /> {shortId(row.line.id)}</span>)]} rows={result.settings.map((each) => [<span key="n" className="soft">{words(each.name)}</span>, ...each.values.map((value) => (value === "None" ? "–" : value.length > 90 ? `${value.slice(0, 90)}…` : value))])} />}
+              {result.settings.length === 0 ? <p className="soft">All settings are identical.</p> : <Rows label="Settings that differ" heads={["setting", ...result.rows.map((row, index) => <span key={index}><Swatch color={`var(--c${index + 1})`} /> {shortId(row.line.id)}</span>)]} rows={result.settings.map((each) => [<span key="n" className="soft">{words(each.name)}</span>, ...each.values.map((value) => (value === "None" ? "–" : value.length > 90 ? `${value.slice(0, 90)}…` : value))])} />}
             </Panel>
           </div>
         </div>
@@ -81,7 +81,7 @@ function Result({ result }: { result: Compared }) {
         {result.obstacles.length > 0 && <div className="notice middling"><strong>The selected artifacts have no common metric.</strong>{result.obstacles.map((each) => <p key={each} className="small">{each}</p>)}</div>}
         {result.rows.map((row) => row.difference && <p key={row.line.id}><strong>{row.line.name ?? row.line.title} <code className="small">{shortId(row.line.id)}</code></strong>: {row.difference.words}</p>)}
         <Rows label="Measured values" heads={["", result.measure, "per seed", "difference from the first", "95% interval", "state"]} numbers={[1, 3, 4]} rows={result.rows.map((row, index) => [
-          <><Swatch colour={`var(--c${index + 1})`} /> {row.line.name ?? row.line.title} <code className="small soft">{shortId(row.line.id)}</code></>,
+          <><Swatch color={`var(--c${index + 1})`} /> {row.line.name ?? row.line.title} <code className="small soft">{shortId(row.line.id)}</code></>,
           write(row, row.mean),
           Object.keys(row.values).length === 0 ? "not measured" : <span className="soft">{Object.values(row.values).map((value) => write(row, value)).join(", ")}</span>,
           row.difference ? `${row.difference.value > 0 ? "+" : ""}${number(row.difference.value)}` : "–",
@@ -114,7 +114,7 @@ function Criteria({ rows }: { rows: ComparedRow[] }) {
   const total = (row: ComparedRow) => row.criteria.reduce((sum, each) => sum + each.weight, 0) || 1;
   return (
     <Panel title="Criteria" tight>
-      <Rows label="Criteria" heads={["criterion", ...rows.map((row, index) => <span key={index}><Swatch colour={`var(--c${index + 1})`} /> {shortId(row.line.id)}</span>)]} rows={titles.map((title) => [title, ...rows.map((row) => {
+      <Rows label="Criteria" heads={["criterion", ...rows.map((row, index) => <span key={index}><Swatch color={`var(--c${index + 1})`} /> {shortId(row.line.id)}</span>)]} rows={titles.map((title) => [title, ...rows.map((row) => {
         const found = find(row, title);
         return found ? `${goalOf(found)}, ${found.is_guard ? "constraint" : percent(found.weight / total(row))}` : "–";
       })])} />
@@ -147,7 +147,7 @@ function Curves({ ids }: { ids: string[] }) {
           const curves = known.map((band, index): Curve => {
             const [mean, low, high] = [0, 1, 2].map((part) => filled(x, columns[index * 3 + part]!));
             const hasBand = low!.some((value) => value !== null);
-            return { name: shortId(band.id), values: mean!, colour: band.place, ...(hasBand ? { low: low!, high: high! } : {}) };
+            return { name: shortId(band.id), values: mean!, color: band.place, ...(hasBand ? { low: low!, high: high! } : {}) };
           });
           return <Chart x={x} curves={curves} xLabel="steps" label={words(name)} height={300} />;
         }}

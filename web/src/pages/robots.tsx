@@ -33,7 +33,7 @@ export default function RobotsPage() {
   );
 }
 
-function RobotCard({ robot, onChoose }: { robot: { robot: string; title: string; kind: string; licence: string; mass_kg: number; joints: number; actuators: number; height_m: number | null; model: string | null }; onChoose: () => void }) {
+function RobotCard({ robot, onChoose }: { robot: { robot: string; title: string; kind: string; license: string; mass_kg: number; joints: number; actuators: number; height_m: number | null; model: string | null }; onChoose: () => void }) {
   const [hasPicture, setHasPicture] = useState(true);
   return (
     <button type="button" className="picture" onClick={onChoose}>
@@ -42,7 +42,7 @@ function RobotCard({ robot, onChoose }: { robot: { robot: string; title: string;
         <strong>{robot.title}</strong>
         <small>{robot.robot} · {robot.kind}</small>
         <small>{number(robot.mass_kg)} kg · {robot.joints} joints · {robot.actuators} actuators</small>
-        <small>{robot.licence}</small>
+        <small>{robot.license}</small>
       </span>
     </button>
   );

@@ -197,7 +197,7 @@ function Candidates({ detail, session, chosen }: { detail: ArtifactDetail; sessi
 function JudgeAgain({ artifact }: { artifact: string }) {
   const [episodes, setEpisodes] = useState("");
   const [isJudging, setJudging] = useState(false);
-  const [found, setFound] = useState<Schema<"_Rejudgement"> | null>(null);
+  const [found, setFound] = useState<Schema<"_Rejudgment"> | null>(null);
   const start = async () => {
     setJudging(true);
     await attempt(async () => setFound(await ask("/api/artifacts/{artifact}/judge", { artifact }, episodes ? { episodes: Number(episodes) } : {})));

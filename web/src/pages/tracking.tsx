@@ -46,7 +46,7 @@ function Success({ measured }: { measured: Report[] }) {
   const steps = [...new Set(measured.map((line) => line.step))];
   const names = [...new Set(measured.flatMap((line) => line.encoders.map((each) => each.encoder)))];
   const curve = (name: string, title: string, index: number, pick: (each: Report["encoders"][number]) => number, isDashed: boolean): Curve => ({
-    name: title, colour: index, isDashed,
+    name: title, color: index, isDashed,
     values: steps.map((step) => {
       const found = measured.filter((line) => line.step === step).flatMap((line) => line.encoders.filter((each) => each.encoder === name));
       return found.length ? found.reduce((sum, each) => sum + pick(each), 0) / found.length : null;

@@ -4,7 +4,7 @@ import type { Schema } from "../api/client";
 export type Criterion = Schema<"Criterion">;
 export type Verdict = Schema<"Verdict">;
 export type Judgment = Schema<"Judgment">;
-export type MemberJudgement = Schema<"MemberScore">;
+export type MemberJudgment = Schema<"MemberScore">;
 
 const SIGNS = { at_least: "≥", at_most: "≤", about: "≈" };
 

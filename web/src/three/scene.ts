@@ -13,7 +13,7 @@ export interface Geom {
   position: number[];
   /** w, x, y, z */
   rotation: number[];
-  colour: number[];
+  color: number[];
   mesh: number | null;
 }
 
@@ -263,7 +263,7 @@ function shape(geom: Geom, model: ModelShape, tint: string | undefined, isGhost:
   if (isFloor(geom)) return null; // the scene has one for all
   const made = geometry(geom, model);
   if (!made) return null;
-  const [red = 0.6, green = 0.6, blue = 0.6, alpha = 1] = geom.colour;
+  const [red = 0.6, green = 0.6, blue = 0.6, alpha = 1] = geom.color;
   const paint = new Color().setRGB(red, green, blue, "srgb");
   if (tint) paint.lerp(new Color(tint), 0.65);
   const opacity = isGhost ? 0.35 : alpha;

@@ -97,7 +97,7 @@ def analyze_run(
     If a log is unreadable, the run is not measured and `problem` gives the reason. If the run's
     files changed after its end, the run is not measured, but recorded without a score if
     `is_unusable` is true. Raises StudyError E_RUN_LIVE if the run is live, or BrokenIntegrity
-    E_ARTEFACTS if files changed.
+    E_ARTIFACTS if files changed.
     """
     state, folder, spec = study.run_state(run), study.folder.run(run), study.metric_spec
     if state.is_live:
@@ -109,7 +109,7 @@ def analyze_run(
     names = expected_names(study.protocol, state.phase)
     paths = {f"{NOMINAL}/": _log_path(study, run)}
     if names:
-        home = study.folder.artefacts(run) / EVALUATIONS
+        home = study.folder.artifacts(run) / EVALUATIONS
         paths = {name: home / name / spec.extractor.path for name in names}
     worlds: dict[str, list[dict[str, float]]] = {}
     problem, files, series = "", list[Path](), None
@@ -207,7 +207,7 @@ def read_run_log(study: Study, run: str) -> RunLog:
     The sources are the extractor of the metric spec, the run's metrics.jsonl, and the log sources
     of the adapter. For duplicate names, the first source is used.
     """
-    inside, artefacts = study.folder.run(run), study.folder.artefacts(run)
+    inside, artifacts = study.folder.run(run), study.folder.artifacts(run)
     own = _log_path(study, run)
     places: dict[Path, str] = {own: study.metric_spec.extractor.kind}
     places.setdefault(inside / "metrics.jsonl", "jsonl")
@@ -216,7 +216,7 @@ def read_run_log(study: Study, run: str) -> RunLog:
         if kind == "regex_stdout":
             places.setdefault(inside / "stdout.log", kind)
         elif kind is not None and template is not None:
-            path = artefacts / template.replace("{run_dir}", str(artefacts))
+            path = artifacts / template.replace("{run_dir}", str(artifacts))
             if path.resolve().is_relative_to(inside.resolve()):
                 places.setdefault(path, "jsonl" if template.endswith(".jsonl") else kind)
     series: dict[str, Series] = {}
@@ -234,7 +234,7 @@ def read_run_log(study: Study, run: str) -> RunLog:
 
 def _log_path(study: Study, run: str) -> Path:
     """Return the path that the extractor reads, in the run's output folder or the run folder."""
-    bases = (study.folder.artefacts(run), study.folder.run(run))
+    bases = (study.folder.artifacts(run), study.folder.run(run))
     paths = [base / study.metric_spec.extractor.path for base in bases]
     return next((path for path in paths if path.exists()), paths[0])
 
@@ -249,11 +249,11 @@ def _named(study: Study, series: dict[str, Series]) -> dict[str, Series]:
 
 def missing_outputs(study: Study, run: str) -> list[str]:
     """Return the required outputs of a complete run that are missing."""
-    outputs, artefacts, missing = study.adapter.outputs, study.folder.artefacts(run), list[str]()
+    outputs, artifacts, missing = study.adapter.outputs, study.folder.artifacts(run), list[str]()
     marker, glob = outputs.completion.marker_file, outputs.checkpoint_glob
-    if marker is not None and not (artefacts / marker.removeprefix("{run_dir}/")).is_file():
+    if marker is not None and not (artifacts / marker.removeprefix("{run_dir}/")).is_file():
         missing.append(f"marker {marker}")
-    if glob is not None and not any(artefacts.glob(glob.removeprefix("{run_dir}/"))):
+    if glob is not None and not any(artifacts.glob(glob.removeprefix("{run_dir}/"))):
         missing.append(f"checkpoint {glob}")
     return missing
 

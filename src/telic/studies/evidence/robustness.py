@@ -142,8 +142,8 @@ def _parameter(
         kept = fmean(found) / fmean(base)
         low = 1.0 if value == nominal else bound
         points.append(ProbedPoint(value=value, retention=kept, rho_lo=low))
-    centre = [point.value for point in points].index(nominal)
-    low = high = centre
+    center = [point.value for point in points].index(nominal)
+    low = high = center
     while low > 0 and points[low - 1].rho_lo >= HOLDS:
         low -= 1
     while high + 1 < len(points) and points[high + 1].rho_lo >= HOLDS:

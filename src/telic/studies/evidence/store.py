@@ -22,6 +22,7 @@ from telic.studies.canonical import content_hash, existing_key, utc_now
 from telic.studies.documents.base import StudyActor
 from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind
 from telic.studies.errors import BrokenIntegrity
+from telic.studies.folder import artifacts_hash, in_run
 from telic.studies.launch.process import RunProcess
 from telic.studies.launch.supervisor import MANIFEST_FILE, seal_of
 
@@ -78,27 +79,27 @@ def why_unsealed(record: dict[str, Any], folder: Path, key: str) -> str | None:
     """Return the reason why an exit record fails verification, or None if it is valid."""
     if not hmac.compare_digest(seal_of(record, key).encode(), str(record.get("seal")).encode()):
         return "exit.json was not written by the supervisor of the run"
-    listed = folder / MANIFEST_FILE
-    if record.get("artefacts") and not listed.is_file():
+    listed, recorded = in_run(folder, MANIFEST_FILE), artifacts_hash(record)
+    if recorded and not listed.is_file():
         return f"{MANIFEST_FILE}, the list of files of the run, is missing"
-    if record.get("artefacts") and file_hash(listed) != record["artefacts"]:
+    if recorded and file_hash(listed) != recorded:
         return f"{MANIFEST_FILE} was not written by the supervisor of the run"
     return None
 
 
-def altered_artefacts(study: Study, run: str, below: Path | None = None) -> list[str]:
+def altered_artifacts(study: Study, run: str, below: Path | None = None) -> list[str]:
     """Return the files of an ended run, optionally below a path, that changed after it ended.
 
     Runs of earlier versions have no list of files and are not checked.
     """
     state, folder = study.state.runs[run], study.folder.run(run)
-    if state.artefacts is None:
+    if state.artifacts is None:
         return []
-    listed = folder / MANIFEST_FILE
-    if not listed.is_file() or file_hash(listed) != state.artefacts:
+    listed = in_run(folder, MANIFEST_FILE)
+    if not listed.is_file() or file_hash(listed) != state.artifacts:
         return [f"{MANIFEST_FILE} of {run} is missing or differs from the ledger"]
     recorded: dict[str, str] = json.loads(read_bytes(listed))
-    present = [path for path in (folder / "artefacts").rglob("*") if path.is_file()]
+    present = [path for path in study.folder.artifacts(run).rglob("*") if path.is_file()]
     names = {*recorded, *(path.relative_to(folder).as_posix() for path in present)}
     altered: list[str] = []
     for name in sorted(names):
@@ -115,10 +116,10 @@ def altered_artefacts(study: Study, run: str, below: Path | None = None) -> list
 
 
 def require_unaltered(study: Study, run: str, below: Path) -> None:
-    """Raise BrokenIntegrity E_ARTEFACTS if a file or folder changed after the run ended."""
-    if altered := altered_artefacts(study, run, below):
+    """Raise BrokenIntegrity E_ARTIFACTS if a file or folder changed after the run ended."""
+    if altered := altered_artifacts(study, run, below):
         raise BrokenIntegrity(
-            "E_ARTEFACTS",
+            "E_ARTIFACTS",
             f"{run} cannot be measured: {altered[0]}.",
             hint="Restore the file. If it is lost, record that: telic study audit RUN --unusable",
         )
@@ -172,8 +173,8 @@ def _runs(study: Study) -> Iterator[str]:
     for name, run in study.state.runs.items():
         if run.is_live:
             continue
-        yield from (f"{name}: {why}" for why in altered_artefacts(study, name))
-        if key is None or not run.is_sealed or not run.artefacts:
+        yield from (f"{name}: {why}" for why in altered_artifacts(study, name))
+        if key is None or not run.is_sealed or not run.artifacts:
             continue  # without the key, on another machine, the list of files is still checked
         record, folder = RunProcess(study.folder.run(name)).exit_record, study.folder.run(name)
         why = "exit.json is missing"

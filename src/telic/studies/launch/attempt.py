@@ -136,7 +136,7 @@ class LaunchAttempt:
         self.run_id = first.run_id if first else run_id()
         self.nonce = first.nonce if first else secrets.token_hex(8)
         self.run_folder = study.folder.run(self.run_id)
-        self.artefacts = study.folder.artefacts(self.run_id)
+        self.artifacts = study.folder.artifacts(self.run_id)
 
     @property
     def candidate(self) -> Candidate:
@@ -219,7 +219,7 @@ class LaunchAttempt:
         adapter, steps = self.study.adapter, self.reservation.env_steps
         values = Values(
             seed=self.request.seed,
-            run_dir=self.artefacts,
+            run_dir=self.artifacts,
             overrides=self.overrides,
             device="cuda:0" if self.gpus else "cpu",
             steps=int(steps) if steps is not None and self.candidate.plan.steps else None,
@@ -236,7 +236,7 @@ class LaunchAttempt:
         own = {
             "TELIC_RUN": self.run_id,
             "TELIC_NONCE": self.nonce,
-            "TELIC_RUN_DIR": str(self.artefacts),
+            "TELIC_RUN_DIR": str(self.artifacts),
             "TELIC_SEED": str(self.request.seed),
         }
         if self.tree != study.root:
@@ -296,7 +296,7 @@ class LaunchAttempt:
             self.study.adapter,
             self.study.protocol,
             self.request.phase,
-            self.artefacts,
+            self.artifacts,
             tree=self.evaluator_tree,
             home=self.study.root,
             device="cuda:0" if self.gpus else "cpu",

@@ -79,7 +79,7 @@ def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-# Nothing listens on the discard port, so programs that honour proxies fail immediately.
+# Nothing listens on the discard port, so programs that honor proxies fail immediately.
 _CLOSED = "http://127.0.0.1:9"
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy")
 

@@ -175,9 +175,9 @@ def _write_run_folder(attempt: LaunchAttempt) -> None:
         git["commit"] = git_read.head_commit(tree)
         git["changed"] = list(git_read.changed_paths(tree))
         git["diff"] = git_read.ask(tree, "diff", "--no-ext-diff", "HEAD", "--").out
-    attempt.artefacts.mkdir(parents=True)
+    attempt.artifacts.mkdir(parents=True)
     if attempt.study.adapter.config.override_style == "file":
-        write_json(attempt.artefacts / OVERRIDES_FILE, attempt.overrides)
+        write_json(attempt.artifacts / OVERRIDES_FILE, attempt.overrides)
     env = {
         "set": redact_environment(changed),
         # Values could be secrets of any form.

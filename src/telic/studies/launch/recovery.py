@@ -20,6 +20,7 @@ from telic.studies.documents.candidate import CandidateStatus, KilledBy, RunStat
 from telic.studies.errors import StudyError
 from telic.studies.evidence.measurement import missing_outputs
 from telic.studies.evidence.store import why_unsealed
+from telic.studies.folder import artifacts_hash
 from telic.studies.launch._isolation import evaluator_checkout, remove_tree
 from telic.studies.launch.process import RunProcess
 from telic.studies.state import RunState
@@ -136,7 +137,7 @@ def _settle(study: Study, name: str, ended: dict[str, Any]) -> None:
         wall_s, cpu_s = min(wall_s or 0.0, sum(job.seconds for job in jobs)), None
     facts |= {"run": name, "actual": _amounts(run, wall_s, cpu_s)}
     facts["exit"] = {key: ended.get(key) for key in ("code", "signal", "ended_by", "error")}
-    facts |= {key: ended.get(key) for key in ("artefacts", "code_hash")}
+    facts |= {"artifacts": artifacts_hash(ended), "code_hash": ended.get("code_hash")}
     study.append(f"run.{kind}", name, facts, RUNNER)
 
 

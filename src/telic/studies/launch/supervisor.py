@@ -8,7 +8,7 @@ that folder.
 
     pid.json        this process; created exclusively, so that a launch starts or is given up
     heartbeat       when the run was last alive
-    artefacts.json  hash of every output file of the run; files that the repository writes elsewhere
+    artifacts.json  hash of every output file of the run; files that the repository writes elsewhere
                     (order: collect) are moved into the run folder first
     exit.json       how it ended, signed with a key that only the launch and this program have
 """
@@ -40,7 +40,7 @@ PID_FILE = "pid.json"
 HEARTBEAT_FILE = "heartbeat"
 EXIT_FILE = "exit.json"
 STOP_FILE = "stop.json"
-MANIFEST_FILE = "artefacts.json"
+MANIFEST_FILE = "artifacts.json"
 TRAINING_COMPILED = "compiled-training"
 COMPILED = "compiled"
 """folder of the files that the evaluations compile"""
@@ -139,14 +139,14 @@ def _packages(program: Path) -> str:
     return digest.hexdigest()
 
 
-def choose_checkpoint(artefacts: Path, rule: dict[str, Any]) -> Path | None:
+def choose_checkpoint(artifacts: Path, rule: dict[str, Any]) -> Path | None:
     """Return the checkpoint selected by the protocol's rule, or None.
 
     The rules are `last` (newest checkpoint), `best_on_validation` (newest checkpoint with "best" in
     its name) and `fixed_step` (checkpoint with the highest number in its name).
     """
     glob, selection = rule["checkpoint_glob"], rule["selection"]
-    found = [path for path in artefacts.glob(glob) if path.exists()] if glob else []
+    found = [path for path in artifacts.glob(glob) if path.exists()] if glob else []
     if selection == "best_on_validation":
         found = [path for path in found if "best" in path.name.lower()]
     if selection == "fixed_step":
@@ -169,13 +169,13 @@ class _Supervisor:
         self.folder = folder
         self.order = json.loads((folder / ORDER_FILE).read_text())
         self.began, self.beaten = time.monotonic(), float("-inf")
-        self.signalled: list[int] = []
+        self.signaled: list[int] = []
         self.ended_by: str | None = None
         self.code_hash: str | None = None
 
     def run(self) -> int:
         """Run all steps, record the end, and return the exit code of the first step."""
-        with signals_noted(*_STOPPING) as self.signalled:
+        with signals_noted(*_STOPPING) as self.signaled:
             claimed = {"nonce": self.order["nonce"], "at": utc_now(), "boot": boot_id()}
             claimed |= asdict(ProcessId.own())
             if not claim(self.folder / PID_FILE, claimed):
@@ -197,10 +197,10 @@ class _Supervisor:
         return set(Path(self.order["cwd"]).glob(pattern)) if pattern else set()
 
     def _collect(self, before: set[Path]) -> None:
-        """Move training outputs from outside the run folder to its artefacts."""
+        """Move training outputs from outside the run folder to its artifacts."""
         for path in sorted(self._written() - before):
             if path.exists():  # its parent folder may have been moved already
-                shutil.move(path, self.folder / "artefacts" / path.name)
+                shutil.move(path, self.folder / "artifacts" / path.name)
 
     def _check_code(self, step: dict[str, Any]) -> str | None:
         """Record the evaluator's code, interpreter and packages, and return a problem or None."""
@@ -235,7 +235,7 @@ class _Supervisor:
         home.mkdir(parents=True, exist_ok=True)
         result = {"name": step["name"], "code": _COULD_NOT_START, "error": None}
         if any("{checkpoint}" in word for word in argv):
-            chosen = choose_checkpoint(self.folder / "artefacts", self.order)
+            chosen = choose_checkpoint(self.folder / "artifacts", self.order)
             if chosen is None:
                 return {**result, "error": "no checkpoint was found"}
             argv = [word.replace("{checkpoint}", str(chosen)) for word in argv]
@@ -270,7 +270,7 @@ class _Supervisor:
             write_json(self.folder / HEARTBEAT_FILE, beat)
         if self.ended_by is None and limit_s and wall_s >= limit_s:
             self.ended_by = "timeout"
-        if self.ended_by is None and self.signalled:
+        if self.ended_by is None and self.signaled:
             self.ended_by = "signal"
         return self.ended_by is not None
 
@@ -281,7 +281,7 @@ class _Supervisor:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         named = (ORDER_FILE, "env.json", "git.json", "hw.json", "stdout.log", "stderr.log")
         files = [self.folder / name for name in named]
-        files += sorted((self.folder / "artefacts").rglob("*"))
+        files += sorted((self.folder / "artifacts").rglob("*"))
         manifest = {
             path.relative_to(self.folder).as_posix(): file_hash(path)
             for path in files
@@ -302,7 +302,7 @@ class _Supervisor:
             "ended_by": self.ended_by,
             "error": first["error"],
             "evaluations": evaluations,
-            "artefacts": file_hash(self.folder / MANIFEST_FILE),
+            "artifacts": file_hash(self.folder / MANIFEST_FILE),
             "code_hash": self.code_hash,
         }
         if key is not None:

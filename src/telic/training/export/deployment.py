@@ -1,6 +1,6 @@
 """Deployment bundles, which run a policy on its robot without telic.
 
-    deploy/policy.onnx deploy.json run.py scene.xml assets/ starts.npz LICENCE.txt README.md
+    deploy/policy.onnx deploy.json run.py scene.xml assets/ starts.npz LICENSE.txt README.md
 
 `deploy.json` contains a `Deployment`: joints, actuators, observation, commands and phase variable,
 with the unit of every field. The scene is the model used in training, including its meshes.
@@ -31,7 +31,7 @@ from telic.envs.task import PHASE
 from telic.errors import BadFile, UsageError
 from telic.report import document as doc
 from telic.robots import robot_path
-from telic.robots.scene import ASSETS, model_origin, write_licence, write_scene
+from telic.robots.scene import ASSETS, model_origin, write_license, write_scene
 from telic.robots.structure import DRIVEN
 from telic.storage.files import json_text, write_text
 from telic.storage.reading import read_text
@@ -452,7 +452,7 @@ def write_deployment(policy: Policy, environment: Environment, folder: Path) -> 
     text = re.sub(r"\[([^\[\]{}]+)\]", lambda row: f"[{' '.join(row[1].split())}]", text)
     write_text(folder / "deploy.json", text)
     write_text(folder / "run.py", read_text(_RUNNER))
-    write_licence(model_file, folder)
+    write_license(model_file, folder)
     write_text(folder / "README.md", _words(about))
     return about
 

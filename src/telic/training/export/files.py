@@ -177,7 +177,7 @@ class OnnxGraph:
         self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), [name], **attributes))
         return name
 
-    def normalised(self, x: str, shift: Array, scale: Array) -> str:
+    def normalized(self, x: str, shift: Array, scale: Array) -> str:
         """Add the input normalization (x - shift) * scale, clipped as in training."""
         x = self.op("Mul", self.op("Sub", x, self.constant(shift)), self.constant(scale))
         return self.clipped(x, CLIP)
@@ -186,13 +186,13 @@ class OnnxGraph:
         """Add a clip to [-most, most]."""
         return self.op("Clip", x, self.constant(np.float32(-most)), self.constant(np.float32(most)))
 
-    def standardised(self, x: str, *, centred: bool) -> str:
-        """Add RMS normalization of rows, or layer normalization if `centred`."""
+    def standardized(self, x: str, *, centerd: bool) -> str:
+        """Add RMS normalization of rows, or layer normalization if `centerd`."""
         axes = self.constant(np.array([-1], dtype=np.int64))
-        if centred:
+        if centerd:
             x = self.op("Sub", x, self.op("ReduceMean", x, axes))
         square = self.op("ReduceMean", self.op("Mul", x, x), axes)
-        least = np.float32(run_policy.EPSILON[centred])
+        least = np.float32(run_policy.EPSILON[centerd])
         return self.op("Div", x, self.op("Sqrt", self.op("Add", square, self.constant(least))))
 
     def model(
@@ -235,7 +235,7 @@ def _write_onnx(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[st
     if policy.memory_size:
         inputs["memory"] = policy.memory_size
         x = graph.op("Concat", "obs", "memory", axis=1)
-    x = graph.normalised(x, arrays.shift, arrays.scale)
+    x = graph.normalized(x, arrays.shift, arrays.scale)
     kept, layers = x, iter(arrays.layers)
     for kind in arrays.kinds:
         match kind:
@@ -249,7 +249,7 @@ def _write_onnx(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[st
             case "silu":
                 x = graph.op("Mul", x, graph.op("Sigmoid", x))
             case "layer_norm" | "rms_norm":
-                x = graph.standardised(x, centred=kind == "layer_norm")
+                x = graph.standardized(x, centerd=kind == "layer_norm")
             case _:
                 x = graph.op(_OPERATORS[kind], x)
     width = None

@@ -149,7 +149,7 @@ def live_policy(
     located = str(robot_path(env_id) or env_id)
     source = model_file(TrajectoryFacts(env_id=located, env_kwargs=arguments, dt_s=None))
     assert source is not None
-    files = travelling_scene(source, flat.model, ground)
+    files = traveling_scene(source, flat.model, ground)
     with tempfile.TemporaryDirectory() as place:
         export_checked(policy, Path(place) / POLICY)
         files[POLICY] = (Path(place) / POLICY).read_bytes()
@@ -268,7 +268,7 @@ def _trace(
 # of the compiled model are sent along, so the replacement does not affect the simulation.
 
 
-def travelling_scene(
+def traveling_scene(
     source: Path, flat: mujoco.MjModel, ground: TerrainKind = "flat"
 ) -> dict[str, bytes]:
     """Return the scene file of a model and its assets by relative path.

@@ -30,10 +30,10 @@ EPSILON = {True: 1e-5, False: 1e-6}
 """value added to the variance (of centered rows) or the mean square to avoid division by zero"""
 
 
-def _standardised(x: Array, centred: bool) -> Array:
-    """Apply RMS normalization to each row, or layer normalization if `centred`."""
-    x = x - x.mean(-1, keepdims=True) if centred else x
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPSILON[centred])
+def _standardized(x: Array, centerd: bool) -> Array:
+    """Apply RMS normalization to each row, or layer normalization if `centerd`."""
+    x = x - x.mean(-1, keepdims=True) if centerd else x
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPSILON[centerd])
 
 
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {
@@ -41,8 +41,8 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "relu": lambda x: np.maximum(x, 0.0),
     "elu": lambda x: np.where(x > 0.0, x, np.expm1(np.minimum(x, 0.0))),
     "silu": lambda x: x / (1.0 + np.exp(-np.maximum(x, -80.0))),
-    "layer_norm": lambda x: _standardised(x, centred=True),
-    "rms_norm": lambda x: _standardised(x, centred=False),
+    "layer_norm": lambda x: _standardized(x, centerd=True),
+    "rms_norm": lambda x: _standardized(x, centerd=False),
 }
 
 

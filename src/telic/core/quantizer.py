@@ -18,7 +18,7 @@ from torch import Tensor
 _EPSILON = 1e-3
 
 
-class Quantiser(NamedTuple):
+class Quantizer(NamedTuple):
     """Quantizer that rounds latents to levels and converts levels to indices and back."""
 
     levels: int

@@ -151,7 +151,7 @@ QUICK = {"turn 180 degrees left", "walk 2 m", "stand upright on two legs", "walk
         for each in SHOWN
     ],
 )
-def test_the_real_thing_is_recognised_and_what_only_looks_like_it_is_not(env, intent):
+def test_the_real_thing_is_recognized_and_what_only_looks_like_it_is_not(env, intent):
     made, shown = compose(intent, spec_of(env)), SHOWN[env, intent]
     motions = {str(k): tuple(each or made.motions) for k, (_, each) in enumerate(shown)}
     examples = demonstrate(env, made.env_args, motions)
