@@ -1,20 +1,17 @@
-"""Contracts of authors, model providers, launchers and search proposers."""
+"""Contracts of authors, launchers and search proposers."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import pytest
 
 from telic.authors.author import Author, Brief
 from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.authors.request import SessionConfig
-from telic.core.config import Record
 from telic.envs import make
 from telic.envs.catalogue import describe
 from telic.jobs.launcher import JobPlace, Launcher
@@ -22,7 +19,6 @@ from telic.jobs.pool import JobPool
 from telic.jobs.spec import JobSpec
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Composition
-from telic.llm import CallLimits, Models, Provider, RawReply, Request
 from telic.rewards.probe import probe
 from telic.rewards.reward import load_reward
 from telic.search.plan import SearchPlan, make_plan
@@ -39,8 +35,6 @@ from telic.search.task import BatchRecording, PolicyTrial, SearchTask, rollout_s
 from telic.storage.files import write_json
 from telic.storage.layout import SessionFolder
 from telic.testing.contracts import recorded_episode
-
-_ENOUGH_S = 20.0
 
 
 class AuthorContract:
@@ -108,65 +102,6 @@ class AuthorContract:
     def _written(self, folder: Path) -> Composition:
         author = self.make(self._brief(folder))
         return author.write(author.read())
-
-
-class ContractAnswer(Record):
-    """Record that the provider under test must return."""
-
-    title: str
-
-
-QUESTION = Request(
-    role="contract",
-    prompt="Give any title of one word.",
-    answer=ContractAnswer,
-    system="You answer with one JSON object.",
-)
-"""request to which a provider must return a valid `ContractAnswer`"""
-
-
-class ProviderContract:
-    """Contract tests for every model provider. See `telic.llm.Provider`."""
-
-    key: ClassVar[str | None] = None
-    """secret that the provider uses in these tests, and must not store in the object"""
-
-    def make(self, folder: Path) -> Provider:
-        """Return the provider under test, which must return a valid answer to `QUESTION`."""
-        raise NotImplementedError
-
-    def test_name_is_stable(self, tmp_path: Path) -> None:
-        provider = self.make(tmp_path)
-        assert provider.name and provider.name == self.make(tmp_path).name
-
-    def test_reply_text_is_returned(self, tmp_path: Path) -> None:
-        reply = asyncio.run(self.make(tmp_path).complete(QUESTION, _ENOUGH_S))
-        assert isinstance(reply, RawReply) and reply.text
-        assert reply.price_usd is None or reply.price_usd >= 0.0
-
-    def test_answer_is_parsed_and_recorded(self, tmp_path: Path) -> None:
-        quick = CallLimits(deadline_s=_ENOUGH_S, attempts=1)
-        models = Models(self.make(tmp_path), tmp_path / "session", limits=quick)
-        reply = models.ask(QUESTION)
-        assert reply.answer.title and not reply.cached
-        assert models.ask(QUESTION).cached, "a repeated question is answered from the cache"
-
-    def test_cancellation_ends_the_call(self, tmp_path: Path) -> None:
-        async def cancel() -> None:
-            task = asyncio.ensure_future(self.make(tmp_path).complete(QUESTION, _ENOUGH_S))
-            await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.wait({task}, timeout=_ENOUGH_S)
-            assert task.done()
-
-        asyncio.run(cancel())
-
-    def test_key_is_not_stored(self, tmp_path: Path) -> None:
-        provider = self.make(tmp_path)
-        if self.key is None:
-            pytest.skip("it works without a key")
-        held = f"{provider!r} {getattr(provider, '__dict__', {})} {provider.name}"
-        assert self.key not in held
 
 
 class LauncherContract:

@@ -1,20 +1,15 @@
-"""Our own environments, judges, proposers, providers and launchers keep the shipped contracts."""
-
-import json
-
-import pytest
+"""Our own authors, judges and proposers keep the contracts."""
 
 from telic.authors._cast import RoleModels
 from telic.authors._model import ModelAuthor
 from telic.authors.composer import ComposerAuthor
-from telic.envs import make
 from telic.judges.code import JudgeCode
-from telic.llm import Host, Models
+from telic.llm import Models
 from telic.search.proposers import Ars, Climb, Cma, Random, Tabular
-from telic.testing import EnvironmentContract, JudgeContract
-from telic.testing.models import Replay, Scripted
+from telic.testing import JudgeContract
+from telic.testing.models import Scripted
 from tests.authors.scripts import REVISION, SCRIPT
-from tests.testing.contracts import QUESTION, AuthorContract, ProposerContract, ProviderContract
+from tests.testing.contracts import AuthorContract, ProposerContract
 
 JUDGE = """
 from telic import require, score
@@ -26,17 +21,6 @@ def judge(episode):
         require("is somewhere", float(episode["qpos"].shape[1]), zero=0.0, goal=1.0),
     ]
 """
-ANSWER = {"title": "Ants"}
-
-
-@pytest.mark.parametrize("name", ["InvertedPendulum-v5", "Hopper-v5", "CartPole-v1"])
-class TestEnvironments(EnvironmentContract):
-    @pytest.fixture(autouse=True)
-    def _named(self, name):
-        self.name = name
-
-    def make(self, num_envs, seed=0):
-        return make(self.name, num_envs=num_envs, seed=seed)
 
 
 class TestCodeJudge(JudgeContract):
@@ -84,27 +68,3 @@ class TestTabular(ProposerContract):
 
     def make(self, task, family, seed):
         return Tabular(task, family, seed)
-
-
-class TestScripted(ProviderContract):
-    def make(self, folder):
-        return Scripted(lambda request: ANSWER)
-
-
-class TestReplay(ProviderContract):
-    def make(self, folder):
-        if not (folder / "tape").exists():
-            Models(Scripted(lambda request: ANSWER), folder / "tape").ask(QUESTION)
-        return Replay(folder / "tape" / "replies")
-
-    @pytest.fixture(autouse=True)
-    def _recorded(self, tmp_path):
-        self.make(tmp_path)
-
-
-class TestHost(ProviderContract):
-    def make(self, folder):
-        host = Host(folder / "orders")
-        host.folder.mkdir(exist_ok=True)
-        (host.folder / f"{QUESTION.key('host')}.answer.json").write_text(json.dumps(ANSWER))
-        return host
