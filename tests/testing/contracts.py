@@ -1,4 +1,4 @@
-"""Contracts of authors, launchers and search proposers."""
+"""Contracts of authors, judges, launchers and search proposers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.authors.request import SessionConfig
 from telic.envs import make
 from telic.envs.catalogue import describe
+from telic.envs.spec import EnvSpec
 from telic.jobs.launcher import JobPlace, Launcher
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JobSpec
-from telic.judges.code import JudgeCode
+from telic.judges.code import Judge, JudgeCode
 from telic.judges.criteria import Composition
+from telic.judges.verdict import Verdict
 from telic.rewards.probe import probe
 from telic.rewards.reward import load_reward
 from telic.search.plan import SearchPlan, make_plan
@@ -34,7 +36,50 @@ from telic.search.records import (
 from telic.search.task import BatchRecording, PolicyTrial, SearchTask, rollout_seeds
 from telic.storage.files import write_json
 from telic.storage.layout import SessionFolder
-from telic.testing.contracts import recorded_episode
+from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts
+from telic.testing.contracts import _actions
+
+
+class JudgeContract:
+    """Contract tests for every judge. See `telic.judges.code.Judge`."""
+
+    env: ClassVar[str] = "InvertedPendulum-v5"
+    """id of an environment for which the judge can be used"""
+
+    def make(self, spec: EnvSpec) -> Judge:
+        """Return the judge under test."""
+        raise NotImplementedError
+
+    def test_score_is_in_the_unit_interval_or_has_a_reason(self) -> None:
+        verdict = self._judge(25)
+        if verdict.score is None:
+            assert verdict.reason, "a verdict without a score states a reason"
+        else:
+            assert 0.0 <= verdict.score <= 1.0
+        for each in verdict.criteria:
+            assert 0.0 <= each.credit <= 1.0
+
+    def test_verdict_is_deterministic(self) -> None:
+        assert self._judge(25) == self._judge(25)
+
+    def test_empty_episode_has_no_score(self) -> None:
+        verdict = self._judge(0)
+        assert verdict.score is None and verdict.reason
+
+    def test_episode_is_not_modified(self) -> None:
+        spec, episode = recorded_episode(self.env, 25)
+        before = {name: np.array(values) for name, values in episode.columns.items()}
+        self.make(spec)(episode, spec)
+        for name, values in before.items():
+            assert np.array_equal(values, episode[name], equal_nan=values.dtype.kind == "f"), name
+
+    def test_verdict_can_be_serialized(self) -> None:
+        verdict = self._judge(25)
+        assert Verdict.model_validate_json(verdict.model_dump_json()) == verdict
+
+    def _judge(self, steps: int) -> Verdict:
+        spec, episode = recorded_episode(self.env, steps)
+        return self.make(spec)(episode, spec)
 
 
 class AuthorContract:
@@ -252,3 +297,31 @@ class _ProposerTrial:
         )
         self._history.add(iteration)
         self.log.append((iteration, recording))
+
+
+def recorded_episode(env_id: str, steps: int) -> tuple[EnvSpec, Trajectory]:
+    """Return the spec of an environment, and an episode recorded with random actions."""
+    env = make(env_id, num_envs=1)
+    fields = [name for name in RECORDED if name in env.spec.info_keys]
+    rows: dict[str, list[np.ndarray]] = {}
+    obs = env.reset()
+    for number in range(max(steps, 1)):
+        action = _actions(env, number)
+        step = env.step(action)
+        row = {"obs": obs, "action": action, "next_obs": step.final_obs}
+        row |= {"env_reward": step.reward, "terminated": step.terminated}
+        row |= {"truncated": step.truncated, **{name: step.info[name] for name in fields}}
+        for name, values in row.items():
+            rows.setdefault(name, []).append(values[0].cpu().numpy())
+        obs = step.obs
+    env.close()
+    spec, columns = env.spec, {name: np.stack(values)[:steps] for name, values in rows.items()}
+    facts = TrajectoryFacts(
+        env_id=env_id,
+        dt_s=spec.dt_s,
+        obs_names=spec.obs_names,
+        action_names=spec.action_names,
+        body_names=spec.body_names,
+        joint_names=spec.joint_names,
+    )
+    return spec, Trajectory(columns, facts)

@@ -6,10 +6,9 @@ from telic.authors.composer import ComposerAuthor
 from telic.judges.code import JudgeCode
 from telic.llm import Models
 from telic.search.proposers import Ars, Climb, Cma, Random, Tabular
-from telic.testing import JudgeContract
 from telic.testing.models import Scripted
 from tests.authors.scripts import REVISION, SCRIPT
-from tests.testing.contracts import AuthorContract, ProposerContract
+from tests.testing.contracts import AuthorContract, JudgeContract, ProposerContract
 
 JUDGE = """
 from telic import require, score

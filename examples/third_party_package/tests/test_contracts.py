@@ -1,16 +1,10 @@
-"""Test that the plugins of this package satisfy telic's contracts."""
+"""Test that the environment of this package satisfies telic's contract."""
 
 from telic_bounce.environment import make
-from telic_bounce.judge import Patient
 
-from telic.testing import EnvironmentContract, JudgeContract
+from telic.testing import EnvironmentContract
 
 
 class TestBounce(EnvironmentContract):
     def make(self, num_envs, seed=0):
         return make(num_envs=num_envs, seed=seed)
-
-
-class TestPatient(JudgeContract):
-    def make(self, spec):
-        return Patient("last", spec)

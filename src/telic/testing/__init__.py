@@ -1,4 +1,4 @@
-"""Contract tests for built-in and third-party environments and judges.
+"""Contract tests for built-in and third-party environments.
 
 Subclass the contract for your component and implement `make`:
 
@@ -11,7 +11,7 @@ Subclass the contract for your component and implement `make`:
 pytest collects the inherited tests. Telic's own components are tested in the same way.
 """
 
-from telic.testing.contracts import EnvironmentContract, JudgeContract
+from telic.testing.contracts import EnvironmentContract
 from telic.testing.simulators import SimulatorContract
 
-__all__ = ["EnvironmentContract", "JudgeContract", "SimulatorContract"]
+__all__ = ["EnvironmentContract", "SimulatorContract"]

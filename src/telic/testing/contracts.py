@@ -1,20 +1,13 @@
-"""Contract tests for environments and judges."""
+"""Contract tests for environments."""
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from telic.envs import make
-from telic.envs.spec import EnvSpec
 from telic.envs.vector import VecEnv
-from telic.judges.code import Judge
-from telic.judges.verdict import Verdict
-from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts
 
 _STEPS = 25
 
@@ -115,73 +108,3 @@ def _actions(env: VecEnv, number: int) -> Tensor:
 def _check_rows(rows: Tensor, shape: tuple[int, int]) -> None:
     assert tuple(rows.shape) == shape and rows.dtype == torch.float32
     assert bool(torch.isfinite(rows).all())
-
-
-class JudgeContract:
-    """Contract tests for every judge. See `telic.judges.code.Judge`."""
-
-    env: ClassVar[str] = "InvertedPendulum-v5"
-    """id of an environment for which the judge can be used"""
-
-    def make(self, spec: EnvSpec) -> Judge:
-        """Return the judge under test."""
-        raise NotImplementedError
-
-    def test_score_is_in_the_unit_interval_or_has_a_reason(self) -> None:
-        verdict = self._judge(_STEPS)
-        if verdict.score is None:
-            assert verdict.reason, "a verdict without a score states a reason"
-        else:
-            assert 0.0 <= verdict.score <= 1.0
-        for each in verdict.criteria:
-            assert 0.0 <= each.credit <= 1.0
-
-    def test_verdict_is_deterministic(self) -> None:
-        assert self._judge(_STEPS) == self._judge(_STEPS)
-
-    def test_empty_episode_has_no_score(self) -> None:
-        verdict = self._judge(0)
-        assert verdict.score is None and verdict.reason
-
-    def test_episode_is_not_modified(self) -> None:
-        spec, episode = recorded_episode(self.env, _STEPS)
-        before = {name: np.array(values) for name, values in episode.columns.items()}
-        self.make(spec)(episode, spec)
-        for name, values in before.items():
-            assert np.array_equal(values, episode[name], equal_nan=values.dtype.kind == "f"), name
-
-    def test_verdict_can_be_serialized(self) -> None:
-        verdict = self._judge(_STEPS)
-        assert Verdict.model_validate_json(verdict.model_dump_json()) == verdict
-
-    def _judge(self, steps: int) -> Verdict:
-        spec, episode = recorded_episode(self.env, steps)
-        return self.make(spec)(episode, spec)
-
-
-def recorded_episode(env_id: str, steps: int) -> tuple[EnvSpec, Trajectory]:
-    """Return the spec of an environment, and an episode recorded with random actions."""
-    env = make(env_id, num_envs=1)
-    fields = [name for name in RECORDED if name in env.spec.info_keys]
-    rows: dict[str, list[np.ndarray]] = {}
-    obs = env.reset()
-    for number in range(max(steps, 1)):
-        action = _actions(env, number)
-        step = env.step(action)
-        row = {"obs": obs, "action": action, "next_obs": step.final_obs}
-        row |= {"env_reward": step.reward, "terminated": step.terminated}
-        row |= {"truncated": step.truncated, **{name: step.info[name] for name in fields}}
-        for name, values in row.items():
-            rows.setdefault(name, []).append(values[0].cpu().numpy())
-        obs = step.obs
-    env.close()
-    spec, columns = env.spec, {name: np.stack(values)[:steps] for name, values in rows.items()}
-    facts = TrajectoryFacts(
-        env_id=env_id,
-        dt_s=spec.dt_s,
-        obs_names=spec.obs_names,
-        action_names=spec.action_names,
-        body_names=spec.body_names,
-        joint_names=spec.joint_names,
-    )
-    return spec, Trajectory(columns, facts)
