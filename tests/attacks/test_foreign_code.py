@@ -102,7 +102,8 @@ def bend(value, env, arguments, home):
 
 def verbs(home):
     """Yield every verb that takes a folder, over each of theirs, as (name, call)."""
-    from telic.verbs import artifacts, control, jobs, labels, study_runs
+    from telic import web
+    from telic.verbs import artifacts, compare, control, jobs, labels, study_runs
 
     runs = home / "runs"
     yield "retry", lambda: jobs.jobs("job_theirs", retry=True, runs_dir=runs)
@@ -112,11 +113,13 @@ def verbs(home):
         for verb, more in (
             (artifacts.show, {}),
             (artifacts.report, {}),
+            (web.report, {"site": home.parent / f"site_{name}"}),
             (artifacts.export, {}),
             (artifacts.export, {"verify": True}),
             (artifacts.play_artifact, {}),
             (artifacts.play_artifact, {"seed": 3}),
             (artifacts.play_artifact, {"command": "0.5,0,0"}),
+            (compare.judge, {"episodes": 1}),
             (control.watch, {}),
             (control.resume, {}),
             (study_runs.verify, {"path": runs / name}),
@@ -124,6 +127,7 @@ def verbs(home):
             given = dict(more) if "path" in more else {**more, **here}
             words = () if "path" in more else (name,)
             yield f"{verb.__name__} {name} {more}", lambda v=verb, w=words, g=given: v(*w, **g)
+        yield f"compare {name}", lambda n=name, h=here: compare.compare(n, n, **h)
         yield f"branch {name}", lambda n=name, h=here: control.branch(n, iteration=1, **h)
         yield f"label {name}", lambda n=name, h=here: labels.label("yes", session=n, **h)
 

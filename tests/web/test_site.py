@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from telic.errors import UsageError
+from telic.errors import Refused, UsageError
+from telic.storage.keys import sign_folder
 from telic.web import _static_site as site_module
 from telic.web._place import WebPlace
 from telic.web._static_site import write_site
@@ -56,6 +57,26 @@ def test_files_are_copied_under_unique_names_and_listed(made, tmp_path):
     assert [file for file in files if file["kind"] == "video"]
     for file in files:
         assert (tmp_path / "site" / file["url"]).stat().st_size == file["bytes"]
+
+
+def test_pages_of_another_user_are_not_published(own, tmp_path, monkeypatch):
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
+    session, app = own / "runs" / SESSION, make_app(WebPlace(own / "runs", own))
+    monkeypatch.setattr(site_module, "make_app", lambda place: app)
+    (session / "report").mkdir(exist_ok=True)
+    for name in ("report.html", "report/strip.svg"):
+        (session / name).write_text("<script>alert(document.cookie)</script>")
+    for is_own in (False, True):
+        folder = tmp_path / f"site_{is_own}"
+        saved(own, SESSION, folder)
+        scripted = [path for path in folder.rglob("files/*") if path.suffix in (".html", ".svg")]
+        assert len(scripted) == 2 * is_own
+        sign_folder(session)
+    link = tmp_path / "site_True" / "site.css"
+    link.unlink()
+    link.symlink_to(tmp_path / "mine")
+    with pytest.raises(Refused, match="contains the link"):
+        saved(own, SESSION, tmp_path / "site_True")
 
 
 def test_site_is_rewritten_but_never_over_other_files(made, tmp_path):

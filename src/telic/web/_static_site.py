@@ -20,6 +20,8 @@ from telic.core.config import Record
 from telic.errors import UsageError
 from telic.llm.keys import redact
 from telic.storage.files import write_text
+from telic.storage.keys import is_own_folder
+from telic.storage.reading import without_links
 from telic.storage.workspace import Artifact
 from telic.verbs.lines import artifact_id
 from telic.web._files import files_of
@@ -27,7 +29,7 @@ from telic.web._gate import API
 from telic.web._place import WebPlace
 from telic.web.app import STATIC, make_app
 
-_FILES, _LIST = "files", "site.json"
+_FILES, _LIST, _SCRIPTED = "files", "site.json", (".html", ".svg")
 _EPISODES, _POSE_BYTES = 20, 24 << 20
 """limits on recorded episodes, where those of the best policy come first, then the newest"""
 _COPIED_BYTES = 200 << 20
@@ -80,6 +82,7 @@ def write_site(artifact: Artifact, runs_dir: Path, root: Path, folder: Path) -> 
             f"{folder} contains files other than an exported site.",
             hint="Choose a new folder.",
         )
+    without_links(folder)
     with ThreadPoolExecutor(1) as thread:
         saved = _Saved(WebPlace(runs_dir, root), artifact, thread)
         saved.gather()
@@ -172,8 +175,12 @@ class _Saved:
             room -= size
             kept |= {file["key"]: file} if size else {}
         self.episodes, self.left_out = len(kept), len(recorded) - len(kept)
+        # Outside of the dashboard, scripts in pages of other users would have the site's rights.
+        is_own = is_own_folder(self._artifact.path)
         for file in reversed(files):
-            if file["kind"] != "recording" and (url := self._copy(paths[file["key"]], file["key"])):
+            path = paths[file["key"]]
+            is_left_out = file["kind"] == "recording" or (path.suffix in _SCRIPTED and not is_own)
+            if not is_left_out and (url := self._copy(path, file["key"])):
                 kept[file["key"]] = {**file, "url": url}
         shown = [kept[file["key"]] for file in files if file["key"] in kept]
         self.answers[f"{self._home}/files"] = shown
