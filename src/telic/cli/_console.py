@@ -44,7 +44,12 @@ def print_facts(facts: Mapping[str, Any]) -> None:
     width = max(map(len, facts), default=0) + 1
     for key, value in facts.items():
         if value is not None:
-            console.print(f"[bold]{key + ':':<{width}}[/] {escape(str(value))}", soft_wrap=True)
+            console.print(f"[bold]{key + ':':<{width}}[/] {_one_line(str(value))}", soft_wrap=True)
+
+
+def _one_line(text: str) -> str:
+    """Return a text on one line, so that it cannot imitate other lines, with markup escaped."""
+    return escape(" ".join(text.splitlines()))
 
 
 def print_rows(
@@ -61,5 +66,5 @@ def print_rows(
         # The first column holds names, which are never wrapped.
         table.add_column(escape(name), justify=justify, overflow="fold", no_wrap=index == 0)
     for row in cells:
-        table.add_row(*map(escape, row))
+        table.add_row(*map(_one_line, row))
     console.print(table)

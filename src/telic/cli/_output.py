@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from textwrap import indent
 from typing import Any, NoReturn
 
 import typer
@@ -96,7 +97,9 @@ def print_data(data: Any, columns: tuple[str, ...] = (), title: str = "") -> Non
     else:
         if title:
             terminal.console.print(f"\n{title}", style="bold", markup=False)
-        terminal.console.print(str(data), markup=False, soft_wrap=True)
+        # Indented below its title, so that it cannot imitate other lines.
+        text = indent(str(data), "  ") if title else str(data)
+        terminal.console.print(text, markup=False, soft_wrap=True)
 
 
 def _is_part(value: Any) -> bool:

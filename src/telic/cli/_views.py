@@ -105,7 +105,7 @@ class ProgressView:
         self._follow(inner)
         if inner.NAME in _LINES:
             for line in _LINES[inner.NAME](inner):
-                self.say(line)
+                self.say(line[:1] + line[1:].replace("\n", "\n  "))
 
     def _follow(self, event: Any) -> None:
         """Update the progress bar and the state on which later lines depend."""
