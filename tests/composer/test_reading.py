@@ -344,7 +344,6 @@ Humanoid: do ten push-ups | refused
 Humanoid: bend your knees | bend your knees
 Humanoid: grapevine to the left | grapevine
 Humanoid: rise onto your toes | toes
-HalfCheetah: limit the pitch angle to 5 degrees while running | pitch angle to 5 degrees
 Ant: walk next to me, not too fast | next to me
 Ant: sit, count to five, stand | count to five
 Humanoid: hold a bridge | refused
@@ -476,7 +475,7 @@ PARTS = itertools.product(
     ["walk", "run fast", "jump"],
     ["with your {} {}", "while you keep your {} {}"],
     ["arms", "left arm", "knees", "left foot"],
-    ["forward", "down", "to the left", "straight", "low"],
+    ["forward", "down", "to the left", "backward", "low"],
 )
 OBJECTS = itertools.product(
     ["jump", "spin", "hop"],

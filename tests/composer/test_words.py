@@ -345,5 +345,6 @@ def test_every_act_has_a_row_and_every_table_is_read():
         "wordnet",
         "requests",
         "repairs",
+        "held",
     }
     assert {path.stem for path in TABLES.glob("*.toml")} == {*TABLES_OF, *others}

@@ -47,7 +47,9 @@ def demonstrated(
             continue
         values: dict[str, Any] = {"seconds": min(max(lasts, 0.1), 60.0)}
         for frame in frames:
-            is_plain = not {*frame.postures} - {"upright", "level"} and not frame.bodies
+            is_plain = not {*frame.postures} - {"upright", "level"} and not (
+                frame.bodies or frame.held
+            )
             motion = _motion(frame, scene, lasts) if is_plain else None
             if motion is None or set(motion) & set(values):
                 return ()
@@ -71,6 +73,8 @@ def demonstrated(
 def right_failure_modes(phases: Sequence[Sequence[Frame]], scene: Scene) -> tuple[str, ...]:
     """Return the behaviors that are normally failures but satisfy this intent."""
     verbs = {frame.verb for frames in phases for frame in frames}
+    if any(frame.held for frames in phases for frame in frames):
+        return ()
     if verbs <= {"lie"}:
         return ("does nothing", "lies on its back", "topples over")
     is_once = len(phases) == 1 and not any(each.count or each.period_s for each in phases[0])

@@ -16,8 +16,8 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from telic.composer._amounts import Reading, number_reader, read_amount
-from telic.composer._parts import BodyPart, bodies_of, find_part
-from telic.composer.frames import Act, Amount, LimitKind
+from telic.composer._parts import BodyPart, bodies_of, find_part, read_held
+from telic.composer.frames import Act, Amount, Held, LimitKind
 from telic.composer.lexicon import (
     PHRASES,
     PhraseReader,
@@ -60,6 +60,7 @@ class Item:
     part: BodyPart | None = None
     limit: LimitKind | None = None
     amount: Amount | None = None
+    held: tuple[Held, ...] = ()
 
     @property
     def end(self) -> int:
@@ -382,6 +383,7 @@ class _Scanner:
             [Item("part", part.at, part=part)] if (part := self._parts.get(place)) else [],
             [item] if item else [],
             self._limits(at) if is_negated else [],
+            self._held(place),
         ]
         if item is not None and item.is_join("aside"):
             options.insert(0, [item])  # "each step" does not count steps
@@ -449,6 +451,10 @@ class _Scanner:
         if inner.slot in ("style", "limit") or (inner.slot == "posture" and not values & _GRADED):
             return [replace(inner, at=(place, *inner.at, *most.at))]
         return [inner, Item("degree", (place, *most.at), most.senses)]
+
+    def _held(self, place: int) -> list[Item]:
+        found = read_held(self._tokens, place, self._spec, self._parts)
+        return [Item("held", found[0], held=found[1])] if found else []
 
     def _limits(self, at: tuple[int, ...]) -> list[Item]:
         """Parse prohibitions after a negation, such as "without falling, jumping or turning"."""

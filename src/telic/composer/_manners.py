@@ -10,12 +10,13 @@ from collections.abc import Sequence
 
 from telic.composer._draft import Draft
 from telic.composer._gaits import go_in_steps
-from telic.composer.frames import Frame, Limit
+from telic.composer.frames import NEAR, Frame, Held, Limit
 from telic.composer.scene import Scene
 from telic.core.text import is_row
 from telic.judges import metrics, tracks
 from telic.judges.tracks import track
-from telic.rewards.signals import Along, Gone, Grounded, Measured, Size, SoFar, Touching
+from telic.rewards import terms
+from telic.rewards.signals import Along, Gone, Grounded, Less, Measured, Over, Size, SoFar, Touching
 from telic.rewards.terms import Alive, AtEase, Cosine, Cost, Pay, Poise, Small, Stay
 
 ALIVE = 0.3
@@ -136,7 +137,8 @@ def carry_oneself(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
     about other limbs or postures take precedence.
     """
     of_legs = all(
-        frame.verb in _OF_LEGS and not frame.postures and not frame.bodies for frame in frames
+        frame.verb in _OF_LEGS and not (frame.postures or frame.bodies or frame.held)
+        for frame in frames
     )
     is_driven = "commands" in scene.spec.arguments
     if not of_legs or not is_driven or not scene.has("upper_pose_error"):
@@ -301,3 +303,41 @@ def _keep_off_ground(bodies: Sequence[str], name: str, scene: Scene, draft: Draf
     draft.pay("handed", 0.5, touch, f"{name} on the ground, as a cost")
     value = tracks.mean(metrics.touching(tuple(bodies), least))
     draft.require(f"keeps its {name} off the ground", value, 0.4, 0.05, tag="falls")
+
+
+def hold_quantity(held: Held, scene: Scene, draft: Draft) -> None:
+    """Reward and judge a quantity between its bounds."""
+    scene.require(held.quantity, f"control its {held.name}")
+    scale, unit = (math.degrees(1.0), "degrees") if held.unit == "rad" else (1.0, held.unit)
+    low, high, width = held.low, held.high, NEAR[held.unit]
+    is_most, is_open = math.isinf(low), math.isinf(low) or math.isinf(high)
+    bound, middle = high if is_most else low, (low + high) / 2.0
+    between = f"between {scale * low:.3g} and {scale * high:.3g} {unit}"
+    if is_open:
+        which = "within" if held.is_size else "below" if is_most else "above"
+        between = f"{which} {scale * bound:.3g} {unit}" + held.is_size * " of 0"
+    limbs = scene.spec.robot.limbs if scene.spec.robot else ()
+    for limb in (each for each in limbs if each.range and each.name in held.of):
+        ends = sorted(held.sign * (end - held.zero) for end in limb.range or ())
+        if low > ends[1] or high < ends[0]:
+            why = f"it reaches from {scale * ends[0]:.0f} to {scale * ends[1]:.0f} {unit}"
+            raise scene.cannot(f"hold the {held.name} {between}", why)
+    of, other = (*held.of, None, None)[:2]
+    signal, seen = Measured(held.quantity, of), track(held.quantity, *held.of[:1])
+    if of is not None and other is not None:
+        signal, seen = Over(of, other), seen - track(held.quantity, other)
+    if held.zero or held.sign < 0:
+        signal, seen = Less(signal, held.zero, held.sign), seen - held.zero
+        seen = -seen if held.sign < 0 else seen
+    if held.is_size:
+        signal, seen = Size(signal), abs(seen)
+    if is_open:
+        pays = terms.Sigmoid(Less(signal, bound, -1 if is_most else 1), width)
+        mask = seen < high if is_most else seen > low
+    else:
+        pays = terms.Peak(signal, middle, max(high - middle, width))
+        mask = (seen > low) & (seen < high)
+    number = sum(name.startswith("held") for name in draft.names) + 1
+    draft.pay(f"held_{number}", 1.0, pays, f"{held.name} {between}")
+    title = f"keeps the {held.name} {between}"
+    draft.score(title, tracks.share(mask), 0.2, 0.8, weight=4.0, tag="drifts")

@@ -1,20 +1,41 @@
-"""Map everyday names of body parts to bodies of an environment."""
+"""Map everyday names of body parts to bodies, and read quantities that are held.
+
+"torso pitch between -5 and 5 degrees" · "bend the left knee to 30 degrees" · "hands above the head"
+(`tables/held.toml`)
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
-from telic.composer.lexicon import Token, WordSpan, determiners, lexicon, vocabulary, word_table
-from telic.envs.spec import EnvSpec
+from telic.composer._amounts import Reading, number_reader
+from telic.composer.frames import NEAR, Held
+from telic.composer.lexicon import (
+    PhraseReader,
+    Token,
+    WordSpan,
+    determiners,
+    lexicon,
+    vocabulary,
+    word_table,
+)
+from telic.envs.spec import EnvSpec, Limb
 
 _PAIRED = ("leg", "foot", "arm", "hand", "thigh", "shin", "upper arm")
 _ONE_OF_MANY = {"left", "right", "first", "second", "third", "fourth"}
 _PAIRS = {"front", "rear", "middle"}
 _MAX_NOUN = 3
+_STRAIGHT, _BENT, _HEAD_LEGS = 0.26, 0.5, 0.33
+"""largest flexion of a straight joint and least of a bent one in rad, and the height of the top of
+the head above the shoulders in leg lengths"""
+_WHOLE = {"torso", "cart", "base", "pole", "poles", "tip", "target"}
+_SIDES = {"left", "right", "front", "rear"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +78,7 @@ def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPa
         return None
     noun, is_plural, end = found
     parts = word_table("parts")
-    places = [_places()[token.word] for token in tokens[first:last]]
+    places = [place_words()[token.word] for token in tokens[first:last]]
     if (word == "one" and is_plural) or (word == "two" and not {*places} & _PAIRS):
         return None  # "two legs" of four may be any
     # "leg 2", "leg number two"; but "wave your hand three times" has no third hand.
@@ -79,7 +100,7 @@ def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPa
 
 def _after_places(tokens: Sequence[Token], place: int) -> int:
     """Return the position after location words such as "front left"."""
-    while place < len(tokens) and tokens[place].word in _places():
+    while place < len(tokens) and tokens[place].word in place_words():
         if _find_noun(tokens, place) is not None:
             break
         place += 1
@@ -99,26 +120,35 @@ def _find_noun(tokens: Sequence[Token], start: int) -> tuple[str, bool, int] | N
     return best
 
 
+def robot_of(spec: EnvSpec) -> str:
+    """Return the name of a robot in the tables."""
+    robot = re.split(r"-v\d+$|\.xml$", spec.id)[0]
+    return word_table("parts")["same"].get(robot, robot)
+
+
+def body_words(spec: EnvSpec) -> list[tuple[set[str], list[str]]]:
+    """Return the words for bodies, with the bodies that have all of them."""
+    parts, robot = word_table("parts"), robot_of(spec)
+    if robot not in parts["robots"]:
+        return [(implied_by(body, spec), [body]) for body in spec.body_names]
+    known: list[str] = sorted(parts["nouns"], key=len, reverse=True)
+    rows = list[tuple[set[str], list[str]]]()
+    for key, bodies in parts["robots"][robot].items():
+        own = next(each for each in known if key.endswith(each))
+        rows.append(({*key.removesuffix(own).split(), own}, bodies))
+    return rows
+
+
 def bodies_of(query: frozenset[str], noun: str, spec: EnvSpec) -> tuple[str, ...]:
     """Return the bodies that match all words, sorted as in the table or the model."""
-    parts = word_table("parts")
-    robot = re.split(r"-v\d+$", spec.id)[0]
-    robot = parts["same"].get(robot, robot)
-    if robot in parts["robots"]:
-        known: list[str] = sorted(parts["nouns"], key=len, reverse=True)
-        nouns, rows = {noun}, list[tuple[set[str], list[str]]]()
-        for key, bodies in parts["robots"][robot].items():
-            own = next(each for each in known if key.endswith(each))
-            rows.append(({*key.removesuffix(own).split(), own}, bodies))
-    else:
-        nouns = {*parts["made_of"].get(noun, [noun])}
-        rows = [(_implied_by(body, spec), [body]) for body in spec.body_names]
+    parts, rows = word_table("parts"), body_words(spec)
+    nouns = {noun} if robot_of(spec) in parts["robots"] else {*parts["made_of"].get(noun, [noun])}
     places = query - {noun}
     found = [body for key, bodies in rows if places <= key and nouns & key for body in bodies]
     return tuple(body for body in dict.fromkeys(found) if body in spec.body_names)
 
 
-def _implied_by(body: str, spec: EnvSpec) -> set[str]:
+def implied_by(body: str, spec: EnvSpec) -> set[str]:
     """Return the words implied by a body's name, e.g. front, left, shin for "FL_calf"."""
     parts, words = word_table("parts"), set[str]()
     split = re.sub(r"([a-z])([A-Z])", r"\1 \2", body)
@@ -126,7 +156,7 @@ def _implied_by(body: str, spec: EnvSpec) -> set[str]:
     for piece in pieces:
         prefixed = piece[:1] in parts["prefixes"] and piece[1:] in _nouns()
         for word in (piece[:1], piece[1:]) if prefixed and piece not in _nouns() else (piece,):
-            noun = _nouns().get(word, (_places().get(word, word),))[0]
+            noun = _nouns().get(word, (place_words().get(word, word),))[0]
             words.update(parts["prefixes"][word].split() if word in parts["prefixes"] else (noun,))
     for pair in pairwise(pieces):  # "left_upper_arm" is an upper arm, "lower_arm" a hand
         words.update(_nouns().get(" ".join(pair), ())[:1])
@@ -150,6 +180,189 @@ def _nouns() -> dict[str, tuple[str, bool]]:
 
 
 @lru_cache(maxsize=1)
-def _places() -> dict[str, str]:
+def place_words() -> dict[str, str]:
     rows = word_table("parts")["places"].items()
     return {word: place for place, others in rows for word in (place, *others)}
+
+
+# ---- held quantities
+
+
+def read_held(
+    tokens: Sequence[Token], start: int, spec: EnvSpec, parts: Mapping[int, BodyPart]
+) -> tuple[tuple[int, ...], tuple[Held, ...]] | None:
+    """Return the quantities that are held by the words at a position."""
+
+    def bounded(_: Sequence[Token], place: int) -> tuple[tuple[int, ...], Reading] | None:
+        found = number_reader("amount")(tokens, place)
+        is_bound = found and (found[1].spread or found[1].rule in ("at_most", "at_least"))
+        return found if is_bound or tokens[start].word.startswith("limit") else None
+
+    def in_range(_: Sequence[Token], place: int) -> tuple[tuple[int, ...], Reading] | None:
+        found = bounded(tokens, place)
+        return found if found and found[1].spread else None
+
+    def most(_: Sequence[Token], place: int) -> tuple[tuple[int, ...], Reading] | None:
+        found = bounded(tokens, place)
+        return found if found and found[1].rule == "at_most" else None
+
+    def body(_: Sequence[Token], place: int) -> tuple[tuple[int, ...], BodyPart] | None:
+        part = parts.get(place)
+        return (part.at, part) if part and (part.bodies or part.name == "head") else None
+
+    readers: dict[str, PhraseReader] = {
+        "amount": number_reader("amount", "bare"),
+        "length": number_reader("m"),
+        "bounded": bounded,
+        "most": most,
+        "range": in_range,
+        "body": body,
+        "joint": lambda _, place: _find_joints(tokens, place, spec),
+    }
+    match = lexicon().find(tokens, start, "held", readers=readers)
+    if match is None:
+        return None
+    sense, words = match.senses[0], [tokens[place].word for place in match.at]
+    kind, says, read = sense.value, sense.says, [*match.read]
+    amounts = [each for each in read if isinstance(each, Reading)]
+    given = _interval(amounts[0], words, says) if amounts else None
+    if amounts and given is None:
+        return None
+    if kind in ("joint", "straight", "bent"):
+        found = tuple(_joint(each, kind, given, words, spec) for each in read[0])
+    elif says["quantity"] == "body_height":
+        found = _heights(kind, read, spec)
+    else:
+        assert given is not None
+        names = says["quantity"].split(" and ")
+        found = tuple(_held(each.replace("_", " "), each, given, says) for each in names)
+    return (match.at, found) if found else None
+
+
+def _held(name: str, quantity: str, given: tuple[float, float], says: Mapping[str, Any]) -> Held:
+    is_size = bool(says.get("sized")) and math.isinf(given[0])
+    return Held(name, quantity, *given, says["unit"], is_size=is_size)
+
+
+def _interval(
+    reading: Reading, words: Sequence[str], says: Mapping[str, Any]
+) -> tuple[float, float] | None:
+    """Return the interval of a number, or None for another unit."""
+    amount, unit = reading.amount, says["unit"]
+    value = 0.0 if reading.bare == 0.0 else amount.value if amount else None
+    if value is None or (amount and amount.unit != unit):
+        return None
+    if reading.spread:
+        return value - reading.spread, value + reading.spread
+    is_most = {"within", "limit", "limiting", "limited"} & {*words}
+    if is_most and not says.get("sized"):
+        return None  # "keep your height within 2 cm" allows for so much around it
+    rule = "at_most" if is_most else reading.rule
+    if rule in ("at_most", "at_least"):
+        return (-math.inf, value) if rule == "at_most" else (value, math.inf)
+    return value - NEAR[unit], value + NEAR[unit]
+
+
+# ---- joints
+
+
+def _find_joints(
+    tokens: Sequence[Token], start: int, spec: EnvSpec
+) -> tuple[tuple[int, ...], tuple[Limb, ...]] | None:
+    """Return the joints with all words at a position in their names, such as "left knee"."""
+    limbs = spec.robot.limbs if spec.robot else ()
+    rows = {each.name: _words_of(each, spec) for each in limbs}
+    known, parts = set[str]().union(*rows.values()), word_table("parts")
+    query, place = (
+        set[str](),
+        start + ([token.word for token in tokens[start : start + 1]] == ["both"]),
+    )
+    while place < len(tokens):
+        word = tokens[place].word
+        word = parts["joint_words"].get(word) or place_words().get(word, word)
+        if word not in known:
+            break
+        query.add(word)
+        place += 1
+    found = [each for each in limbs if query <= rows[each.name]]
+    sides = {frozenset(rows[each.name] & _SIDES) for each in found}
+    if len(found) > len(sides):  # the knee and the elbow have one axis, the hip bends about this
+        found = [each for each in found if {"pitch", "y"} & rows[each.name]]
+    is_clear = query & {*parts["joints"]} and 0 < len(found) <= len(sides)
+    return (tuple(range(start, place)), tuple(found)) if is_clear else None
+
+
+def _words_of(limb: Limb, spec: EnvSpec) -> set[str]:
+    """Return the words for a joint, from its own name and that of the body it moves."""
+    stem, joints = re.sub(r"_?joint$", "", limb.name), word_table("parts")["joints"]
+    words = {*re.findall(r"[a-z]+|\d+", limb.name.lower())}
+    named = [given for given, of in body_words(spec) if of in ([stem], [f"{stem}_link"])]
+    words |= set[str]().union(*named, implied_by(stem, spec) if not named else ())
+    own = {*joints} & words - {"joint"}
+    return words | (own or {noun for noun, part in joints.items() if part in words}) | {"joint"}
+
+
+def _joint(
+    limb: Limb, kind: str, given: tuple[float, float] | None, words: Sequence[str], spec: EnvSpec
+) -> Held:
+    """Return a joint held at a flexion, or at a position of the model if named as a joint."""
+    name, parts, zero, sign = limb.name.replace("_", " "), word_table("parts"), 0.0, 1
+    if kind != "joint" or "joint" not in words:
+        noun = next((each for each in parts["joints"] if each in _words_of(limb, spec)), "")
+        zero = math.radians(parts["straight"].get(f"{robot_of(spec)} {noun}", 0.0))
+        low, high = limb.range or (-math.pi, math.pi)
+        sign = 1 if high - zero >= zero - low else -1
+        name = f"flexion of the {name}"
+    if given is None:
+        given = (-_STRAIGHT, _STRAIGHT) if kind == "straight" else (_BENT, math.inf)
+    elif "by" in words and spec.robot:  # relative to the resting pose
+        zero = spec.robot.rest_qpos[limb.qpos]
+        name = f"change of the {name.removeprefix('flexion of the ')}"
+    return Held(name, "joint_position", *given, "rad", (limb.name,), zero, sign)
+
+
+# ---- heights of bodies
+
+
+def _heights(kind: str, read: Sequence[Any], spec: EnvSpec) -> tuple[Held, ...]:
+    """Return the heights of bodies relative to the ground or to another body."""
+    ends, other = _outermost(read[0]), read[1]
+    if read[0].name in _WHOLE:
+        return ()
+    base, low, name = (), 0.0, "height"
+    if isinstance(other, Reading):
+        low = other.amount.value if other.amount else 0.0
+    elif (found := _reference(other, ends, spec)) is None or found[0] in ends:
+        return ()
+    else:
+        base, low, name = found[:1], found[1], f"height above the {found[2]}"
+    near = 2.0 * NEAR["m"]
+    bounds = {
+        "above": (low, math.inf),
+        "below": (-math.inf, low),
+        "level": (low - near, low + near),
+    }
+    return tuple(
+        Held(f"{end.replace('_', ' ')}'s {name}", "body_height", *bounds[kind], "m", (end, *base))
+        for end in ends
+    )
+
+
+def _outermost(part: BodyPart) -> tuple[str, ...]:
+    """Return the last body of a part on each side."""
+    sides = [[body for body in part.bodies if side in body] for side in ("left", "right")]
+    return tuple(side[-1] for side in sides if side) or part.bodies[-1:]
+
+
+def _reference(part: BodyPart, ends: Sequence[str], spec: EnvSpec) -> tuple[str, float, str] | None:
+    """Return a body, the height of the named part above it, and the name of the part."""
+    own = [body for body in part.bodies if part.name in body]
+    arms = bodies_of(frozenset({"upper arm"}), "upper arm", spec)
+    if part.name != "head" or own:
+        return (part.bodies[0], 0.0, part.name) if part.bodies else None
+    if not arms or not spec.robot or not spec.robot.legs:
+        return None
+    # Without a hand, a raised arm is an elbow above the shoulder.
+    has_hand = any(word in end for end in ends for word in ("hand", "wrist"))
+    high = round(_HEAD_LEGS * spec.robot.legs[0].length_m, 2) if has_hand else 0.0
+    return (arms[0], high, "shoulder")

@@ -192,7 +192,7 @@ def _completed(frames: Sequence[Frame]) -> list[Frame]:
 def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
     """Return whether previous frames imply a frame, as a flip implies a landing."""
     verbs, is_timed = {each.verb for each in before}, frame.duration_s is not None
-    if {*frame.postures} - {"upright"}:
+    if {*frame.postures} - {"upright"} or frame.held:
         return False  # "and rear up" does not describe the landing of a flip
     if frame.verb == "balance":
         return "swing" in verbs

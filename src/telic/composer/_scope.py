@@ -52,6 +52,12 @@ _FITS = {
     "most": {"fast", "much", "very_fast"},
 }
 """words that may contribute to a degree"""
+_CLEARED: dict[str, dict[str, Any]] = {
+    "until_end": {"until_end": False},
+    "within": {"within_s": None},
+    "held": {"held": ()},
+    "ground": {"ground": None, "hardest": None},
+}
 _SAME = 0.01
 """relative tolerance for equal goals, because titles show two digits"""
 _LASTS = re.compile(r"\b(share|longest|per_second|full_seconds)\(")
@@ -314,10 +320,8 @@ def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
         case "part":
             yield {"part": None, "bodies": ()}
             yield {"part": "nothing", "bodies": ()}
-        case "until_end" | "within":
-            yield {"until_end": False, "within_s": None}
-        case "ground":
-            yield {"ground": None, "hardest": None}
+        case "until_end" | "within" | "held" | "ground":
+            yield _CLEARED[slot]
         case "count" if frame.count is not None:
             yield {"count": frame.count - 1 or 2}
         case "duration" if frame.duration_s is not None:

@@ -105,8 +105,9 @@ class Slots:
         elif dimension == "speed" and "turning" in self._is:
             dimension = "turning"
         fills |= {"amount": amount, "degree": degree, "dimension": dimension, "factor": factor}
-        lasts = [item for item in self.deed.items if item.slot == "until_end"]
-        self.claims += [("until_end", item, None) for item in lasts]
+        lasts, held = ([i for i in self.deed.items if i.slot == k] for k in ("until_end", "held"))
+        self.claims += [(item.slot, item, None) for item in (*lasts, *held)]
+        fills["held"] = tuple(each for item in held for each in item.held)
         # "stay for 3 seconds" says how long instead
         fills |= {"bows": bool(says.get("bows")), "at_once": bool(says.get("at_once"))}
         fills["until_end"] = bool(lasts or (says.get("until_end") and "duration_s" not in fills))

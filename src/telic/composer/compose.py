@@ -288,6 +288,8 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
             wave_as_shown(frame, scene, draft)
         else:
             BEHAVIORS[frame.verb][0](frame, scene, draft)
+        for held in frame.held:
+            manners.hold_quantity(held, scene, draft)
         poses = [partial(postures.hold, each, frame, scene) for each in frame.postures]
         styles = [partial(postures.do_it, each, frame, scene) for each in frame.styles]
         for add in (*poses, *styles):

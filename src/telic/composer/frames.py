@@ -35,6 +35,28 @@ class Amount:
     rule: AmountRule
 
 
+NEAR = {"rad": 0.14, "m": 0.05, "m/s": 0.1, "rad/s": 0.1}
+"""tolerance around a value to hold without a stated one (8 degrees)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Quantity to be held between two values, of one or several bodies or joints."""
+
+    name: str
+    quantity: str
+    low: float
+    high: float
+    unit: str
+    of: tuple[str, ...] = ()
+    """arguments of the quantity; a second body is the reference of a height"""
+    zero: float = 0.0
+    sign: int = 1
+    """the value is `sign` times the quantity minus `zero`, such as the flexion of a joint"""
+    is_size: bool = False
+    """whether the value is the size of the quantity"""
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """Single action. The frames of a phase are simultaneous, and the phases are sequential."""
@@ -77,6 +99,7 @@ class Frame:
     """heading in degrees left of the initial heading, or None"""
     is_of_start: bool = False
     """whether directions refer to the start, not to the body"""
+    held: tuple[Held, ...] = ()
     at_once: bool = False
     """simultaneous with the previous frame"""
     phase: int = 0

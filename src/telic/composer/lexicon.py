@@ -40,6 +40,7 @@ _SLOTS = {
     "constraints": "limit",
     "joins": "join",
     "grounds": "ground",
+    "held": "held",
     "units": "unit",
     "rules": "rule",
 }
@@ -47,7 +48,7 @@ _SLOTS = {
 _PHRASE_KEYS = ("words", "forbidden", "after")
 """keys of phrases in a row; the last two are the slots that they fill"""
 _INFLECTED = ("verb", "limit", "forbidden")
-PHRASES = tuple(slot for slot in _SLOTS.values() if slot not in ("unit", "rule"))
+PHRASES = tuple(slot for slot in _SLOTS.values() if slot not in ("held", "unit", "rule"))
 """slots whose words have a meaning on their own"""
 _MIN_TYPO = 5
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -339,7 +340,7 @@ def lexicon() -> Lexicon:
             for key in _PHRASE_KEYS:
                 own = slot if key == "words" else key
                 entries += [(phrase, Sense(own, value, says)) for phrase in row.get(key, ())]
-    return Lexicon(entries, {"usual": word_table("ignored")["usual"]})
+    return Lexicon(entries, word_table("ignored")["macros"])
 
 
 @lru_cache(maxsize=1)

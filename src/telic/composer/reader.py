@@ -144,6 +144,8 @@ class _Deeds:
                         self._limit(item.limit, item.at, item.amount, item.part)
                 if clause.acts:
                     self._add_verbs(items)
+                elif items and any(item.held for item in items):
+                    self._hold_quantity(items, any(each.acts for each in group))
                 elif items:
                     is_done = any(deed.phase == self._phase for deed in self.all)
                     self._hold(items, is_done or any(each.acts for each in group))
@@ -322,6 +324,17 @@ class _Deeds:
             says = {key: value for key, value in last.says.items() if key in ("gait", "weak")}
             self.all.append(Deed(last.verb, last.word, phase, says, items))
             self._phase = phase
+
+    def _hold_quantity(self, items: list[Item], acts: bool) -> None:
+        """Add quantities to hold to the actions of the phase, or hold them while standing."""
+        if any(deed.phase == self._phase for deed in self.all):
+            self.all[-1].items += items
+        else:
+            self._pending += items
+        if not acts and self._pending:
+            words = quoted(self._tokens[items[0].at[0] : items[-1].end])
+            self.all.append(Deed("stand", words, self._phase, {}, self._pending))
+            self._pending = []
 
     def _hold(self, items: list[Item], acts: bool) -> None:
         """Parse a pose to hold, such as "stay low" or "keep the pole upright"."""

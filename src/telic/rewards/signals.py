@@ -382,6 +382,12 @@ def Rise(
     return rise.amax(-1) if highest else rise.amin(-1)
 
 
+@signal(r"\Delta z")
+def Over(step: StepView, body: str, other: str) -> Tensor:
+    """Return the height of a body above another one, in m."""
+    return step.measured("body_height", body) - step.measured("body_height", other)
+
+
 @signal(r"[f]\, v_\text{foot}")
 def KickSpeed(
     step: StepView, body: str, foot: int, others: tuple[int, ...] = (), sign: int = 1

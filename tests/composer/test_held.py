@@ -1,0 +1,34 @@
+"""Quantities held at a value or within bounds: joints, tilts and heights, by name, on any robot."""
+
+import pytest
+
+from telic.composer.compose import compose
+from telic.errors import BadEnvironment
+from telic.judges.criteria import Motion
+from tests.composer.specs import judged_as, named, spec_of
+from tests.judges.playing import demonstration
+
+# robot, intent, a stated criterion, and whether standing still meets it
+HELD = [
+    ("Walker2d-v5", "stand with torso pitch between 20 and 30 degrees", "pitch between", False),
+    ("Humanoid-v5", "stand with the center of mass above 0.7 m", "mass height above 0.7", True),
+    ("Humanoid-v5", "stand with the left knee straight", "left knee between -14.9", True),
+    ("Humanoid-v5", "bend the left knee to 60 degrees", "left knee between 52", False),
+    ("Humanoid-v5", "raise the right hand above the head", "right lower arm's height", False),
+    ("HalfCheetah-v5", "keep the front knee between -0.2 and 0.2 rad", "of the fshin", True),
+]
+
+
+@pytest.mark.parametrize(("env", "intent", "title", "is_met"), HELD)
+def test_a_held_quantity_is_judged_and_nothing_else_of_the_phrase_is_left(
+    env, intent, title, is_met
+):
+    made = compose(intent, spec_of(env))
+    verdict = judged_as(made, demonstration(env, made.env_args, (Motion(seconds=1.0),)))
+    met = [each.passed for each in verdict.criteria if title in each.title]
+    assert met == [is_met] and not named(made)
+
+
+def test_a_joint_is_not_asked_beyond_its_range():
+    with pytest.raises(BadEnvironment, match=r"flexion of the left knee .* reaches from 2 to 160"):
+        compose("bend the left knee to 200 degrees", spec_of("Humanoid-v5"))
