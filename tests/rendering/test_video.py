@@ -5,7 +5,13 @@ import pytest
 
 from telic.errors import ResourceError, TelicError
 from telic.rendering import media
-from telic.rendering.media import draw_caption, strip_height, write_png, write_video
+from telic.rendering.media import (
+    draw_caption,
+    still_rows,
+    strip_height,
+    write_png,
+    write_video,
+)
 from tests.rendering.videos import pixels, read_frames, read_video_facts
 
 
@@ -80,3 +86,11 @@ def test_a_caption_darkens_its_strip_and_nothing_else():
     assert np.median(picture[top:]) == 84  # 0.42 of 200
     for third in np.array_split(picture[top:], 3, axis=1):
         assert third.max() > 200, "there should be a word in every third"
+
+
+def test_stills_of_an_episode_show_different_phases_of_a_stride():
+    assert list(still_rows(1, 6)) == [0] and list(still_rows(2, 6)) == [0, 1]
+    rows = still_rows(1001, 6)
+    assert rows[0] == 0 and rows[-1] == 1000 and len(rows) == 6
+    for stride in (5, 8, 10, 20, 25, 40, 50, 100, 200):  # all divide the regular distance
+        assert abs(np.exp(2j * np.pi * rows / stride).mean()) < 0.95, stride

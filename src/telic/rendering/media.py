@@ -210,6 +210,17 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> int:
 # ---- frame selection
 
 
+def still_rows(length: int, count: int) -> np.ndarray:
+    """Return the steps of the stills of an episode, from the first step to the last.
+
+    They are irregular, because regular steps may fall on the same phase of every stride.
+    """
+    evenly = np.linspace(0, length - 1, count)
+    shifts = np.random.default_rng(0).uniform(-0.45, 0.45, max(count - 2, 0))
+    evenly[1:-1] += shifts * (length - 1) / max(count - 1, 1)
+    return np.unique(evenly.round().astype(int))
+
+
 def playback_rows(length: int, dt_s: float, most_fps: float) -> tuple[np.ndarray, float]:
     """Return the rows to show in real time, and the frame rate, given rows `dt_s` apart."""
     fps = min(most_fps, 1 / dt_s)

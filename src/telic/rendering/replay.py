@@ -27,6 +27,7 @@ from telic.rendering.media import (
     draw_caption,
     draw_ruler,
     playback_rows,
+    still_rows,
     strip_height,
     tiled,
     write_png,
@@ -82,7 +83,7 @@ def _write(
         write_png(job.output, contact_sheet(stills, legend, job.traces))
         return
     fps, frame_s, width = None, 1e3, _STRIP_WIDTH  # no smoothing between stills
-    rows = np.unique(np.linspace(0, length - 1, job.frames).round().astype(int))
+    rows = still_rows(length, job.frames)
     if job.is_video:
         rows, fps = np.arange(length), min(job.fps, _CLOCKLESS_FPS)
         if dt_s is not None:
