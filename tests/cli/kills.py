@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,25 @@ from telic.storage.files import TEMPORARY_MARK, read_json
 from telic.storage.layout import list_runs, list_sessions
 from telic.training.folder import status_of
 from tests.session.quick import results
-from tests.training.small import CONTROL, SPEED
+from tests.training.small import SPEED
 from tests.training.test_population import numbers
 
 SUBREAPER = 36
+DISTANCE = """
+from telic import RewardFunction
+
+class Distance(RewardFunction):
+    memory = {"traveled": 0.0}
+
+    def compute(self, obs, action, next_obs, info):
+        self.memory["traveled"] = self.memory["traveled"] + info["x_velocity"] * info["dt"]
+        terms = {"distance": self.memory["traveled"]}
+        return terms["distance"], terms
+"""
 SMALL = ("num_envs=8", "horizon=32", "minibatch_size=64", "hidden=16,16", "epochs=2")
 TRAIN = ("train", "HalfCheetah-v5", "--env-arg", "max_episode_steps=40", "--evaluations", "2")
+APART = ("train", "Hopper-v5", "--evaluations", "3", "--seeds", "1,2")
+"""episodes that end at different times, with two rewards of which one has memory"""
 TIMES = {"seconds", "training_time_s", "search", "name", "created_at", "updated_at", "run"}
 GENTLE = {0, 1, 128 + signal.SIGTERM, -signal.SIGTERM}
 """what a command may leave with at SIGTERM: its own end, or the signal's, also while it imports"""
@@ -41,6 +55,8 @@ class KilledCommand:
     outcome: Callable[[Path], Any]
     given: Path | None = None
     """a folder of runs that it works on"""
+    workers: float = 0.0
+    """how often a process that it started is killed instead"""
 
 
 @dataclass
@@ -57,10 +73,12 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
 
 
-def children() -> set[int]:
-    """Return the processes of which this one is the parent."""
-    tasks = Path("/proc/self/task").glob("*/children")
-    return {int(number) for task in tasks for number in task.read_text().split()}
+def children(pid: int | str = "self") -> set[int]:
+    """Return the processes of which this one, or another, is the parent."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    with suppress(OSError):  # it ended meanwhile
+        return {int(number) for task in tasks for number in task.read_text().split()}
+    return set()
 
 
 def wait_for_orphans(before: set[int], patience_s: float = 20.0) -> list[str]:
@@ -121,7 +139,7 @@ def kill_again_and_again(
         before = children()
         process = start(command, here)
         if sum(report.kills.values()) < wanted:
-            _end(process, chance, seconds, report)
+            _end(command, process, chance, seconds, report)
         process.wait()
         if left := wait_for_orphans(before):
             report.differed.append(f"{here}: left running: {left}")
@@ -136,13 +154,22 @@ def kill_again_and_again(
 
 
 def _end(
-    process: subprocess.Popen[str], chance: random.Random, seconds: float, report: KillReport
+    command: KilledCommand,
+    process: subprocess.Popen[str],
+    chance: random.Random,
+    seconds: float,
+    report: KillReport,
 ) -> None:
     number = chance.choice((signal.SIGKILL, signal.SIGTERM))
     try:
         process.wait(chance.uniform(0.0, seconds))
     except subprocess.TimeoutExpired:
-        process.send_signal(number)
+        workers = children(process.pid)
+        if workers and chance.random() < command.workers:
+            number = signal.SIGKILL
+            os.kill(chance.choice(sorted(workers)), number)
+        else:
+            process.send_signal(number)
         report.kills[number.name] += 1
         code = process.wait()
         if number == signal.SIGTERM and code not in GENTLE:
@@ -191,7 +218,8 @@ def searches_in(runs: Path) -> list[SearchFolder]:
 def search_outcome(folder: Path) -> Any:
     (search,) = searches_in(folder / "runs")
     logs = {path.name: list(SearchRunFolder(path).read()) for path in search.path.glob("run_*")}
-    return logs, _plain(read_json(search.summary))
+    summaries = sorted(search.path.glob("**/summary.json"))
+    return logs, [_plain(read_json(path)) for path in summaries]
 
 
 def session_outcome(folder: Path) -> Any:
@@ -235,12 +263,12 @@ def commands(trained: Path, *, is_long: bool) -> dict[str, KilledCommand]:
         "0",  # else the starts are drawn from the name of the session
     )
     rewards: list[str] = []
-    for name, source in (("speed", SPEED), ("control", CONTROL)):
+    for name, source in (("speed", SPEED), ("distance", DISTANCE)):
         (trained.parent / f"{name}.py").write_text(source)
         rewards += ["--reward", str(trained.parent / f"{name}.py")]
     return {
         "train apart": KilledCommand(
-            (*TRAIN, "--steps", steps, "--seeds", "1", "--videos", "none", *rewards, *SMALL),
+            (*APART, "--steps", steps, "--videos", "none", *rewards, *SMALL),
             lambda folder: "completed" in map(status_of, list_runs(folder / "runs")),
             train_outcome,
         ),
@@ -256,11 +284,13 @@ def commands(trained: Path, *, is_long: bool) -> dict[str, KilledCommand]:
                 "--method=cma",
                 "--runs=4",
                 "--jobs=2",
+                "--fresh-episodes=20",
                 "--episodes",
                 episodes,
             ),
             lambda folder: "completed" in _search_state(folder),
             search_outcome,
+            workers=0.2,
         ),
         "export": KilledCommand(
             ("export", "latest", "--out", "out"),

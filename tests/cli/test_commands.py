@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -11,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from telic.cli.main import app
-from telic.storage.files import read_json
 from telic.storage.layout import list_runs
-from telic.training.folder import status_of
 
 SMALL = ("num_envs=8", "horizon=32", "minibatch_size=64", "hidden=16,16", "epochs=2")
 REWARD = """
@@ -188,23 +185,6 @@ def start_long_run(folder: Path) -> subprocess.Popen[str]:
         assert process.poll() is None and time.monotonic() < deadline, process.communicate()[0]
         time.sleep(0.1)
     return process
-
-
-@pytest.mark.slow
-def test_a_killed_command_leaves_no_process_behind_and_can_be_resumed(tmp_path):
-    process = start_long_run(tmp_path)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
-    (run,) = list_runs(tmp_path / "runs")
-    deadline = time.monotonic() + 10
-    while (status := status_of(run)) != "interrupted" and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert status == "interrupted"
-    time.sleep(0.5)
-    size = run.members()[0].scalars.stat().st_size
-    time.sleep(1.0)
-    assert run.members()[0].scalars.stat().st_size == size, "the worker outlived its host"
-    assert read_json(run.config)["steps"] == 10_000_000
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ def check(command: KilledCommand, folder, wanted: int, seed: int) -> None:
 @pytest.mark.parametrize(
     "verb",
     [
-        pytest.param("train", marks=pytest.mark.slow),
-        pytest.param("train apart", marks=pytest.mark.long),
-        pytest.param("search", marks=pytest.mark.long),
+        pytest.param("train", marks=pytest.mark.long),
+        pytest.param("train apart", marks=pytest.mark.slow),
+        pytest.param("search", marks=pytest.mark.slow),
         pytest.param("export", marks=pytest.mark.long),
     ],
 )

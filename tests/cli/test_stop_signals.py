@@ -106,7 +106,7 @@ def test_a_closed_terminal_stops_a_run_that_saves(tmp_path):
     assert status_of(run) == "stopped"
 
 
-@pytest.mark.slow  # that killed ones write no more is shown below
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_sigterm_stops_a_search_in_one_process_and_in_several(tmp_path, jobs):
     before = children()
@@ -118,27 +118,6 @@ def test_sigterm_stops_a_search_in_one_process_and_in_several(tmp_path, jobs):
     (search,) = searches_in(tmp_path / "runs")
     assert read_json(search.summary)["outcome"] == "stopped"
     assert lock_holder(search.lock) is None and not wait_for_orphans(before)
-
-
-@pytest.mark.slow
-def test_processes_of_a_killed_search_die_with_it_and_write_no_more(tmp_path):
-    process = start_search(tmp_path, "--jobs=2")
-    workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    process.kill()
-    process.communicate()
-    deadline = time.monotonic() + 10
-    while any(_is_alive(worker) for worker in workers) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not [worker for worker in workers if _is_alive(worker)]
-    (search,) = searches_in(tmp_path / "runs")
-    assert [lock_holder(search.run(number).lock) for number in (1, 2)] == [None, None]
-
-
-def _is_alive(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize(

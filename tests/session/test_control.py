@@ -292,6 +292,3 @@ def test_the_composer_takes_no_criteria_that_it_has_no_code_for(tmp_path):
 def test_criteria_that_cannot_be_read_are_refused(data):
     with pytest.raises(UsageError, match="criteri"):
         parse_criteria(data)
-
-
-# ---------------------------------------------------------------------------- finding

@@ -5,8 +5,6 @@ import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -20,7 +18,6 @@ from telic.errors import Refused
 from telic.llm import Models
 from telic.session import loop
 from telic.session.loop import run_session
-from telic.session.records import ENDED, session_state
 from telic.storage.files import JsonLines, read_json_lines
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.testing.models import Scripted
@@ -195,39 +192,3 @@ def test_the_same_request_twice_at_once_is_refused_or_its_own_session(start, who
         assert results(session) == results(only(whole))
     assert all("is in use" in each.read_text() for each in refused)
     assert set(bill(tmp_path).values()) == {len(sessions)}
-
-
-def command(folder: Path) -> subprocess.Popen[str]:
-    """Start a session without a model, with everything real, as people do."""
-    options = ["--seeds", "1,2", "--episodes", "4", "--steps", "80k", "--iterations", "1"]
-    return subprocess.Popen(
-        [sys.executable, "-m", "telic", "run", "run forward", *options],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def children(pid: int) -> list[int]:
-    path = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(each) for each in path.read_text().split()] if path.exists() else []
-
-
-@pytest.mark.long
-def test_killed_command_ends_its_worker_and_resumes(tmp_path):
-    first = command(tmp_path)
-    trained = "runs/*/iter_1/train/*/metrics/scalars.jsonl"
-    while first.poll() is None and not list(tmp_path.glob(trained)):
-        time.sleep(0.02)
-    workers = children(first.pid)
-    assert workers
-    first.kill()
-    first.communicate()
-    deadline = time.monotonic() + 5
-    while any(Path(f"/proc/{each}").exists() for each in workers):
-        assert time.monotonic() < deadline, "the worker outlived its session"
-        time.sleep(0.02)
-    printed, _ = command(tmp_path).communicate(timeout=300)
-    assert "(resumed)" in printed and "Traceback" not in printed
-    assert session_state(only(tmp_path)) in ENDED

@@ -20,7 +20,7 @@ from telic.errors import BadEnvironment, ConfigError, SimulatorError, UsageError
 from telic.testing import SimulatorContract
 from telic.training.policy import load_policy
 from telic.verbs.search import search
-from tests.search.kills import is_alive
+from tests.sandbox.test_host import is_alive
 from tests.training.small import small_job, train_here
 
 TOY = SimulatorAdapter(Path(__file__).with_name("toy_adapter.py"), "counts up", ())
