@@ -1,5 +1,7 @@
 """A motion library or file of another user changes nothing, and does not fill the memory."""
 
+import zipfile
+
 import numpy as np
 import pytest
 import torch
@@ -60,7 +62,15 @@ BOMBS = {
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
 def test_a_small_pickle_does_not_grow(tmp_path, bomb, monkeypatch):
     monkeypatch.setattr(pickles, "_MAX_PARTS", 1000)
-    monkeypatch.setattr(pickles, "_MAX_BYTES", 10_000)
+    monkeypatch.setattr(pickles, "most_bytes", lambda content: 10_000)
     (tmp_path / "bomb.pkl").write_bytes(bomb)
     with pytest.raises(BadFile, match="too"):
         list(read_motions(tmp_path / "bomb.pkl"))
+
+
+def test_small_arrays_do_not_grow(tmp_path):
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("root_pos", "root_rot", "dof_pos"):
+            archive.writestr(f"{name}.npy", bytes(1 << 25))
+    with pytest.raises(BadFile, match="the archive is too large"):
+        list(read_motions(tmp_path / "bomb.npz"))

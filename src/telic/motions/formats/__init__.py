@@ -20,7 +20,7 @@ from telic.errors import BadFile, TelicError
 from telic.motions.formats import _people as people
 from telic.motions.formats import _robots as robots
 from telic.motions.formats._pickles import read_pickle
-from telic.motions.formats._track import MAX_VALUES, Arrays, MotionTrack, ReadOptions
+from telic.motions.formats._track import Arrays, MotionTrack, ReadOptions, most_bytes
 from telic.storage.reading import bounded_entries, read_bytes
 
 MAX_MOTION_FILE = 2_000_000_000
@@ -80,7 +80,7 @@ def read_motions(path: Path, options: ReadOptions = ReadOptions()) -> Iterator[M
 
 def _unpacked(content: bytes) -> dict[str, np.ndarray]:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        bounded_entries(archive, _MAX_ARRAYS, 8 * MAX_VALUES)
+        bounded_entries(archive, _MAX_ARRAYS, most_bytes(content))
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         found: dict[str, np.ndarray] = {}
         for key in arrays.files:

@@ -18,7 +18,7 @@ import numpy as np
 
 from telic.core.text import is_dict, is_row
 from telic.errors import BadFile
-from telic.motions.formats._track import MAX_VALUES
+from telic.motions.formats._track import MAX_VALUES, most_bytes
 
 _MAX_BYTES, _MAX_PARTS = 8 * MAX_VALUES, 10_000_000
 
@@ -131,7 +131,7 @@ class _Plain(_Reader):
 
     def __init__(self, file: io.BytesIO) -> None:
         _Reader.__init__(self, file)
-        self.source, self.left = file, _MAX_BYTES
+        self.source, self.left = file, most_bytes(file.getvalue())
 
     def find_class(self, module: str, name: str) -> Any:
         """Return the placeholder class for an allowed global, or reject other globals."""
@@ -189,7 +189,7 @@ def read_pickle(content: bytes, where: str) -> Any:
     try:
         if content[:1] == b"x":  # compressed by joblib
             inflater = zlib.decompressobj()
-            content = inflater.decompress(content, _MAX_BYTES)
+            content = inflater.decompress(content, most_bytes(content))
             if inflater.unconsumed_tail:
                 raise _Refused("too much data")
         return _plain(_Plain(io.BytesIO(content)).load(), 0, iter(range(_MAX_PARTS)))

@@ -14,6 +14,11 @@ MAX_VALUES = 200_000_000
 """maximum number of values per file"""
 
 
+def most_bytes(content: bytes) -> int:
+    """Return the maximum size of the data in a file, so that a small file stays small."""
+    return min(8 * MAX_VALUES, max(1 << 26, 50 * len(content)))
+
+
 class ReadOptions(NamedTuple):
     """Values that replace missing or wrong values of a file, or None to detect a value."""
 
