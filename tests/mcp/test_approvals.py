@@ -11,7 +11,8 @@ from telic.studies.folder import StudyFolder
 from telic.studies.study import Study
 from telic.verbs.study import contract
 from tests.mcp.host import Refusal
-from tests.mcp.toy import CONTRACT, METRIC_SPEC, PROTOCOL, Person
+from tests.mcp.toy import CONTRACT, METRIC_SPEC, Person
+from tests.studies.launch.toy_study import PROTOCOL
 
 pytestmark = pytest.mark.anyio
 

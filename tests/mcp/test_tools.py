@@ -16,7 +16,8 @@ from telic.mcp._workplace import ServerContext
 from telic.mcp.server import hide_in
 from telic.plugin.package import read_skills
 from tests.mcp.host import Refusal
-from tests.mcp.toy import ENVIRONMENT_SECRET, METRIC_SPEC, PROTOCOL, SECRET
+from tests.mcp.toy import ENVIRONMENT_SECRET, METRIC_SPEC, SECRET
+from tests.studies.launch.toy_study import PROTOCOL
 
 pytestmark = pytest.mark.anyio
 

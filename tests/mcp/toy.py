@@ -1,12 +1,13 @@
 """A repository whose training takes a blink, and a person who agrees to what is asked."""
 
-import hashlib
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 from mcp_types import ElicitResult
+
+from tests.studies.launch import toy_study
+from tests.studies.launch.toy_study import EVALUATOR, commit_files
 
 SECRET = "sk-ant-planted0123456789abcdefXYZ"
 ENVIRONMENT_SECRET = "planted-in-the-environment-42"
@@ -29,18 +30,9 @@ lines = [{"step": step, "success": given.gain * step / 40 + noise, "falls": 0.1}
 (out / "done").write_text("yes")
 print("api_key = PLANTED")
 '''.replace("PLANTED", SECRET)
-EVALUATOR = "print('evaluate')\n"
-
 METRIC_SPEC = {
-    "schema": "telic.metric_spec/1",
+    **toy_study.METRIC_SPEC,
     "primary": {"key": "success", "direction": "max", "min_effect_abs": 0.01},
-    "guardrails": [{"key": "falls", "direction": "min", "rule": "absolute", "threshold": 0.2}],
-    "extractor": {"kind": "jsonl", "path": "metrics.jsonl"},
-}
-PROTOCOL = {
-    "schema": "telic.eval_protocol/1",
-    "evaluator_files": {"evaluate.py": hashlib.sha256(EVALUATOR.encode()).hexdigest()},
-    "episodes": 10,
 }
 CONTRACT = {
     "task.success_definition": "success is 0.5 or more",
@@ -62,17 +54,9 @@ FIELDS = {
 
 
 def make_repository(root: Path) -> None:
-    root.mkdir(parents=True)
-    (root / "train.py").write_text(TRAIN)
-    (root / "evaluate.py").write_text(EVALUATOR)
-    (root / "README.md").write_text("Train: `python train.py --out DIR --seed 1`\n")
-    (root / ".gitignore").write_text(".telic/\nruns/\n")
-    for words in (
-        ["init", "-q"],
-        ["add", "."],
-        ["-c", "user.email=a@example.org", "-c", "user.name=a", "commit", "-q", "-m", "first"],
-    ):
-        subprocess.run(["git", *words], cwd=root, check=True, capture_output=True)
+    readme = "Train: `python train.py --out DIR --seed 1`\n"
+    files = {"train.py": TRAIN, "evaluate.py": EVALUATOR, "README.md": readme}
+    commit_files(root, {**files, ".gitignore": ".telic/\nruns/\n"})
 
 
 class Person:

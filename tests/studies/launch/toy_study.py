@@ -61,6 +61,11 @@ def commit_files(root: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
+    commit_all(root)
+
+
+def commit_all(root: Path) -> None:
+    """Make a repository of the files in a folder."""
     git(root, "init", "-q")
     git(root, "config", "user.email", "ada@example.org")
     git(root, "config", "user.name", "ada")

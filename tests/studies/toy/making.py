@@ -2,11 +2,11 @@
 
 import hashlib
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from telic.studies.documents.base import write_yaml
+from tests.studies.launch.toy_study import commit_all
 
 REPO = Path(__file__).parent / "repo"
 STEPS = 230_400
@@ -47,12 +47,7 @@ def make_repository(root: Path) -> None:
     """Copy the toy repository and commit it."""
     shutil.copytree(REPO, root, ignore=shutil.ignore_patterns("__pycache__"))
     (root / ".gitignore").write_text(".telic/\nruns/\n__pycache__/\n")
-    for words in (
-        ("init", "-q"),
-        ("add", "."),
-        ("-c", "user.name=ada", "-c", "user.email=ada@example.org", "commit", "-qm", "first"),
-    ):
-        subprocess.run(["git", *words], cwd=root, check=True, capture_output=True)
+    commit_all(root)
 
 
 def write_measures(root: Path, study: Path) -> None:
