@@ -8,7 +8,7 @@ from telic.errors import Refused
 from telic.session.hub import shown_verdict
 from telic.storage.files import read_json, write_json
 from telic.storage.layout import RunFolder
-from telic.training.videos import find_unrendered
+from telic.training.videos import find_run
 from telic.verbs.compare import judge
 from telic.verbs.track import eval as eval_tracker
 from tests.session.conftest import home  # noqa: F401
@@ -79,10 +79,10 @@ def test_a_training_request_is_not_answered_by_the_run_of_another_user(theirs):
     for run in (own, theirs):
         write_json(run.status, {**read_json(run.status), "videos": "best"})
     key, runs_dir = read_json(own.manifest)["key"], own.path.parent
-    assert find_unrendered(key, runs_dir, None) == own
-    assert find_unrendered(key, runs_dir, theirs.name) is None
+    assert find_run(key, runs_dir, None, lacks_videos=True) == own
+    assert find_run(key, runs_dir, theirs.name, lacks_videos=True) is None
     (own.path / "videos").symlink_to(theirs.path)
-    assert find_unrendered(key, runs_dir, None) is None
+    assert find_run(key, runs_dir, None, lacks_videos=True) is None
 
 
 def test_links_in_the_latest_tracker_are_not_followed(tmp_path):

@@ -299,7 +299,7 @@ def command_words(
             continue
         on, _, off = field.flag.partition("/")
         if field.how.scope == "argument" or (field.how.flags == () and field.is_required):
-            arguments.append(str(value))
+            arguments += map(str, value) if is_row(value) else [str(value)]
         elif isinstance(value, bool):
             options.append(on if value else off or f"--no-{on[2:]}")
         elif is_mapping(value):

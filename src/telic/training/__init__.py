@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from telic import lazy_modules
 
 if TYPE_CHECKING:
-    from telic.training import export, folder, fused, plan, policy, run, videos  # noqa: F401
+    from telic.training import export, folder, fused, plan, policy, run, sweep, videos  # noqa: F401
 
 __getattr__ = lazy_modules(__name__)

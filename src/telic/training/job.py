@@ -85,7 +85,8 @@ class JobRequest(TrainOptions, VerbRequest):
         read=pairs,
     )
     variants: Sequence[Mapping[str, Any]] = option(
-        "Train one member per value: --vary gamma=0.98,0.99. Repeatable.",
+        "Train one member per value, or sample a range: --vary gamma=0.98,0.99 "
+        "--vary learning_rate=1e-4..1e-2. Repeatable.",
         "--vary",
         default=({},),
         many=True,
@@ -125,6 +126,17 @@ class TrainRequest(JobRequest, PlacedRequest):
 
     videos: Videos = option(
         "Videos: best (p10, median, p90 of the best evaluation), last, all or none.", default="best"
+    )
+    sampler: Literal["grid", "random", "optuna"] = option(
+        "Sampler of varied settings: grid, random, or optuna, which proposes values from earlier "
+        "returns.",
+        default="grid",
+    )
+    samples: int | None = option(
+        "Combinations to sample. Default: 12; for a grid, 3 values per range.",
+        default=None,
+        minimum=1,
+        maximum=1000,
     )
     name: str | None = option("Name of the run folder.", default=None)
     fresh: bool = option("Start from scratch instead of resuming.", default=False)

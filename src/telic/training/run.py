@@ -227,23 +227,27 @@ def join(
     command: str | None,
     on_event: Listener,
 ) -> Run:
-    """Move completed runs of the single members of a job into one run."""
-    folder = new_run(runs_dir, name)
+    """Move completed runs of parts of a job's members into one run."""
+    folder, groups = new_run(runs_dir, name), list[list[str]]()
     with working_on(folder, is_new=True):
         for number, run in enumerate(runs):
-            member, part = member_folders(job, folder)[number], RunFolder(run.path)
-            shutil.copytree(run.path / member.path.name, member.path, dirs_exist_ok=True)
+            part = RunFolder(run.path)
+            trained = read_record(part.config, TrainJob)
+            groups.append([member.name for member in trained.members])
+            for member in member_folders(trained, part):
+                target = folder.path / member.path.name
+                shutil.copytree(member.path, target, dirs_exist_ok=True)
             write_json(folder.cell_result(number + 1), {**run.summary, "run": folder.name})
             rows = [row for row in read_json_lines(part.events) if row["event"] != RunSummary.NAME]
             with JsonLines(folder.events) as log:
                 for row in rows:
                     log.append({**row, "run": folder.name} if "run" in row else row)
         create_run(job, folder, command)
-        apart = {"processes": [[member.name] for member in job.members]}
-        write_json(folder.manifest, read_json(folder.manifest) | apart)
+        write_json(folder.manifest, read_json(folder.manifest) | {"processes": groups})
+    joined = execute(job, runs_dir, name=folder.name, on_event=on_event)
     for run in runs:
         shutil.rmtree(run.path)
-    return execute(job, runs_dir, name=folder.name, on_event=on_event)
+    return joined
 
 
 class JointProgress:

@@ -39,12 +39,15 @@ def missing_videos(run: RunFolder) -> str | None:
     return read_fields(run.status, videos=str | None)["videos"] if run.status.exists() else None
 
 
-def find_unrendered(key: str, runs_dir: Path, name: str | None) -> RunFolder | None:
-    """Return this user's completed run with the same job key and pending videos, or None."""
+def find_run(
+    key: str, runs_dir: Path, name: str | None, *, lacks_videos: bool = False
+) -> RunFolder | None:
+    """Return this user's completed run with the same job key, with or without pending videos."""
     for run in list_runs(runs_dir):
         with contextlib.suppress(TelicError):  # a damaged folder cannot be resumed
             is_meant = is_own_folder(run.path) and name in (None, run.name)
-            if not is_meant or status_of(run) != "completed" or missing_videos(run) is None:
+            lacks = missing_videos(run) is not None
+            if not is_meant or status_of(run) != "completed" or lacks != lacks_videos:
                 continue
             if read_fields(run.manifest, key=str | None)["key"] == key:
                 return RunFolder(without_links(run.path))
