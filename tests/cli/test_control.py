@@ -110,7 +110,7 @@ def test_a_session_is_paused_resumed_and_stopped_from_outside(running, tmp_path)
 
 @pytest.mark.long
 def test_a_running_session_is_not_resumed_and_keeps_its_limits(running, tmp_path):
-    assert "cannot be resumed" in telic("resume", folder=tmp_path, check=2).stderr
+    assert "is already running" in telic("resume", folder=tmp_path, check=2).stderr
     telic("pause", folder=tmp_path)
     refused = telic("resume", "--max-hours", "2", folder=tmp_path, check=2)
     assert f"telic stop {NAME}" in refused.stderr
