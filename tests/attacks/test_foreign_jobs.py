@@ -4,13 +4,16 @@ A colleague's runs folder, or one that was unpacked over the user's own, holds j
 to be found: the key of a request is predictable. A node that works for a job returns what it likes.
 """
 
+import contextlib
 import io
 import json
 import signal
 import socket
 import zipfile
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -202,18 +205,25 @@ def test_a_worker_runs_only_what_was_submitted(home):
     assert not (home / "pwned").exists()
 
 
-@pytest.mark.parametrize("kind", ["ray", "slurm"])
+@pytest.mark.parametrize("kind", ["ray", "slurm", "forged"])
 def test_an_end_is_countersigned_only_if_it_was_copied_from_a_node(home, monkeypatch, kind):
+    """A node that names another artifact of the user would have it signed, or deleted as a part."""
     signed, folder = [], home / "runs" / "session_1"
     write_json(folder / "session.json", {"intent": "hop", "env": "Hopper-v5"})
     sign_folder(folder)
     monkeypatch.setattr(elsewhere, "countersign", signed.append)
     monkeypatch.setattr(elsewhere, "artifact_of", lambda *_: folder)
     monkeypatch.setattr("telic.verbs._resume.result_in", lambda path: path)
-    place, board = SimpleNamespace(kind=kind), JobBoard(Path("runs"))
-    pool = SimpleNamespace(place=place, board=board, submit=lambda spec: None)
+    place, board = SimpleNamespace(kind=kind.replace("forged", "ray")), JobBoard(Path("runs"))
+    name = "session_2" if kind == "forged" else folder.name
+    write_json(board.folder("job_1").returned, [f"runs/{name}/summary.json"])
+    ended: Future[Any] = Future()
+    ended.set_result(SimpleNamespace(name="job_1"))
+    pool = SimpleNamespace(place=place, board=board, submit=lambda spec: ended)
     asked = {"intent": "hop", "env": "Hopper-v5"}
-    RemoteVerbs(pool, kind, Path("runs")).do(("run",), "session:run", asked, print)
+    is_refused = pytest.raises(Refused) if kind == "forged" else contextlib.nullcontext()
+    with is_refused:
+        RemoteVerbs(pool, kind, Path("runs")).do(("run",), "session:run", asked, print)
     assert len(signed) == (kind == "ray")
 
 

@@ -28,7 +28,7 @@ from telic.jobs.launcher import read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JOBS, PYTHON, JobRecord, JobSpec
 from telic.session.evidence import countersign
-from telic.storage.files import plain, read_fields, read_record, write_json
+from telic.storage.files import plain, read_fields, read_json, read_record, write_json
 from telic.storage.keys import is_own_folder, require_permitted
 from telic.storage.layout import SessionFolder, check_name, new_name
 from telic.storage.reading import file_hash
@@ -149,11 +149,17 @@ class RemoteVerbs(NamedTuple):
             return _resume.result_in(done)
         if not self.pool.board.may_run(job.spec):
             job.state.unlink(missing_ok=True)  # of an earlier job, or another user's
-        folder = artifact_of(job, self.pool.submit(job.spec), on_event)
+        future = self.pool.submit(job.spec)
+        folder = artifact_of(job, future, on_event)
         # With a shared file system, jobs sign with this user's key, and others may write there.
-        is_copied = path == "session:run" and self.pool.place.kind == "ray"
-        if is_copied and _is_answer(SessionFolder(folder), given):
-            countersign(SessionFolder(folder))
+        if self.pool.place.kind == "ray":
+            returned = self.pool.board.folder(future.result().name).returned
+            names = read_json(returned) if returned.exists() else []
+            place = Path(job.spec.folder or "", folder.name)
+            if not any(Path(name).is_relative_to(place) for name in names):
+                raise Refused(f"{folder.name} is not a result of this job.")
+            if path == "session:run" and _is_answer(SessionFolder(folder), given):
+                countersign(SessionFolder(folder))
         return _resume.result_in(folder)
 
     def run_session(
