@@ -10,6 +10,7 @@ import telic
 from telic.errors import UsageError
 from telic.search.found import store_found
 from telic.search.runner import load_search
+from telic.storage.files import read_json, write_json
 from telic.training.export.run_policy import load_numpy, load_onnx
 from telic.verbs.artifacts import export, play_artifact
 
@@ -57,6 +58,20 @@ def test_a_found_policy_is_played(tmp_path):
     made = play_artifact(search.path.name, member="default_seed_2", size="64x48", runs_dir=tmp_path)
     assert made["member"] == "default_seed_2" and "_median" in made["trajectory"]
     assert Path(made["video"]).stat().st_size > 0
+
+
+def test_a_policy_and_its_return_are_not_taken_from_the_folder_of_another_user(tmp_path):
+    made = telic.search(
+        "CartPole-v1", method="random", episodes=200, fresh_episodes=2, runs_dir=tmp_path
+    )
+    for is_own in (True, False):
+        run, member = store_found(load_search(tmp_path, made.path.name), None)
+        summary = run.path / member / "summary.json"
+        forged = {**read_json(summary), "best": {**read_json(summary)["best"], "mean_return": 1e9}}
+        write_json(summary, forged)
+        store_found(load_search(tmp_path, made.path.name), None)
+        assert (read_json(summary)["best"]["mean_return"] == 1e9) == is_own
+        (made.path / "begun.json").unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(

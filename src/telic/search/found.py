@@ -17,6 +17,7 @@ from telic.errors import UnknownName, UsageError
 from telic.search.records import SearchConfig, SearchRunSummary
 from telic.search.runner import Result
 from telic.storage.files import write_json, write_text
+from telic.storage.keys import is_own_folder
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.trajectories import Trajectory, write_trajectory
 from telic.training.evaluate import LABELS, evaluation_record
@@ -42,7 +43,8 @@ def store_found(result: Result, name: str | None) -> tuple[RunFolder, str]:
         raise UnknownName("member", name, list(members))
     run, found = RunFolder(result.folder.path / "policies"), members[name]
     member, step = MemberFolder(run.path / name), found.steps
-    if not member.summary.exists():
+    # A folder of another user may contain another policy with forged returns.
+    if not (member.summary.exists() and is_own_folder(result.folder.path)):
         words = command_words(SearchConfig, dict(result.plan.config))
         command = shlex.join(["telic", "search", *words])
         about = {"command": command, "versions": result.summary.versions, "trainer": "search"}
