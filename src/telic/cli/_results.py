@@ -89,7 +89,7 @@ def show_session(session: Session) -> None:
     verdict = outcome_words(summary.outcome, summary.limits)
     styled = f"[{_STYLES.get(summary.outcome, 'bold yellow')}]{verdict}[/]"
     resume = f"; {_RESUME}" if summary.outcome == "stopped" else ""
-    console.print(f"\n{styled}{resume}: {escape(summary.intent)} ({summary.env})")
+    console.print(f"\n{styled}{resume}: {escape(summary.intent)} ({escape(summary.env)})")
     for reason in summary.reasons:
         console.print(f"[yellow]![/] {escape(reason)}")
     if summary.reason:
