@@ -172,6 +172,12 @@ def revising(author, tmp_path):
     return revise
 
 
+@pytest.mark.parametrize(("seconds", "steps"), [(0.5, 40), (5.0, 100)])
+def test_a_revision_does_not_shorten_the_judged_episodes(revising, seconds, steps):
+    _, revise = revising([{**REVISION, "seconds": seconds}])
+    assert revise().env_args["max_episode_steps"] == steps
+
+
 def test_a_revision_of_nothing_or_of_refused_code_goes_back(revising):
     wrong = [
         {**REVISION, "based_on": 7},

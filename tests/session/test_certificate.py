@@ -253,6 +253,7 @@ ALONE = ("no second reading of the prompt",)
     ("intent", "limits", "doubt"),
     [
         ("play the violin", ALONE, None),
+        ("play the violin for 60 seconds", ALONE, "shorter than the prompt states"),
         ("wave with your left hand", ALONE, None),  # it has none
         ("stand still", (), None),
         ("stand still zestfully", ALONE, None),

@@ -333,7 +333,10 @@ class ModelAuthor:
 
     def _candidate(self, revision: Revision, past: SessionHistory) -> RewardCandidate:
         base = past.candidates[revision.based_on]
-        env_args = {**base.env_args, **self._episode_args(revision)}
+        env_args: dict[str, Any] = {**base.env_args, **self._episode_args(revision)}
+        if "max_episode_steps" in env_args:  # a short episode may end before a failure
+            now = base.env_args.get("max_episode_steps", self._spec.max_episode_steps) or 0
+            env_args["max_episode_steps"] = max(env_args["max_episode_steps"], now)
         settings, moved = within({**base.settings, **revision.settings}, self._preset)
         chosen = past.find(revision.based_on).variant
         kept = {} if revision.source else base.variants[chosen].weights

@@ -109,7 +109,7 @@ class Revision(Record):
     settings: dict[str, _Setting] = Field(default={}, description=SETTINGS)
     steps: int | None = Field(default=None, ge=10_000, le=20_000_000, description="None: unchanged")
     seconds: float | None = Field(
-        default=None, ge=0.5, le=60, description="episode length in seconds, or null to keep it"
+        default=None, ge=0.5, le=60, description="longer episodes in seconds, or null to keep them"
     )
     ends_when_it_falls: bool | None = Field(default=None, description="None: unchanged")
     warm: bool = Field(

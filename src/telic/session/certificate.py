@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from telic.authors._second_reader import able_reading
+from telic.authors._second_reader import able_reading, stated_seconds
 from telic.authors.author import try_written
 from telic.authors.candidate import (
     MemberScore,
@@ -57,6 +57,7 @@ from telic.storage.trajectories import Trajectory, read_trajectory, write_trajec
 
 _OWN_EXAMPLE = "judge validated on its own demonstration only"
 _OWN_READING = "no second reading of the prompt"
+_SHORTER = "the episodes are shorter than the prompt states"
 _UNTRAINED = 24
 """number of episodes recorded with untrained policies"""
 _CONTRADICTS = 0.5
@@ -126,7 +127,7 @@ class Certifier:
         """Check the evidence, and return it with all reasons to doubt it."""
         trial = self._trial
         doubts = [*self._work.records.doubts(), *self._changed_evidence(), *_validation(trial)]
-        doubts += [*self._changed_judge(), *self._rewards()]
+        doubts += [*self._changed_judge(), *self._rewards(), *self._shortened()]
         good, limits, found = trial.good, (), ()
         if self._proving:
             best = max(self._proving, key=lambda member: member.low)
@@ -220,6 +221,13 @@ class Certifier:
                 yield from validated.judge_problems if validated.was_run else _validation(validated)
             yield from validated.reward_problems
 
+    def _shortened(self) -> Iterator[str]:
+        """Yield a doubt if episodes of a model are shorter than the prompt states in seconds."""
+        spec, stated = self._work.brief.spec, stated_seconds(self._work.config.intent)
+        steps = self._candidate.env_args.get("max_episode_steps", spec.max_episode_steps)
+        if steps and spec.dt_s and steps * spec.dt_s < 0.9 * min(stated, 60.0) and not self._is_own:
+            yield _SHORTER
+
     # ---- good example
 
     def _episodes(self, member: MemberScore) -> list[_Episode]:
@@ -264,7 +272,7 @@ class Certifier:
             for args in (made.env_args, self._candidate.env_args)
         )
         if given < 0.9 * asked and any(_DURATION.search(each.words) for each in made.covered):
-            doubts.append("the episodes are shorter than the prompt states")
+            doubts.append(_SHORTER)
         judged = enumerate(member.judgment.verdicts)
         passed = [at for at, verdict in judged if (verdict.score or 0.0) >= self._threshold]
         files = [self._files.episode(member.member, at) for at in passed]
