@@ -267,6 +267,9 @@ class _ExportRequest(PolicyRequest):
         "--verify",
         default=False,
     )
+    stack: Literal["unitree_sdk2", "rl_sar", "robojudo", "ros2"] | None = option(
+        "Also write the configuration of a deployment stack.", "--for", default=None
+    )
     push: str | None = option(
         "Also upload it to the Hugging Face Hub: hf://USER/NAME.", default=None, metavar="ADDRESS"
     )
@@ -296,6 +299,7 @@ def export(request: _ExportRequest) -> dict[str, Any]:
         out=out,
         proof=proof,
         check=check,
+        stack=request.stack,
         write_weights=None if request.push is None else hub.write_weights,
     )
     return made if request.push is None else {**made, "page": hub.upload_bundle(out, request.push)}

@@ -39,6 +39,7 @@ from telic.storage.scalars import Column, EvaluationRow, downsample, read_column
 from telic.training.export import run_policy
 from telic.training.export.deployment import FOLDER, RobotCheck, deploy
 from telic.training.export.files import export_checked
+from telic.training.export.stacks import StackName
 from telic.training.folder import environment_of
 from telic.training.policy import Policy, find_policy, load_policy
 from telic.training.videos import choose_member
@@ -111,6 +112,7 @@ def export_run(
     out: Path | None = None,
     proof: PolicyProof | None = None,
     check: RobotCheck | None = None,
+    stack: StackName | None = None,
     write_weights: Callable[..., None] | None = None,
 ) -> dict[str, Any]:
     """Export the bundle of one policy and return a summary.
@@ -125,6 +127,7 @@ def export_run(
         out: output folder; defaults to `export` in the run folder.
         proof: evidence of a session that judged this policy.
         check: sim-to-sim verification of the deployment; requires a position-controlled robot.
+        stack: deployment stack whose configuration is added; requires the same.
         write_weights: writer of policy.safetensors, which replaces policy.pt in shared bundles.
     """
     folder = choose_member(run, member)
@@ -154,7 +157,7 @@ def export_run(
                 memory = f"not shipped: {error}"
         for source, (name, _) in (proof.files if proof else {}).items():
             bundle.copy(source, name)
-        robot = deploy(policy, environment_of(run), bundle.copy, check)
+        robot = deploy(policy, environment_of(run), bundle.copy, check, stack)
         label = f"{evidence.env}, {evidence.config['reward']}, seed {evidence.config['seed']}"
         curve = learning_curve(evidence.curve, evidence.evaluations, label)
         if curve:

@@ -37,6 +37,7 @@ from telic.storage.files import json_text, write_text
 from telic.storage.reading import read_text
 from telic.storage.trajectories import Environment
 from telic.training.export.files import export_checked
+from telic.training.export.stacks import StackName, write_stack
 from telic.training.policy import Policy
 
 Reals = tuple[float, ...]
@@ -378,6 +379,7 @@ def deploy(
     environment: Environment,
     keep: Callable[[Path, str], None],
     check: RobotCheck | None = None,
+    stack: StackName | None = None,
 ) -> RobotBundle | None:
     """Create the deployment bundle of a policy, or None if the robot is not position-controlled.
 
@@ -386,10 +388,11 @@ def deploy(
         environment: environment used in training.
         keep: callback that stores a file under a name.
         check: verification that runs before files are stored.
+        stack: deployment stack whose configuration is included.
     """
-    model_file = driven_model(environment[0])
+    model_file, is_required = driven_model(environment[0]), check is not None or stack is not None
     if model_file is None:
-        if check is not None:
+        if is_required:
             raise UsageError(
                 f"{Path(environment[0]).name} is not a position-controlled robot, so it cannot "
                 "be deployed or verified.",
@@ -402,9 +405,11 @@ def deploy(
         try:
             about = write_deployment(policy, environment, folder)
         except UsageError as error:
-            if check is not None:
+            if is_required:
                 raise
             return RobotBundle(None, str(error), None, origin)
+        if stack is not None:
+            write_stack(stack, policy, about, folder / stack)
         agreement = None if check is None else check(folder)
         files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
         names = {path: path.relative_to(folder).as_posix() for path in files}

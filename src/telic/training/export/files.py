@@ -229,7 +229,7 @@ class OnnxGraph:
         return model.SerializeToString()
 
 
-def _write_onnx(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
+def write_onnx(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
     """Write an ONNX file with inputs "obs" (and "memory"), output "action" and text metadata."""
     graph, inputs, x = OnnxGraph("Exporting a policy to ONNX"), {"obs": policy.obs_dim}, "obs"
     if policy.memory_size:
@@ -292,6 +292,6 @@ class _Format(NamedTuple):
 
 
 _FORMATS = {
-    ".onnx": _Format(_write_onnx, _load_onnx),
+    ".onnx": _Format(write_onnx, _load_onnx),
     ".npz": _Format(_write_numpy, run_policy.load_numpy),
 }
