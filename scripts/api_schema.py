@@ -62,11 +62,13 @@ def api_page() -> str:
     for path, ways in _described()["paths"].items():
         for method, how in ways.items():
             does = (how.get("description") or how["summary"]).partition("\n\n")[0]
-            line = f"- `{method.upper()} {path}`: {' '.join(does.split())}"
-            groups.setdefault(how["tags"][0], []).append(line.replace("\\", ""))
+            tag, line = how["tags"][0], f"- `{method.upper()} {path}`"
+            line += "" if tag == "verbs" else f": {' '.join(does.split())}"
+            groups.setdefault(tag, []).append(line.replace("\\", ""))
     parts = [HEAD]
     for name, rows in groups.items():
-        parts.append("\n".join((f"## {name}\n", *rows)) + "\n")
+        intro = ("Each route runs the [command](cli.md) of its name.\n",) if name == "verbs" else ()
+        parts.append("\n".join((f"## {name}\n", *intro, *rows)) + "\n")
     return "\n".join(parts)
 
 

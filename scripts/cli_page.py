@@ -60,7 +60,7 @@ Only these options can be set (`model`, `log`, `max_calls` and `max_usd` only in
 - `--version`: Print the version (`telic` alone).
 - `--install-completion`, `--show-completion`: Shell completion (`telic` alone).
 """
-EXAMPLES = 2
+EXAMPLES = 1
 """maximum number of examples per command (`--help` lists all)"""
 COMMON_FROM = 3
 """minimum number of commands with an equal row for it to become a common option"""

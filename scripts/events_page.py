@@ -43,12 +43,12 @@ Fields are documented in the classes.
 
 def page() -> str:
     """Return the text of the page."""
-    rows = ["| event | class | meaning |", "|---|---|---|"]
+    rows = ["|event|class|meaning|", "|---|---|---|"]
     for name, home in EVENTS.items():
         module, _, kind = home.partition(":")
         event: type[Event] = getattr(import_module(module), kind)
         meaning = (inspect.getdoc(event) or "").partition("\n\n")[0]
-        rows.append(f"| `{name}` | `{module}.{kind}` | {' '.join(meaning.split())} |")
+        rows.append(f"|`{name}`|`{module}.{kind}`|{' '.join(meaning.split())}|")
     return "\n".join((HEAD, *rows)) + "\n"
 
 

@@ -39,12 +39,12 @@ JUMPING = ("jump", "jump high", "jump as high as possible")
 def table() -> str:
     """Return the table as Markdown."""
     scenes = [Scene.of(describe(f"{name}-v5")) for name in ROBOTS]
-    rows = [f"| prompt | {' | '.join(ROBOTS)} |", f"|---|{'--:|' * len(ROBOTS)}"]
+    rows = [f"|prompt|{'|'.join(ROBOTS)}|", f"|---|{'--:|' * len(ROBOTS)}"]
     legs = [f"{scene.leg:.2f}" if scene.leg else "–" for scene in scenes]
-    rows.append(f"| *leg length* | {' | '.join(legs)} |")
+    rows.append(f"|*leg length*|{'|'.join(legs)}|")
     for said, shown in ((GOING, _speed), (JUMPING, _height)):
         rows += [
-            f"| {words} | {' | '.join(shown(words, each) for each in scenes)} |" for words in said
+            f"|{words}|{'|'.join(shown(words, each) for each in scenes)}|" for words in said
         ]
     return "\n".join(rows)
 

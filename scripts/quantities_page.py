@@ -48,7 +48,7 @@ def quantities_page() -> str:
     lines = [_HEAD + "\n".join(f"- *{name}*: {_names(ids)}" for name, ids in _GROUPS.items()), ""]
     for kind, title in (("instant", "At one moment"), ("accumulated", "Of the episode so far")):
         lines.append(f"## {title}\n")
-        lines.append("| quantity | unit | meaning | formula | environments |")
+        lines.append("|quantity|unit|meaning|formula|environments|")
         lines.append("|---|---|---|---|---|")
         lines += [_row(each, specs) for each in ordered_quantities() if each.kind == kind]
         lines.append("")
@@ -68,7 +68,7 @@ def _row(quantity: Quantity, specs: Mapping[str, EnvSpec]) -> str:
     latex = about.latex.replace(r"\|", r"\Vert ").replace("|", r"\vert ")
     unit = about.unit if about.shape == "(N,)" else f"{about.unit}, {about.shape}"
     cells = (f"`{call}`", unit, about.formula, f"${latex}$", where)
-    return f"| {' | '.join(cells)} |"
+    return f"|{'|'.join(cells)}|"
 
 
 def _names(ids: frozenset[str]) -> str:

@@ -8,10 +8,11 @@ its rows (or names the files of the rows), with the machine, the condition, the 
 commit of the measurement. Benchmarks
 update these files with `--publish` (benchmarks/published.py). `columns` maps a header to a template
 in the syntax of `str.format`; a header that starts with `>` is aligned right, and a cell with an
-unknown value stays empty. In addition to the formats of Python, `~3` rounds to 3 digits, `.1M` and
-`.0k` scale, `.0%` is a percentage, `words` replaces underscores, and a list is joined, or shown as
-`range`. A value that is a
-template itself can refer to other files: `{cpu[HalfCheetah-v5][train]:~3}`.
+unknown value stays empty. A `block` is a
+template of Markdown for each row instead. In addition to the formats of Python, `~3` rounds to
+3 digits, `.1M` and `.0k` scale, `.0%` is a percentage, `words` replaces underscores, and a list is
+joined, or shown as `range`. A value that is a template itself can refer to other files:
+`{cpu_rates[HalfCheetah-v5][train]:~3}`.
 """
 
 from __future__ import annotations
@@ -87,16 +88,21 @@ class Result:
 
     def table(self, known: Mapping[str, Any]) -> str:
         """Return the table as Markdown, and a line about the measurement."""
+        if not self.rows:
+            return ""
+        if block := self.facts.get("block"):
+            return "\n".join(self._cell(block, row, known) for row in self.rows)
         columns: dict[str, str] = self.facts["columns"]
         heads = [head.removeprefix(">") for head in columns]
         rules = ["--:" if head.startswith(">") else "---" for head in columns]
         cells = [[self._cell(x, row, known) for x in columns.values()] for row in self.rows]
-        lines = ["|" + "".join(f" {x} |" if x else " |" for x in row) for row in [heads, *cells]]
+        lines = [f"|{'|'.join(row)}|" for row in [heads, *cells]]
         text = "\n".join([lines[0], f"|{'|'.join(rules)}|", *lines[1:]])
         about = "; ".join(self.facts[x] for x in ("machine", "condition") if self.facts.get(x))
         if command := self.facts.get("command"):
             about += f"; `{command}`"
-        return f"{text}\n\n*{about[0].upper()}{about[1:]}.*\n" if about else f"{text}\n"
+        title = f"## {self.facts['title']}\n\n" if "title" in self.facts else ""
+        return f"{title}{text}\n" + (f"\n*{about[0].upper()}{about[1:]}.*\n" if about else "")
 
     def _cell(self, template: str, row: Mapping[str, Any], known: Mapping[str, Any]) -> str:
         values = {

@@ -18,12 +18,12 @@ def settings_page() -> str:
         "`telic envs --presets` shows the preset of each environment. Settings marked with * can",
         "differ between the members of a run (`--vary`).",
         "",
-        "| setting | default | meaning |",
+        "|setting|default|meaning|",
         "|---|---|---|",
     ]
     for name, field in PpoSettings.model_fields.items():
         mark = " *" if name in MEMBER_FIELDS else ""
-        lines.append(f"| `{name}`{mark} | `{field.default}` | {field.description} |")
+        lines.append(f"|`{name}`{mark}|`{field.default}`|{field.description}|")
     return "\n".join(lines) + "\n"
 
 

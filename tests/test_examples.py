@@ -11,6 +11,7 @@ import pytest
 import typer
 from typer.main import get_command
 
+import telic
 from telic.cli.main import app
 
 ROOT = Path(__file__).parent.parent
@@ -57,13 +58,33 @@ def test_an_example_runs_and_says_something(example, tmp_path, monkeypatch, caps
     ("page", "code"), REWARDS, ids=lambda value: getattr(value, "stem", "code")
 )
 def test_a_reward_in_the_documentation_passes_its_probe(page, code):
-    import telic
     from telic.rewards.probe import probe
     from telic.rewards.reward import load_reward
 
     env = telic.make("HalfCheetah-v5", num_envs=8, seed=0)
     report = probe(load_reward(code), env)
     assert report.mode in ("batched", "vmap", "looped")
+
+
+TIPS = re.findall(
+    r"^\| [✗✓] \| (.+?) \| (\S+) \| (not judged: )?`(.+)` \|$",
+    (ROOT / "docs/how-to/write-intents.md").read_text(),
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(("prompt", "robot", "ignored", "reading"), TIPS)
+def test_the_composer_reads_the_tips_for_intents_as_shown(prompt, robot, ignored, reading):
+    from telic.composer.compose import compose
+    from telic.errors import TelicError
+
+    try:
+        made = compose(prompt, telic.make(robot, num_envs=1).spec)
+    except TelicError as error:
+        assert reading in str(error)
+    else:
+        titles = [each.title for each in made.criteria]
+        assert reading in (made.not_understood if ignored else titles)
 
 
 def test_the_terms_in_the_documentation_can_be_tracked_with():

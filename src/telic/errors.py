@@ -52,8 +52,8 @@ class UnknownName(UsageError):
         near = closest(name, known)
         listed = near or known[:_LISTED]
         hint = f"{'Closest' if near else 'Known'}: {', '.join(listed)}." if listed else ""
-        if see:
-            hint = f"{hint} List all {len(known)}: {see}".strip()
+        if see and len(known) > len(listed):
+            hint = f"{hint} To list all {len(known)}: {see}".strip()
         super().__init__(f'No {kind} named "{name}".', hint=hint or None)
         self.name = name
         self.near = near

@@ -31,7 +31,7 @@ def test_criteria_say_what_is_measured_and_which_way():
     assert (speed.direction, speed.zero, speed.goal, speed.unit) == ("at_least", 0.3, 3.0, "m/s")
     assert speed.weight == 3.0 and speed.tag == "too_slow" and "distance covered" in speed.quantity
     assert found["is not on its back"].is_guard and found["is not on its back"].weight == 0.0
-    exact = by_title(compose("run forward at 2 m/s", spec()))["averages 2 m/s (±0.5 m/s) forward"]
+    exact = by_title(compose("run forward at 2 m/s", spec()))["averages 2 m/s forward (± 0.5 m/s)"]
     assert (exact.direction, exact.goal, exact.zero) == ("about", 2.0, 0.0)
     sequence = compose("jump, then stand still", spec())
     assert [each.kind for each in sequence.criteria].count("phased") == 1

@@ -65,8 +65,12 @@ def asked_lines(event: MeasurableIntent) -> Iterator[str]:
         counts = "constraint" if each.is_guard else f"weight {each.weight / whole:.0%}"
         counts += ", must be met" if each.is_stated else ""
         if each.zero is not None and each.goal is not None:
-            ends = (each.zero, each.goal)
-            counts += ", no credit at {:.3g}, full at {:.3g} {}".format(*ends, each.unit).rstrip()
+            is_share = each.measure.startswith("share(")
+            form = "{:.0%}, full at {:.0%}" if is_share else "{:.3g}, full at {:.3g} {}"
+            ends, unit = (each.zero, each.goal), each.unit
+            if unit == "turns" and abs(each.goal) < 1.0:
+                ends, unit = (360.0 * each.zero, 360.0 * each.goal), "degrees"
+            counts += f", no credit at {form.format(*ends, unit)}".rstrip()
         yield f"  • {escape(each.title)} [dim]({escape(counts)})[/]"
     for doubt in event.doubts:
         yield f"  [dim]{escape(doubt)}[/]"

@@ -113,7 +113,7 @@ def _judge_jump(frame: Frame, goal: Goal, period: float | None, scene: Scene, dr
         draft.score("is airborne for %s", tracks.highest("air_time"), 0.03, seconds, tag="too_low")
     if period is not None:
         value = metrics.on_time(counted, period, _LATE * period, beats(period) - 1)
-        title = f"jumps every {period:g} s (±{_LATE * period:.2g} s)"
+        title = f"jumps every {period:g} s (± {_LATE * period:.2g} s)"
         draft.score(title, value, 0.2, 1.0, weight=4.0, tag="too_slow")
     elif frame.count is not None:
         draft.counted("jumps", tracks.last(counted), frame, tag="too_low")

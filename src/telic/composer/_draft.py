@@ -60,6 +60,13 @@ class PhaseEnd(NamedTuple):
     seconds: float = 0.0
 
 
+def _amount(value: float, unit: str) -> str:
+    """Return a number with its unit, and less than a turn in degrees."""
+    if unit == "turns" and abs(value) < 0.99:
+        return f"{360.0 * value:.0f}°"
+    return f"{value:.2g} {unit}".rstrip()
+
+
 @dataclass(slots=True)
 class Draft:
     """Reward and judge that are being composed."""
@@ -128,9 +135,9 @@ class Draft:
         zero = zero if within is None else goal - 4.0 * within
         at = "at least" if goal > zero else "at most"
         if "%s" in title:
-            number = f"{goal:.2g} {value.unit}".rstrip()
-            near = f"{number} (±{within or 0.0:.2g} {value.unit}".rstrip() + ")"
-            title = title.replace("%s", f"{at} {number}" if within is None else near)
+            number = _amount(goal, value.unit)
+            title = title.replace("%s", f"{at} {number}" if within is None else number)
+            title += "" if within is None else f" (± {_amount(within, value.unit)})"
         elif not is_guard and value.code.startswith("share("):
             title += f" {at} {goal:.0%} of the time"
         if any(each.title == title for each in self.parts):

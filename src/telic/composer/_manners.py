@@ -122,7 +122,7 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
         # A robot that jumps occasionally is also at rest most of the time.
         value = tracks.longest(track("speed") < 0.3) / tracks.full_seconds()
         draft.score(
-            "rests half of the time at a stretch", value, 0.1, 0.5, weight=weight, tag="drifts"
+            "rests for half of the time without a break", value, 0.1, 0.5, weight=weight, tag="drifts"
         )
     if scene.has("joint_speed") and not scene.is_waving:
         draft.pay("calm", 0.3 * weight, Small(Measured("joint_speed"), 1.0), "joints at rest")
@@ -285,7 +285,7 @@ def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
     else:
         about = stated or scene.stands
         pays = Cost(Size(Measured("height", minus=about)), most=1.0)
-        title, tag = f"keeps its torso {about:.2g} m high (±{_HEIGHT_M:g} m)", "too_low"
+        title, tag = f"keeps its torso {about:.2g} m high (± {_HEIGHT_M:g} m)", "too_low"
         value = tracks.share(abs(track("height") - about) < _HEIGHT_M)
     draft.pay("tall", 2.0, pays, title)
     draft.require(title, value, 0.2, 0.75, tag=tag)

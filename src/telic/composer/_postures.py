@@ -66,7 +66,7 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
             raise scene.cannot(f"torso {about:.2g} m high", why, "height")
         width = max(abs(about - scene.stands) / 3.0, 0.01)
         draft.pay("about", 1.0, terms.Peak(Measured("height"), about, 2.0 * width), "height")
-        title = f"holds its torso {about:.2g} m high (±{width:.2g} m)"
+        title = f"holds its torso {about:.2g} m high (± {width:.2g} m)"
         value = tracks.share(abs(track("height") - about) < width)
         draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
     elif is_plain and scene.has("height"):
@@ -157,7 +157,7 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
         return
     height = Measured("height")
     draft.pay("low", 1.0, terms.Peak(height, target, width), f"torso {target:.2g} m high")
-    title = f"holds its torso {target:.2g} m high (±{0.6 * width:.2g} m)"
+    title = f"holds its torso {target:.2g} m high (± {0.6 * width:.2g} m)"
     value = tracks.share((track("height") > low) & (track("height") < high))
     draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
     manners.hold_still(scene, draft, weight=0.5)
@@ -208,7 +208,7 @@ def lean(frame: Frame, scene: Scene, draft: Draft) -> None:
     tilt, seen = Measured(quantity, sign=sign), track(quantity, sign=sign)
     words = f"leaning {way} by {angle:.2g} rad"
     draft.pay("lean", 1.0, terms.Peak(tilt, angle, 0.5 * angle), words)
-    title = f"leans {math.degrees(angle):.0f} degrees {way} (±{math.degrees(0.4 * angle):.0f})"
+    title = f"leans {math.degrees(angle):.0f}° {way} (± {math.degrees(0.4 * angle):.0f}°)"
     value = tracks.share(abs(seen - angle) < 0.4 * angle)
     draft.score(title, value, 0.2, 0.7, weight=5.0, tag="under_rotates")
     if not scene.is_going:
@@ -420,7 +420,7 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
         sign, end = (-1, "front") if posture == "rear_legs" else (1, "rear")
         raised = Ratio(Measured("pitch", sign=sign), _REARED, most=1.0)
         draft.pay("rear", 1.0, raised, f"{end} raised")
-        title = f"raises its {end} by 40 degrees"
+        title = f"raises its {end} by 40°"
         pitch = track("pitch", sign=sign)
         value = tracks.share((pitch > _REARED) & (pitch < 2.4))
         draft.score(title, value, 0.2, 0.6, weight=4.0, tag="too_low")

@@ -387,7 +387,8 @@ def _find(title: str, made: Composition) -> Criterion | None:
 
 def _masked(title: str) -> str:
     plain = re.sub(r" \(±[^)]*\)|\bat (least|most) ", "", title).replace(" once", " 1 times")
-    return re.sub(r"\d[\d.]*(e-?\d+)?", "#", plain)
+    plain = re.sub(r"\d[\d.]*(e-?\d+)?", "#", plain)
+    return re.sub("(?:turns|rotates) #(?:°| turns)", "turns #", plain)
 
 
 def _is_same(one: float, other: float) -> bool:

@@ -420,7 +420,8 @@ def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
     draft.pay("turn", 1.0, terms.TurnBy(heading, turns, at_least=is_least), meaning)
     there = terms.TurnedThere(heading, turns, tolerance, at_least=is_least)
     draft.pay("there", 1.0, there, "at the target heading, not turning")
-    title, within = f"rotates %s to the {side}", None if is_least else tolerance
+    verb = "turns" if turns < 1.0 else "rotates"
+    title, within = f"{verb} %s to the {side}", None if is_least else tolerance
     value, tag = (tracks.highest if is_least else tracks.last)(turned), "under_rotates"
     draft.score(title, value, 0.2 * turns, turns, within=within, weight=3.0, tag=tag)
     if not is_least:

@@ -43,7 +43,7 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
     if not os.path.isfile(file):
         siblings = file.parent.glob("*") if os.path.isdir(file.parent) else ()
         models = [near.name for near in siblings if near.suffix in MODEL_FILES]
-        raise UnknownName(f"model file in {file.parent}", file.name, models)
+        raise UnknownName("model file", path, models)
     notes: list[str] = []
     if file.suffix == ".urdf":
         model = _read_urdf(file, notes)
