@@ -43,9 +43,7 @@ def table() -> str:
     legs = [f"{scene.leg:.2f}" if scene.leg else "–" for scene in scenes]
     rows.append(f"|*leg length*|{'|'.join(legs)}|")
     for said, shown in ((GOING, _speed), (JUMPING, _height)):
-        rows += [
-            f"|{words}|{'|'.join(shown(words, each) for each in scenes)}|" for words in said
-        ]
+        rows += [f"|{words}|{'|'.join(shown(words, each) for each in scenes)}|" for words in said]
     return "\n".join(rows)
 
 

@@ -40,6 +40,7 @@ def shown(robot, text):
         return None
     return demonstration(robot, made.env_args, made.motions)
 
+
 TURNING = ("turns", "rotates")
 
 

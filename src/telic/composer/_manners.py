@@ -122,7 +122,12 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
         # A robot that jumps occasionally is also at rest most of the time.
         value = tracks.longest(track("speed") < 0.3) / tracks.full_seconds()
         draft.score(
-            "rests for half of the time without a break", value, 0.1, 0.5, weight=weight, tag="drifts"
+            "rests for half of the time without a break",
+            value,
+            0.1,
+            0.5,
+            weight=weight,
+            tag="drifts",
         )
     if scene.has("joint_speed") and not scene.is_waving:
         draft.pay("calm", 0.3 * weight, Small(Measured("joint_speed"), 1.0), "joints at rest")
