@@ -7,7 +7,7 @@ from pathlib import Path
 from telic.errors import UsageError
 from telic.storage.files import write_text
 from telic.storage.journal import JournalEntry
-from telic.storage.reading import file_hash
+from telic.storage.reading import file_hash, read_text
 from telic.studies.canonical import check_slug
 from telic.studies.contract import evaluator_files
 from telic.studies.documents.adapter import Adapter
@@ -17,79 +17,12 @@ from telic.studies.folder import StudyFolder, StudyStatus, activate
 from telic.studies.study import Study
 
 _IGNORED = "locks/\nworktrees/\n*.lock\n.unfinished-*\n"
-CONTRACT = """\
-# Allowed changes, hardware, budget and evaluation of this study.
-# Each part is approved by a person; an edit voids the approval of its part.
-schema: telic.contract/1
-version: 1
-task:
-  task_id: {task}
-  statement: {statement}
-  env_ids: []
-  success_definition: ""        # when is the task complete? e.g. no fall for 20 s
-metrics:
-  spec: metric_spec.yaml
-scope:
-  kinds: [config, reward_tuning, curriculum, dr_probe]   # reward_engineering, code: opt in
-  params: {{}}                    # name: {{type: float, min: 0.5, max: 4, max_step_ratio: 2}}
-  files:
-    allow: []
-    deny: ["**/eval*.py"]
-  limits: {{max_diff_lines: 200, max_changed_params: 4, max_concurrent: 1}}
-budget:
-  launches: 60
-  # wall_clock_h, gpu_h, cpu_core_h, env_steps, llm_usd, llm_tokens, disk_gb, per_candidate
-hardware:
-  hosts: [local]
-  gpus: []
-  launcher: local
-baseline:
-  command: train
-  overrides: {{}}
-  seeds: [900, 901, 902, 903, 904]
-  # steps: 1000000              # of a full training
-  # est: {{wall_clock_h: 1}}      # what measuring one candidate costs
-evaluation:
-  protocol: eval_protocol.yaml
-seeds:                          # disjoint: choosing, claiming, confirming
-  selection: "1-99"
-  promotion: "100-199"
-  validation: "900-999"
-automation:
-  autoloop: false
-  launch: ask                   # ask | pre_approved
-  decide: ask                   # ask | auto
-  max_debug_attempts: 3
-stop_rules:
-  - {{rule: no_progress, k: 5}}
-"""
 _KINDS = {
     "csv": ("csv", "progress.csv"),
     "json": ("jsonl", "metrics.jsonl"),
     "tensorboard": ("tensorboard", "."),
     "stdout": ("regex_stdout", "stdout.log"),
 }
-METRIC_SPEC = """\
-# Metrics, and which one decides. telic study adapter --smoke checks that they are logged.
-schema: telic.metric_spec/1
-primary:
-  key: {key}                  # the deciding metric by its name in the log
-  direction: max
-  aggregate: last             # mean | median | iqm | last | auc
-  min_effect_abs: 0.0         # smallest relevant gain
-components: []                # terms of the reward: {{key: reward/track}}
-guardrails: []                # {{key: falls, direction: min, rule: non_inferior, margin: 0.1}}
-no_guardrails_because: none named yet
-extractor: {{kind: {kind}, path: {path}}}   # in the folder of a run
-"""
-PROTOCOL = """\
-# How results are measured. Results of other protocols are not comparable.
-schema: telic.eval_protocol/1
-command:                      # null: the numbers come from the training run itself
-evaluator_files: {files}
-eval_seeds: []                # seeds not used in training
-episodes: 10
-"""
 
 
 def create_study(
@@ -110,7 +43,7 @@ def create_study(
     texts = {
         folder.state_root / ".gitignore": _IGNORED,
         folder.task_card: f"# {task_id}\n\n{purpose}\n",
-        folder.contract: CONTRACT.format(task=task_id, statement=f'"{escaped}"'),
+        folder.contract: _template("contract").format(task=task_id, statement=f'"{escaped}"'),
     }
     for path, text in texts.items():
         if not path.exists():
@@ -133,8 +66,8 @@ def write_templates(folder: StudyFolder) -> tuple[str, ...]:
     evaluators = evaluator_files(folder.root, adapter)
     lines = [f"\n  {name}: {file_hash(folder.root / name)}" for name in evaluators]
     texts = {
-        folder.metric_spec: METRIC_SPEC.format(key=key, kind=kind, path=path),
-        folder.protocol: PROTOCOL.format(files="".join(lines) or "{}"),
+        folder.metric_spec: _template("metric_spec").format(key=key, kind=kind, path=path),
+        folder.protocol: _template("eval_protocol").format(files="".join(lines) or "{}"),
     }
     written = [path for path in texts if not path.exists()]
     for path in written:
@@ -175,3 +108,7 @@ def why_stopped(study: Study) -> str:
     if study.folder.stop_file.exists():
         reasons.append("a file named STOP exists")
     return "; ".join(reasons) or f"it is {study.state.study_status}"
+
+
+def _template(name: str) -> str:
+    return read_text(Path(__file__).parent / "templates" / f"{name}.yaml")

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Self, get_args
 
+import jinja2
 import mujoco
 import numpy as np
 import torch
@@ -285,6 +286,7 @@ def read_deployment(text: str) -> Deployment:
 
 FOLDER, ARCHIVE = "deploy", "deploy.zip"
 _RUNNER = Path(__file__).with_name("run_robot.py")
+_README = Path(__file__).with_name("robot_readme.md.j2")
 _STARTS = 4
 _UNLIMITED = 1000
 RobotCheck = Callable[[Path], Agreement]
@@ -458,7 +460,8 @@ def write_deployment(policy: Policy, environment: Environment, folder: Path) -> 
     write_text(folder / "deploy.json", text)
     write_text(folder / "run.py", read_text(_RUNNER))
     write_license(model_file, folder)
-    write_text(folder / "README.md", _words(about))
+    readme = jinja2.Template(read_text(_README), trim_blocks=True, keep_trailing_newline=True)
+    write_text(folder / "README.md", readme.render(about=about, fields=field_table()))
     return about
 
 
@@ -513,36 +516,3 @@ def _record_in(annotation: Any) -> type[Record] | None:
     kinds = (annotation, *get_args(annotation))
     records = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Record)]
     return records[0] if records else None
-
-
-def _words(about: Deployment) -> str:
-    rows = "\n".join(f"| `{name}` | {words} |" for name, words in field_table())
-    seen = "\n".join(
-        f"| {block.first} | {len(block.columns)} | {block.name} | {block.unit} | {block.how} |"
-        for block in about.observation
-    )
-    return f"""# {about.robot}: policy for deployment
-
-`python run.py` runs it in plain MuJoCo (requires mujoco, numpy and onnxruntime). `--view` opens a
-window, `--command 0.5 0 0` sets a velocity command, and `happened.npz` contains the recording.
-
-On the robot: read `deploy.json`, set the stiffness, damping and effort limit of each actuator, and
-call `Controller.act` of `run.py` at {about.control_hz:g} Hz with the sensor values. It returns the
-target of each actuator in the order of `joints.names`.
-
-The policy was tested in simulation only. Start with the robot suspended and low effort limits.
-
-## Observation
-
-| column | columns | block | unit | how to compute it |
-|---|---|---|---|---|
-{seen}
-
-Stacked observations: {about.history}, newest first.
-
-## deploy.json
-
-| field | description |
-|---|---|
-{rows}
-"""
