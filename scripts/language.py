@@ -21,6 +21,7 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -135,45 +136,51 @@ def long_sentences(path: Path, line: int, text: str) -> Iterator[Finding]:
             yield Finding("sentence", path, start, f"{count} words: {sentence.strip()[:80]} ...")
 
 
-def documented(tree: ast.AST) -> Iterator[ast.Constant]:
+def documented(nodes: list[ast.AST]) -> Iterator[ast.Constant]:
     """Yield the docstrings of a module and of everything in it."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
                 yield first.value
 
 
-def defined_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def defined_names(nodes: list[ast.AST]) -> Iterator[tuple[str, int]]:
     """Yield the names that a module defines, with their lines."""
-    for node in ast.walk(tree):
-        line = getattr(node, "lineno", 0)
+    for node in nodes:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name, line
+            yield node.name, node.lineno
         elif isinstance(node, ast.arg):
-            yield node.arg, line
+            yield node.arg, node.lineno
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id, line
+            yield node.id, node.lineno
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.attr, line
+            yield node.attr, node.lineno
 
 
-def in_names(path: Path, rows: list[str], tree: ast.AST) -> Iterator[Finding]:
+@cache
+def denied_in_name(name: str) -> tuple[str, ...]:
+    """Return the words to avoid in a name."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_+", " ", name)
+    found = () if name in QUOTED_NAMES else DENIED_IN_NAMES.finditer(words)
+    return tuple(match[0] for match in found)
+
+
+def in_names(path: Path, rows: list[str], nodes: list[ast.AST]) -> Iterator[Finding]:
     """Yield the words to avoid in the names that a module defines."""
-    for name, line in [(path.stem, 1), *defined_names(tree)]:
-        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_+", " ", name)
-        if name not in QUOTED_NAMES and not any(QUOTED in row for row in rows[line - 1 : line]):
-            for match in DENIED_IN_NAMES.finditer(words):
-                yield Finding("name", path, line, f"{match[0]!r} in {name}")
+    for name, line in [(path.stem, 1), *defined_names(nodes)]:
+        for word in denied_in_name(name):
+            if not any(QUOTED in row for row in rows[line - 1 : line]):
+                yield Finding("name", path, line, f"{word!r} in {name}")
 
 
 def in_python(path: Path) -> Iterator[Finding]:
     """Yield the findings in a module; in tests, comments and strings are not checked."""
     text = path.read_text()
-    rows, tree = text.splitlines(), ast.parse(text)
+    rows, nodes = text.splitlines(), list(ast.walk(ast.parse(text)))
     is_test = SOURCE not in path.parents
-    yield from in_names(path, rows, tree)
-    for each in documented(tree):
+    yield from in_names(path, rows, nodes)
+    for each in documented(nodes):
         if isinstance(each.value, str):
             if is_test:
                 yield from denied_words(path, each.lineno, each.value, DENIED_IN_PROSE)
