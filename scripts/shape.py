@@ -87,7 +87,7 @@ LINES: dict[tuple[str, ...], Limit] = {
 }
 """limits on the lines of groups of packages"""
 TOTALS = {
-    "lines": Limit(80_000, 97_100),
+    "lines": Limit(80_000, 97_400),
     "modules": Limit(380, 405),
     "public names per 1,000 lines": Limit(10, 22.9),
     "names defined in two files": Limit(0, 0),
