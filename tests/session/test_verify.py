@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -88,6 +89,20 @@ def test_a_veto_does_not_sign_pictures_that_were_changed(session):
     veto(session=session.name, why="it slides", runs_dir=session.path.parent)
     (reason,) = verify(session.page)["reasons"]
     assert "report/median.mp4" in reason
+
+
+def test_a_report_that_was_sent_without_its_session_covers_its_pictures(session, tmp_path):
+    session.report_dir.mkdir(exist_ok=True)
+    (session.report_dir / "median.mp4").write_bytes(b"a robot that runs")
+    rewrite_report(session, redraws=False)
+    sent = tmp_path / "sent"
+    shutil.copytree(session.report_dir, sent / "report")
+    shutil.copyfile(session.report, sent / "report.md")
+    (sent / "report" / "of another.png").write_bytes(b"")
+    assert verify(sent / "report.md")["state"] == "passed"
+    (sent / "report" / "median.mp4").write_bytes(b"another robot")
+    found = verify(sent / "report.md")
+    assert (found["state"], found["ok"]) == ("unproven", False)
 
 
 def test_a_bundle_without_a_policy_claims_nothing(session, tmp_path):
