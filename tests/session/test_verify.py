@@ -105,6 +105,14 @@ def test_a_report_that_was_sent_without_its_session_covers_its_pictures(session,
     assert (found["state"], found["ok"]) == ("unproven", False)
 
 
+@pytest.mark.parametrize("claims", ["[1]", '{"files": [1]}', "[" * 20_000, "x"])
+def test_claims_that_no_report_contains_end_in_a_sentence(session, tmp_path, claims):
+    body = f"passed\n<!-- telic {claims} -->\n"
+    (tmp_path / "report.md").write_text(f"{body}<!-- {user_key().sign(body.encode())} -->\n")
+    done = CliRunner().invoke(app, ["verify", str(tmp_path / "report.md"), "--json"])
+    assert isinstance(done.exception, SystemExit) and "passed" not in done.stdout
+
+
 def test_a_bundle_without_a_policy_claims_nothing(session, tmp_path):
     listed = {"files": {}, "outcome": "passed", "session": "elsewhere"}
     signature = user_key().sign(json.dumps(listed, sort_keys=True).encode())

@@ -20,9 +20,10 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from telic.core.text import is_dict
 from telic.errors import BadFile, Refused, TelicError
 from telic.storage.files import JsonLines, disk_errors, read_fields, read_json_lines, write_json
-from telic.storage.reading import read_bytes
+from telic.storage.reading import parse_json, read_bytes
 
 _KEY_BYTES, _PERMITTED = 32, "permitted.jsonl"
 _SIGNATURE = re.compile(r"ed25519:([0-9a-f]{64}):([0-9a-f]{128})")
@@ -87,7 +88,10 @@ def signed_text(text: str) -> tuple[dict[str, Any], str | None]:
     body, mark, signature = text.rpartition("<!-- ed25519:")
     claims = body.rpartition("<!-- telic ")[2].removesuffix(" -->\n")
     signer = signer_of(body.encode(), f"ed25519:{signature.removesuffix(' -->' + chr(10))}")
-    return (json.loads(claims), signer) if mark and signer else ({}, None)
+    if not mark or not signer:
+        return {}, None
+    held = parse_json(claims, "The signed text")  # anyone can sign anything
+    return (held, signer) if is_dict(held) and is_dict(held.get("files", {})) else ({}, None)
 
 
 def config_folder() -> Path:
