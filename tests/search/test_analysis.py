@@ -78,4 +78,4 @@ def test_the_page_holds_every_policy_and_plays_the_best(runs_dir, tmp_path):
 def test_explanations_cannot_end_the_script(runs_dir, tmp_path, monkeypatch):
     monkeypatch.setattr("telic.search.report.page_data", lambda result: {"why": "</script><b>"})
     text = write_page(read(runs_dir, "cma"), tmp_path / "page.html").read_text()
-    assert "</script><b>" not in text and "<\\/script>" in text
+    assert "</script><b>" not in text and "\\u003c/script>" in text
