@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from telic.errors import Refused
 from telic.plugin.package import (
     HOME,
     differences,
@@ -48,6 +49,19 @@ def test_building_twice_changes_nothing_and_removes_what_is_too_much(tmp_path):
     extra.write_text("left over")
     assert write_package(tmp_path) == [f"{HOME}/skills/old/SKILL.md"]
     assert not extra.exists()
+
+
+@pytest.mark.parametrize("link", ["plugins", "plugins/telic", "plugins/telic/skills"])
+def test_nothing_behind_a_link_of_the_repository_is_deleted(tmp_path, link):
+    theirs = tmp_path / "theirs" / "telic"
+    theirs.mkdir(parents=True)
+    (theirs / "thesis.md").write_text("mine")
+    path = tmp_path / "repository" / link
+    path.parent.mkdir(parents=True)
+    path.symlink_to(theirs.parent if link == "plugins" else theirs)
+    with pytest.raises(Refused, match="leads through a link"):
+        write_package(tmp_path / "repository")
+    assert [each.name for each in theirs.iterdir()] == ["thesis.md"]
 
 
 def test_both_hosts_read_the_same_name_and_version():

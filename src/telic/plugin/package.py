@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from telic import __version__
-from telic.errors import ConfigError
+from telic.errors import ConfigError, Refused
 from telic.storage.files import write_text
 
 HOME = "plugins/telic"
@@ -72,8 +72,14 @@ def write_package(root: Path) -> list[str]:
 
 
 def differences(root: Path) -> list[str]:
-    """Return the changed, missing or extra files of a plugin folder."""
+    """Return the changed, missing or extra files of a plugin folder.
+
+    Raises Refused for links, because files below them would be replaced and deleted.
+    """
     files = package_files()
+    for path in (root / name for name in (HOME, *files)):
+        if path.resolve() != root.resolve() / path.relative_to(root):
+            raise Refused(f"{path} leads through a link.", hint="Replace the link with a folder.")
     present = {
         path.relative_to(root).as_posix()
         for path in (root / HOME).rglob("*")

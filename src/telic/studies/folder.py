@@ -80,6 +80,7 @@ class StudyFolder:
         self.state_root = root / STATE_FOLDER
         self.registry = self.state_root / "registry.yaml"
         self.locks = self.state_root / "locks"
+        self.worktrees = self.state_root / "worktrees" / task_id
         self.task = self.state_root / "tasks" / task_id
         self.task_card = self.task / "task_card.md"
         self.adapter = self.task / "adapter.yaml"
@@ -101,6 +102,7 @@ class StudyFolder:
         """Raise StudyError for symbolic links in study paths, which could leave the repository."""
         below = [each for each in vars(self).values() if isinstance(each, Path)]
         below += [self.task.parent, self.path.parent, self.ledger.with_name("ledger.jsonl.lock")]
+        below += [self.worktrees.parent]
         for path in below:
             if path.is_relative_to(self.state_root) and path.is_symlink():
                 raise StudyError("E_LINK", f"{path} is a link.", hint="Replace it with a copy.")

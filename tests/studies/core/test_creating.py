@@ -82,7 +82,10 @@ def test_anyone_pauses_and_a_person_resumes(study):
     assert not study.folder.stop_file.exists()
 
 
-@pytest.mark.parametrize("place", [".telic", ".telic/tasks", ".telic/tasks/walk/studies"])
+PLACES = [*(".telic", ".telic/tasks", ".telic/tasks/walk/studies"), ".telic/worktrees/walk"]
+
+
+@pytest.mark.parametrize("place", [*PLACES, ".telic/worktrees"])
 def test_a_study_is_not_kept_behind_a_link(tmp_path, place):
     root, outside = tmp_path / "repository", tmp_path / "outside"
     outside.mkdir()

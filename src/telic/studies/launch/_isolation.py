@@ -60,7 +60,7 @@ def tree_of(folder: StudyFolder, candidate: Candidate) -> Path:
 
 def _own_tree(folder: StudyFolder, candidate: Candidate) -> Path:
     name = f"{folder.study_id}.{candidate.id}.r{candidate.revision}"
-    return folder.state_root / "worktrees" / folder.task_id / name
+    return folder.worktrees / name
 
 
 def _manifest_file(folder: StudyFolder, candidate: Candidate) -> Path:
@@ -115,7 +115,7 @@ def evaluator_tree(folder: StudyFolder, candidate: Candidate, protocol: Protocol
 
 def evaluator_checkout(folder: StudyFolder, run: str) -> Path:
     """Return the path of a run's checkout for evaluation, which is deleted when the run ends."""
-    return folder.state_root / "worktrees" / folder.task_id / f"{folder.study_id}.{run}"
+    return folder.worktrees / f"{folder.study_id}.{run}"
 
 
 def check_out(folder: StudyFolder, commit: str, tree: Path) -> None:
