@@ -250,8 +250,8 @@ def _git(folder: Path, *words: str) -> None:
     if words[0] == "apply":  # a filter could change the patched files
         environment |= git_read.without_programs(folder)
     done = subprocess.run(
-        # A checkout must not run the repository's hooks.
-        ["git", "-c", "core.hooksPath=/dev/null", *words],
+        # A checkout must not run the repository's hooks or file-system monitor.
+        ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *words],
         cwd=folder,
         env=environment,
         capture_output=True,
