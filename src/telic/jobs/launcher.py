@@ -173,9 +173,7 @@ class LocalJobs:
         self.room = len(usable_cores())
         self._processes: dict[str, Process] = {}
 
-    def words(self, spec: JobSpec, folder: JobFolder, attempt: int) -> Sequence[str]:
-        """Return the command of a worker."""
-        return _worker_words(spec, folder, attempt)
+    words = staticmethod(_worker_words)
 
     def find(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str | None:
         """Return None: workers are children of their driver."""

@@ -22,8 +22,7 @@ from typing import IO
 
 from telic.jobs.process import Process, signals_noted, user_environment
 from telic.jobs.spec import AttemptEnd, JobFolder, JobHeartbeat, JobSpec
-from telic.storage.files import as_record, open_append, read_record, write_json
-from telic.storage.reading import parse_json, read_bytes
+from telic.storage.files import json_text, open_append, read_record, write_json
 
 
 def run_attempt_in(path: str, attempt: int, digest: str) -> int:
@@ -33,13 +32,12 @@ def run_attempt_in(path: str, attempt: int, digest: str) -> int:
     """
     folder = JobFolder(Path(path))
     folder.end(attempt).unlink(missing_ok=True)  # of the same attempt before it was requeued
-    content = read_bytes(folder.spec)
-    if hashlib.sha256(content).hexdigest() != digest:
+    spec = read_record(folder.spec, JobSpec)
+    if hashlib.sha256(json_text(spec).encode()).hexdigest() != digest:
         why = f"{folder.spec} was modified after the job was submitted"
         end = AttemptEnd(code=None, seconds=0.0, node=socket.gethostname(), error=why)
         write_json(folder.end(attempt), end)
         return 1
-    spec = as_record(parse_json(content, str(folder.spec)), JobSpec, str(folder.spec))
 
     def beat(alive: JobHeartbeat) -> bool:
         write_json(folder.beat(attempt), alive)

@@ -131,8 +131,7 @@ class Certifier:
         good, limits, found = trial.good, (), ()
         if self._proving:
             best = max(self._proving, key=lambda member: member.low)
-            episodes = self._episodes(best)
-            reference, theirs = self._second_reading(best, doubts)
+            episodes, (reference, theirs) = self._episodes(best), self._second_reading(best, doubts)
             good, limits = self._good(episodes, reference, theirs)
             if theirs is not None and theirs < self._threshold:
                 limits = (*limits, f"a second reading of the prompt scores {theirs:.2f}")

@@ -306,9 +306,11 @@ def drawings(folder: SessionFolder, report: Path | None = None) -> dict[str, str
     if report is None:
         return now
     claims, signer = signed_text(read_text(report)) if report.exists() else ({}, None)
+    listed = claims.get("files", {})
+    if not folder.journal.exists():  # sent without its session, maybe next to other files
+        return {name: digest for name, digest in now.items() if listed.get(name, digest) != digest}
     is_own = any(f":{signer}:" in (entry.sig or "") for entry in _open(folder, None).entries())
-    is_own = is_own and claims.get("session") == folder.path.resolve().name
-    listed = claims.get("files", {}) if is_own else {}
+    listed = listed if is_own and claims.get("session") == folder.path.resolve().name else {}
     return {name: digest for name, digest in now.items() if listed.get(name) != digest}
 
 

@@ -60,10 +60,7 @@ def save_report(
     redraws: bool = True,
     unsigned: Collection[str] = (),
 ) -> None:
-    """Write report.html and report.md for the current state of a session, finished or not.
-
-    Pictures and videos in `unsigned` were changed by others and are not signed.
-    """
+    """Write report.html and report.md of a session. Pictures in `unsigned` are not signed."""
     missing: list[str] = []
 
     def note(line: str) -> None:

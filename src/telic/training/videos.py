@@ -162,8 +162,7 @@ def write_rerun(trajectory: Path, video: Path, out: Path) -> Path:
             recording.log("bodies", rerun.Points3D(episode["xpos"][row], labels=facts.body_names))
         for column in names.keys() & episode.columns.keys():
             values = np.atleast_1d(episode[column][row])
-            labels = names[column][: len(values)]
-            for at, (name, value) in enumerate(zip_longest(labels, values)):
+            for at, (name, value) in enumerate(zip_longest(names[column][: len(values)], values)):
                 recording.log(f"{column}/{name or at}", rerun.Scalars(float(value)))
     recording.flush()
     return out

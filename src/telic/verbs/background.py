@@ -140,8 +140,8 @@ def read_job(runs_dir: Path, job: str) -> StartedJob:
     file, progress = known[job].with_suffix(".state.json"), JobProgress(state="starting")
     if file.exists():
         progress = read_record(file, JobProgress)
-        pid, words = progress.pid, ("telic.verbs.background", known[job].name)
-        is_alive = pid is not None and start_of(pid, *words) == progress.started
+        words = "telic.verbs.background", known[job].name
+        is_alive = start_of(progress.pid or -1, *words) == progress.started
         if progress.state == "running" and not is_alive:
             progress = progress.model_copy(update={"state": "interrupted"})
     about = request.model_dump(include={"job", "verb", "command"})

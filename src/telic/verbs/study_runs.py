@@ -423,11 +423,7 @@ def _verify_path(path: Path) -> Verification:
         fault = fault or (None if signer else "it has no valid signature")
         fault = fault or _why_outdated(path, str(claims.get("session")), claims.get("outcome"))
         if not fault and path.is_file():
-            home, listed = SessionFolder(path.parent), claims.get("files", {})
-            is_session = kind_of(path.parent) == "session"
-            now = drawings(home, path if is_session else None)
-            others = now if is_session else [x for x in now if listed.get(x, now[x]) != now[x]]
-            fault = next(map(_OTHER.format, others), None)
+            fault = next(map(_OTHER.format, drawings(SessionFolder(path.parent), path)), None)
         key, outcome = usable_key(), claims.get("outcome")
         if outcome is None and not fault:
             reasons, state = ("it is not about a judged session",), "unproven"

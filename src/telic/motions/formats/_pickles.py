@@ -175,8 +175,7 @@ class _Plain(_Reader):
 
     def count(self, made: Any) -> None:
         """Limit the data made from a file, because a pickle can use the same bytes repeatedly."""
-        is_array, is_text = isinstance(made, np.ndarray), isinstance(made, bytes)
-        self.left -= made.nbytes if is_array else len(made) if is_text else 0
+        self.left -= len(made) if isinstance(made, bytes) else getattr(made, "nbytes", 0)
         if self.left < 0:
             raise _Refused("too much data")
 
