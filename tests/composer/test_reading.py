@@ -212,7 +212,19 @@ Ant: stand without moving more than 1 m => stand; ! no_drift <=1m
 Humanoid: squat down and hold that position for 3 seconds => sit 3.0s low
 Humanoid: lie down, then rest for 2 seconds, then get up => lie 2.0s; 1) stand_up
 Humanoid: squat three times, then rest => sit x3 low; 1) stop
-Hopper: hop three times, then stick the landing => hop x3; 1) stand in_place until_end
+Hopper: hop three times, then stick the landing => hop x3; 1) stand
+Humanoid: lie down, wait 2 seconds, then get up => lie 2.0s; 1) stand_up
+Ant: turn around. walk 2 m first => go walk 2m/distance; 1) turn 0.5turns/turning
+Ant: walk 2 m first, then turn around => go walk 2m/distance; 1) turn 0.5turns/turning
+Ant: jump first and then walk => jump; 1) go walk
+Ant: walk at 1 m/s swinging the front legs => go walk 1m/s/speed; swing [front legs]
+Ant: back away to the right => go walk backward; ? to right
+Ant: run in a circle, then in a circle to the right => circle run; 1) circle run right
+Ant: twist once, facing forward => turn x1; ? facing forward
+Ant: lift the front left foot 10 cm above the ground => lift 0.1m/height [front left foot]
+Humanoid: wave with the right one => swing [right hand]; ? one
+Hopper: jump, then bounce back up => jump; 1) stand_up
+Reacher: touch the target 3 times => reach x3
 Ant: trot fast, head up => go trot fast/speed; ? head up
 Humanoid: walk with the arms swinging, the head level => go walk; swing [arms]; ? head level
 Humanoid: hold a plank for 20 seconds => stand 20.0s plank
@@ -359,7 +371,6 @@ Walker2d: walk forward, accelerating from 1 to 3 m/s | accelerating
 Walker2d: walk with long strides | strides
 Swimmer: swim to the island | island
 Swimmer: swim butterfly | butterfly
-Reacher: reach the target three times | three times
 Reacher: touch the target gently for 2 seconds, avoiding the obstacle | avoiding the obstacle
 """.strip().splitlines()
 # Ordinary ways to say what is judged as a whole.

@@ -308,7 +308,7 @@ def test_the_scope_says_which_criteria_carry_which_words():
 TABLES_OF = ["verbs", "directions", "degrees", "postures", "styles", "constraints", "grounds"]
 KEYS = (
     "words forbidden verbs gait direction degree dimension postures styles turns until_end weak "
-    "bows "
+    "bows waits "
     "holder sequel judged_as ground hardest changes unit fixed noun factor is_exact shift frame "
     "steps "
 )

@@ -36,22 +36,6 @@ _LASTS_S = 4.0
 _UPRIGHT, _TILTED, _INVERTED = 0.5, 0.2, -0.2
 _LOW, _LYING, _HIGH = 0.7, 0.3, 0.85
 """heights between lying and standing, as fractions"""
-_DETAILS = {
-    "across",
-    "along",
-    "and",
-    "at",
-    "down",
-    "for",
-    "in",
-    "into",
-    "like",
-    "on",
-    "onto",
-    "over",
-}
-_DETAILS |= {"then", "through", "to", "until", "up", "using", "while", "with", "without"}
-"""words that may begin a detail"""
 _LATER = re.compile(r",?\s*\b(?:and then|then|after that|afterwards|before|finally|next)\b")
 
 
@@ -232,7 +216,9 @@ def not_understood(parsed: ParsedIntent, lost: Sequence[str], hint: str) -> NotU
 
 def _begins_detail(words: Sequence[str], place: int) -> bool:
     before = words[place - 1].lower()
-    return before != "go" and (words[place].lower() in _DETAILS or before[-1] in ",;")
+    return before != "go" and (
+        words[place].lower() in word_table("requests")["details"]["words"] or before[-1] in ",;"
+    )
 
 
 def what_instead(

@@ -42,6 +42,8 @@ _IF = ("if", "when", "whenever", "unless")  # what follows is not done: "but if 
 _NEGATIONS = ("without", "never", "don't", "dont")
 _NOUNS, _JOINED = ("at", "with", "of", "in", "a", "the", "its", "your"), (",", ".", "and", "then")
 _SHORT = 4  # maximum length of words in "-ing" that are nouns: "ring"
+_ENDS = ("", ",", ".", "and", "then", "but")
+_PRONOUNS = ("left one", "right one", "other one", "same one")
 _FOOT_M = 0.3048
 _MEASURED = {"m": {"height", "distance"}, "m/s": {"speed"}}
 """dimensions that a word after a number may specify, as in "1 m high" """
@@ -213,13 +215,22 @@ def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause],
             ):
                 unread = None
                 joints.update(item.at)
-                if item.is_join("before"):
-                    join = "then" if last.items or not last.is_opening else "before"
-                if last.items:
-                    clauses.append(Clause(join, is_opening=join == "stop"))
-                elif _STRENGTH[join] > _STRENGTH[last.join] and last.delay is None:
-                    last.join = join  # the stronger of two in a row (", and then")
+                after_join = words[item.end] if item.end < len(words) else ""
+                _open_clause(clauses, item, join, after_join)
     return clauses, joints
+
+
+def _open_clause(clauses: list[Clause], item: Item, join: str, after: str) -> None:
+    """Begin a clause after a conjunction, which the word `after` follows."""
+    last = clauses[-1]
+    if item.is_join("before"):
+        join = "then" if last.items or not last.is_opening else "before"
+    if join == "first" and last.items and after in _ENDS:
+        last.join = join  # "turn around, but walk 2 m first"
+    elif last.items:
+        clauses.append(Clause(join, is_opening=join == "stop"))
+    elif _STRENGTH[join] > _STRENGTH[last.join] and last.delay is None:
+        last.join = join  # the stronger of two in a row (", and then")
 
 
 def _join_at_once(clauses: list[Clause]) -> None:
@@ -257,7 +268,10 @@ class _Scanner:
         self._items: list[Item] = []
         places = range(len(tokens))
         self._parts = {k: part for k in places if (part := find_part(tokens, k, spec))}
-        self._readings = {k: reading for k in places if (reading := read_amount(tokens, k))}
+        # "the right one" has no number.
+        pronouns = {k for k in places if " ".join(self._words[k - 1 : k + 1]) in _PRONOUNS}
+        readings = {k: read_amount(tokens, k) for k in places if k not in pronouns}
+        self._readings = {k: reading for k, reading in readings.items() if reading}
         self._readers: dict[str, PhraseReader] = {
             "unknown": lambda _, place: ((place,), None) if self._is_unknown(place) else None,
             "manner": self._read_manner,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from telic.composer._draft import Draft
-from telic.composer._manners import do_not_chatter, do_not_thrash, stay_on_feet
+from telic.composer._manners import do_not_chatter, do_not_thrash, repeat, stay_on_feet
 from telic.composer._sizes import QUICK
 from telic.composer.frames import Frame
 from telic.composer.scene import Scene
@@ -24,6 +24,9 @@ def reach(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Bring the hand to the target and keep it there."""
     away = "distance_to_target"
     scene.require(away, "reach for a target")
+    if frame.count:
+        repeat("touches the target", (away, -1, -0.03, -0.08), frame, scene, draft, tag="too_far")
+        return
     draft.pay("near", 1.0, terms.Near(Measured(away), 10.0), "close to the target")
     title, value = "gets within 0.03 m of the target", tracks.lowest(away)
     draft.score(title, value, 0.12, 0.03, weight=2.0, tag="too_far")
@@ -63,8 +66,13 @@ def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.pay("off", 1.0, Pay(off), f"{name} off the ground, standing on the others")
         if not scene.is_going:
             draft.pay("still", 0.5, Small(Measured("speed"), 2.0), "staying in place")
+        if up := frame.given("m"):
+            lifted = Ratio(signals.FeetUp(mine), up, low=None, most=1.0)
+            draft.pay("lifted", 0.5, lifted, f"{name} raised by {up:.2g} m")
+            held = held & (metrics.foot_clearance(mine) > 0.8 * up)
         value = tracks.share(held)
-        draft.score(f"holds its {name} up", value, 0.3, 0.8, weight=4.0, tag="too_low")
+        title = f"holds its {name} {up:.2g} m up" if up else f"holds its {name} up"
+        draft.score(title, value, 0.3, 0.8, weight=4.0, tag="too_low")
         title, value = f"keeps its {name} up for %s", tracks.longest(held)
         draft.score(title, value, 0.3, frame.duration_s or 1.5, weight=2.0, tag="jitters")
         _stay(scene, draft)
@@ -206,6 +214,7 @@ def _ends(frame: Frame, scene: Scene, what: str) -> tuple[str, ...]:
         raise scene.cannot(f"{what} its {frame.part}", why, "body_position")
     if feet := tuple(body for body in frame.bodies if body in spec.feet):
         # "a foot" may be any: of equally named feet, one is chosen
-        return feet[:1] if frame.part in ("foot", "leg") else feet
+        is_any = frame.part in ("foot", "leg") or str(frame.part).startswith("one ")
+        return feet[:1] if is_any else feet
     sides = [[body for body in frame.bodies if side in body] for side in ("left", "right")]
     return tuple(side[-1] for side in sides if side) or frame.bodies[-1:]

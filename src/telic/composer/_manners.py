@@ -16,7 +16,21 @@ from telic.core.text import is_row
 from telic.judges import metrics, tracks
 from telic.judges.tracks import track
 from telic.rewards import terms
-from telic.rewards.signals import Along, Gone, Grounded, Less, Measured, Over, Size, SoFar, Touching
+from telic.rewards.signals import (
+    Above,
+    Along,
+    Below,
+    Cycles,
+    Gone,
+    Grounded,
+    Less,
+    Measured,
+    Over,
+    Part,
+    Size,
+    SoFar,
+    Touching,
+)
 from telic.rewards.terms import Alive, AtEase, Cosine, Cost, Pay, Poise, Small, Stay
 
 ALIVE = 0.3
@@ -155,6 +169,28 @@ def carry_oneself(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
     if scene.has("leg_splay") and len(scene.spec.feet) == 2:
         legs = AtEase(Measured("leg_splay"), _AT_EASE)
         draft.pay("stance", 0.6, legs, "legs neither spread nor turned")
+
+
+def repeat(
+    deed: str,
+    cycle: tuple[str, int, float, float],
+    frame: Frame,
+    scene: Scene,
+    draft: Draft,
+    tag: str,
+) -> None:
+    """Repeat a motion. `cycle` is (quantity, sign, value at the far end, value at the start)."""
+    (quantity, sign, there, back), count = cycle, frame.count or 1
+    cycles = Cycles(Measured(quantity, sign=sign), there, back)
+    times, done = Part(cycles, "times"), count - 0.5
+    left = Below(times, done)
+    draft.pay("again", 1.0, terms.When(left, terms.Done(cycles)), "once per repetition: back again")
+    draft.pay("next", 2.0, terms.When(left, terms.Toward(cycles)), "on the way there, then back")
+    seen = tracks.cycles(track(quantity, sign=sign), there, back)
+    draft.counted(deed, tracks.last(seen), frame, tag=tag)
+    do_not_thrash(scene, draft)
+    draft.ends_when(Above(times, done), seen > done)
+    draft.seconds = max(4.0, 2.0 * count + 1.0)
 
 
 def charge_change(scene: Scene, draft: Draft, weight: float) -> None:
@@ -344,5 +380,13 @@ def hold_quantity(held: Held, scene: Scene, draft: Draft) -> None:
         mask = (seen > low) & (seen < high)
     number = sum(name.startswith("held") for name in draft.names) + 1
     draft.pay(f"held_{number}", 1.0, pays, f"{held.name} {between}")
+    if held.is_peak:
+        value = tracks.highest(seen)
+        title, span = f"reaches a {held.name} {between}", 0.2 * abs(bound if is_open else middle)
+        if is_open:
+            draft.score(title, value, bound + span * (1 if is_most else -1), bound, weight=4.0)
+        else:
+            draft.score(title, value, 0.0, middle, within=high - middle, weight=4.0)
+        return
     title = f"keeps the {held.name} {between}"
     draft.score(title, tracks.share(mask), 0.2, 0.8, weight=4.0, tag="drifts")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -91,10 +91,11 @@ def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPa
     # only front leg.
     grouped = noun in _PAIRED and places and not _ONE_OF_MANY & set(places)
     plural = grouped or (is_plural and (noun in _PAIRED or noun == "pole"))
-    name = {"foot": "feet"}.get(noun, f"{noun}s") if plural else noun
+    name = {"foot": "feet"}.get(noun, f"{noun}s") if plural and word != "one" else noun
     order = list(parts["places"])
     ordered = sorted({*places}, key=lambda place: (place in ("left", "right"), order.index(place)))
     bodies = bodies_of(frozenset((*places, noun)), noun, spec)
+    ordered = ["one", *ordered] if word == "one" and grouped else ordered
     return BodyPart(tuple(range(start, end)), " ".join((*ordered, name)), bodies)
 
 
@@ -126,29 +127,39 @@ def robot_of(spec: EnvSpec) -> str:
     return word_table("parts")["same"].get(robot, robot)
 
 
-def body_words(spec: EnvSpec) -> list[tuple[set[str], list[str]]]:
+_Rows = tuple[tuple[frozenset[str], tuple[str, ...]], ...]
+
+
+def _body_words(spec: EnvSpec) -> _Rows:
     """Return the words for bodies, with the bodies that have all of them."""
-    parts, robot = word_table("parts"), robot_of(spec)
+    return _rows_of(robot_of(spec), spec.body_names, spec.feet, spec.torso)
+
+
+@lru_cache(maxsize=64)
+def _rows_of(
+    robot: str, bodies: tuple[str, ...], feet: tuple[str, ...], torso: str | None
+) -> _Rows:
+    parts = word_table("parts")
     if robot not in parts["robots"]:
-        return [(implied_by(body, spec), [body]) for body in spec.body_names]
+        return tuple((_implied_by(body, feet, torso), (body,)) for body in bodies)
     known: list[str] = sorted(parts["nouns"], key=len, reverse=True)
-    rows = list[tuple[set[str], list[str]]]()
-    for key, bodies in parts["robots"][robot].items():
+    rows = list[tuple[frozenset[str], tuple[str, ...]]]()
+    for key, named in parts["robots"][robot].items():
         own = next(each for each in known if key.endswith(each))
-        rows.append(({*key.removesuffix(own).split(), own}, bodies))
-    return rows
+        rows.append((frozenset((*key.removesuffix(own).split(), own)), tuple(named)))
+    return tuple(rows)
 
 
 def bodies_of(query: frozenset[str], noun: str, spec: EnvSpec) -> tuple[str, ...]:
     """Return the bodies that match all words, sorted as in the table or the model."""
-    parts, rows = word_table("parts"), body_words(spec)
+    parts, rows = word_table("parts"), _body_words(spec)
     nouns = {noun} if robot_of(spec) in parts["robots"] else {*parts["made_of"].get(noun, [noun])}
     places = query - {noun}
     found = [body for key, bodies in rows if places <= key and nouns & key for body in bodies]
     return tuple(body for body in dict.fromkeys(found) if body in spec.body_names)
 
 
-def implied_by(body: str, spec: EnvSpec) -> set[str]:
+def _implied_by(body: str, feet: Collection[str] = (), torso: str | None = None) -> frozenset[str]:
     """Return the words implied by a body's name, e.g. front, left, shin for "FL_calf"."""
     parts, words = word_table("parts"), set[str]()
     split = re.sub(r"([a-z])([A-Z])", r"\1 \2", body)
@@ -160,13 +171,13 @@ def implied_by(body: str, spec: EnvSpec) -> set[str]:
             words.update(parts["prefixes"][word].split() if word in parts["prefixes"] else (noun,))
     for pair in pairwise(pieces):  # "left_upper_arm" is an upper arm, "lower_arm" a hand
         words.update(_nouns().get(" ".join(pair), ())[:1])
-    if body == spec.torso:
+    if body == torso:
         words.add("torso")
-    if body in spec.feet:
+    if body in feet:
         words.add("foot")
         if words <= {"foot", *parts["places"]}:
             words.add("leg")
-    return words
+    return frozenset(words)
 
 
 @lru_cache(maxsize=1)
@@ -193,18 +204,14 @@ def read_held(
 ) -> tuple[tuple[int, ...], tuple[Held, ...]] | None:
     """Return the quantities that are held by the words at a position."""
 
-    def bounded(_: Sequence[Token], place: int) -> tuple[tuple[int, ...], Reading] | None:
-        found = number_reader("amount")(tokens, place)
-        is_bound = found and (found[1].spread or found[1].rule in ("at_most", "at_least"))
-        return found if is_bound or tokens[start].word.startswith("limit") else None
+    def bound(*rules: str) -> PhraseReader:
+        def read(_: Sequence[Token], place: int) -> tuple[tuple[int, ...], Reading] | None:
+            found = number_reader("amount")(tokens, place)
+            rule = "range" if found and found[1].spread else found and found[1].rule
+            is_limit = "at_most" in rules and tokens[start].word.startswith("limit")
+            return found if is_limit or rule in rules else None
 
-    def in_range(_: Sequence[Token], place: int) -> tuple[tuple[int, ...], Reading] | None:
-        found = bounded(tokens, place)
-        return found if found and found[1].spread else None
-
-    def most(_: Sequence[Token], place: int) -> tuple[tuple[int, ...], Reading] | None:
-        found = bounded(tokens, place)
-        return found if found and found[1].rule == "at_most" else None
+        return read
 
     def body(_: Sequence[Token], place: int) -> tuple[tuple[int, ...], BodyPart] | None:
         part = parts.get(place)
@@ -213,9 +220,9 @@ def read_held(
     readers: dict[str, PhraseReader] = {
         "amount": number_reader("amount", "bare"),
         "length": number_reader("m"),
-        "bounded": bounded,
-        "most": most,
-        "range": in_range,
+        "bounded": bound("at_most", "at_least", "range"),
+        "range": bound("range"),
+        "most": bound("at_most"),
         "body": body,
         "joint": lambda _, place: _find_joints(tokens, place, spec),
     }
@@ -241,7 +248,7 @@ def read_held(
 
 def _held(name: str, quantity: str, given: tuple[float, float], says: Mapping[str, Any]) -> Held:
     is_size = bool(says.get("sized")) and math.isinf(given[0])
-    return Held(name, quantity, *given, says["unit"], is_size=is_size)
+    return Held(name, quantity, *given, says["unit"], is_size=is_size, is_peak="is_peak" in says)
 
 
 def _interval(
@@ -260,7 +267,8 @@ def _interval(
     rule = "at_most" if is_most else reading.rule
     if rule in ("at_most", "at_least"):
         return (-math.inf, value) if rule == "at_most" else (value, math.inf)
-    return value - NEAR[unit], value + NEAR[unit]
+    near = min(NEAR[unit], 0.1 * value) if says["quantity"] == "height" else NEAR[unit]
+    return value - near, value + near
 
 
 # ---- joints
@@ -271,12 +279,10 @@ def _find_joints(
 ) -> tuple[tuple[int, ...], tuple[Limb, ...]] | None:
     """Return the joints with all words at a position in their names, such as "left knee"."""
     limbs = spec.robot.limbs if spec.robot else ()
-    rows = {each.name: _words_of(each, spec) for each in limbs}
-    known, parts = set[str]().union(*rows.values()), word_table("parts")
-    query, place = (
-        set[str](),
-        start + ([token.word for token in tokens[start : start + 1]] == ["both"]),
-    )
+    rows = _joint_words(tuple(each.name for each in limbs), _body_words(spec))
+    known, parts = frozenset[str]().union(*rows.values()), word_table("parts")
+    query = set[str]()
+    place = start + any(token.word == "both" for token in tokens[start : start + 1])
     while place < len(tokens):
         word = tokens[place].word
         word = parts["joint_words"].get(word) or place_words().get(word, word)
@@ -292,14 +298,18 @@ def _find_joints(
     return (tuple(range(start, place)), tuple(found)) if is_clear else None
 
 
-def _words_of(limb: Limb, spec: EnvSpec) -> set[str]:
-    """Return the words for a joint, from its own name and that of the body it moves."""
-    stem, joints = re.sub(r"_?joint$", "", limb.name), word_table("parts")["joints"]
-    words = {*re.findall(r"[a-z]+|\d+", limb.name.lower())}
-    named = [given for given, of in body_words(spec) if of in ([stem], [f"{stem}_link"])]
-    words |= set[str]().union(*named, implied_by(stem, spec) if not named else ())
-    own = {*joints} & words - {"joint"}
-    return words | (own or {noun for noun, part in joints.items() if part in words}) | {"joint"}
+@lru_cache(maxsize=64)
+def _joint_words(limbs: tuple[str, ...], bodies: _Rows) -> dict[str, frozenset[str]]:
+    """Return the words for joints, from their own names and those of the bodies they move."""
+    joints, found = word_table("parts")["joints"], dict[str, frozenset[str]]()
+    for name in limbs:
+        stem = re.sub(r"_?joint$", "", name)
+        named = [given for given, of in bodies if of in ((stem,), (f"{stem}_link",))]
+        words = {*re.findall(r"[a-z]+|\d+", name.lower())}.union(*named or (_implied_by(stem),))
+        own = {*joints} & words - {"joint"}
+        own = own or {noun for noun, part in joints.items() if part in words}
+        found[name] = frozenset({*words, *own, "joint"})
+    return found
 
 
 def _joint(
@@ -308,7 +318,8 @@ def _joint(
     """Return a joint held at a flexion, or at a position of the model if named as a joint."""
     name, parts, zero, sign = limb.name.replace("_", " "), word_table("parts"), 0.0, 1
     if kind != "joint" or "joint" not in words:
-        noun = next((each for each in parts["joints"] if each in _words_of(limb, spec)), "")
+        own = _joint_words((limb.name,), _body_words(spec))[limb.name]
+        noun = next((each for each in parts["joints"] if each in own), "")
         zero = math.radians(parts["straight"].get(f"{robot_of(spec)} {noun}", 0.0))
         low, high = limb.range or (-math.pi, math.pi)
         sign = 1 if high - zero >= zero - low else -1
@@ -326,7 +337,8 @@ def _joint(
 
 def _heights(kind: str, read: Sequence[Any], spec: EnvSpec) -> tuple[Held, ...]:
     """Return the heights of bodies relative to the ground or to another body."""
-    ends, other = _outermost(read[0]), read[1]
+    sides = BodyPart((), "shoulder", bodies_of(frozenset({"upper arm"}), "upper arm", spec))
+    ends, other = _outermost(read[0]), [*read, sides][1]  # "arms out" are as high as the shoulders
     if read[0].name in _WHOLE:
         return ()
     base, low, name = (), 0.0, "height"

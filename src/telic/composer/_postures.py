@@ -18,7 +18,7 @@ from telic.judges import metrics, tracks
 from telic.judges.tracks import track
 from telic.rewards import signals, terms
 from telic.rewards.node import shortened
-from telic.rewards.signals import Above, Below, Measured, Part, Size
+from telic.rewards.signals import Above, Below, Measured, Size
 from telic.rewards.terms import Cost, Pay, Ratio, When
 
 _GET_UP_S = 5.0
@@ -153,7 +153,7 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
     if frame.count:
         top = scene.stands - 0.15 * span
         down = ("height", -1, -high, -top)
-        _repeat("goes down and up", down, frame, scene, draft, tag="too_high")
+        manners.repeat("goes down and up", down, frame, scene, draft, tag="too_high")
         return
     height = Measured("height")
     draft.pay("low", 1.0, terms.Peak(height, target, width), f"torso {target:.2g} m high")
@@ -203,7 +203,7 @@ def lean(frame: Frame, scene: Scene, draft: Draft) -> None:
         manners.stay_on_feet(scene, draft)
     if frame.bows:
         nods = (quantity, sign, 0.8 * angle, 0.3 * angle)
-        _repeat("bows and comes up", nods, frame, scene, draft, tag="under_rotates")
+        manners.repeat("bows and comes up", nods, frame, scene, draft, tag="under_rotates")
         return
     tilt, seen = Measured(quantity, sign=sign), track(quantity, sign=sign)
     words = f"leaning {way} by {angle:.2g} rad"
@@ -216,28 +216,6 @@ def lean(frame: Frame, scene: Scene, draft: Draft) -> None:
     far, lasts = 0.7 * angle, frame.duration_s or _SEQUEL_S
     draft.ends_when(Above(tilt, far), seen > far, lasts)
     _last(frame, draft)
-
-
-def _repeat(
-    deed: str,
-    cycle: tuple[str, int, float, float],
-    frame: Frame,
-    scene: Scene,
-    draft: Draft,
-    tag: str,
-) -> None:
-    """Repeat a motion. `cycle` is (quantity, sign, value at the far end, value at the start)."""
-    (quantity, sign, there, back), count = cycle, frame.count or 1
-    cycles = signals.Cycles(Measured(quantity, sign=sign), there, back)
-    times, done = Part(cycles, "times"), count - 0.5
-    left = Below(times, done)
-    draft.pay("again", 1.0, When(left, terms.Done(cycles)), "once per repetition: back again")
-    draft.pay("next", 2.0, When(left, terms.Toward(cycles)), "on the way there, then back")
-    seen = tracks.cycles(track(quantity, sign=sign), there, back)
-    draft.counted(deed, tracks.last(seen), frame, tag=tag)
-    manners.do_not_thrash(scene, draft)
-    draft.ends_when(Above(times, done), seen > done)
-    draft.seconds = max(4.0, 2.0 * count + 1.0)
 
 
 def lie(frame: Frame, scene: Scene, draft: Draft) -> None:

@@ -191,6 +191,10 @@ class Slots:
                 self.claims.append(("direction", item, sense))
                 fills["is_of_start"] = sense.says.get("frame") == "start"
         direction = exact[0] if exact else own if own else None
+        if self.verb == "go" and own in ("forward", "backward") and direction in ("left", "right"):
+            # "back away, curving to the right": not sideways
+            self.claims = [each for each in self.claims if each[0] != "direction"]
+            direction = own
         first = found[0][1].value if found else None
         if direction is None and not (first == "up" and "turning" in self._is):
             direction = first

@@ -55,6 +55,8 @@ class Held:
     """the value is `sign` times the quantity minus `zero`, such as the flexion of a joint"""
     is_size: bool = False
     """whether the value is the size of the quantity"""
+    is_peak: bool = False
+    """whether the highest value of the episode is meant"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,8 @@ class _Deeds:
 
     def read(self, groups: Sequence[Sequence[Clause]]) -> None:
         """Parse all clauses. A group is one phase, or two if it ends with a landing."""
+        items = (item for group in groups for clause in group for item in clause.items)
+        turns = any(item.act in ("turn", "flip", "roll") for item in items)
         for group in groups:
             if self.all:
                 self._phase = self.all[-1].phase + 1
@@ -140,6 +142,8 @@ class _Deeds:
                     self._wait(clause, clause.delay)
                 items = [item for item in clause.items if item.limit is None]
                 for item in clause.items:
+                    if item.limit == "no_turn" and item.senses and turns:
+                        continue  # "do a pirouette, finishing face to the front"
                     if item.limit is not None:
                         self._limit(item.limit, item.at, item.amount, item.part)
                 if clause.acts:
@@ -222,7 +226,7 @@ class _Deeds:
         last = self.all[-1] if self.all else None
         is_pose = last and last.verb in _POSES and not last.says.get("bows")
         is_counted = last and any(each.reading and each.reading.count for each in last.items)
-        if last and is_pose and verb.act == "stop" and not is_counted:
+        if last and is_pose and (verb.act == "stop" or verb.says("waits")) and not is_counted:
             last.says["until_end"] = True  # "lie down, then rest for 3 seconds"
             last.items += items
             self.used.update(verb.at)
@@ -234,6 +238,8 @@ class _Deeds:
         self.used.update(verb.at)
         own = [Item("part", verb.part.at, part=verb.part)] if verb.part else []
         loose, self._pending = [*self._pending, *own, *items], []
+        if last and last.verb == verb.act == "circle":  # "run in a circle, then in the other one"
+            says = {"gait": last.says.get("gait"), **says}
         is_limb = "limb" in word_table("acts")[act or verb.senses[0].value]
         named = any(item.part for item in loose)
         if is_limb and not named and self._word_after(verb)[1] in ("it", "them"):
@@ -281,7 +287,7 @@ class _Deeds:
         for verb, begin, end in zip(verbs, [-1, *places[1:]], ends, strict=True):
             own: list[Item] = []
             for item in loose:  # in "in one jump" the number belongs to the following verb
-                leads = item.slot == "number" and item.end in places
+                leads = item.slot == "number" and item.unit is None and item.end in places
                 if begin <= (item.end if leads else item.at[0]) < end:
                     own.append(item)
             self._start(verb, own)
@@ -351,7 +357,7 @@ class _Deeds:
         raised = [item for item in others if "high" in _postures([item])] or above
         is_limb = part not in (*_TRUNK, "target") and not is_pole
         if holder is None:
-            is_raised = is_limb and acts and str(part).endswith(_ARMS)
+            is_raised = is_limb and (not acts or str(part).endswith(_ARMS))
             self._modify(others, part, acts, raised if is_raised else [])
             return
         act: Act | None = None
