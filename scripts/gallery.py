@@ -19,6 +19,8 @@ from typing import Any
 import imageio.v3 as imageio
 from PIL import Image
 
+from telic.authors.request import SessionConfig
+
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "docs" / "results" / "gallery.json"
 PICTURES = ROOT / "docs" / "images" / "gallery"
@@ -43,7 +45,12 @@ def described(session: Path) -> dict[str, Any]:
     member = session / f"iter_{summary['best_iteration']}" / "train" / summary["best_member"]
     spec, manifest = _read(member / "reward_spec.json"), _read(member.parent / "manifest.json")
     robot = summary["env"]
-    options = [f"--{x} {config[x]}" for x in ("device", "motion") if config[x] not in (None, "cpu")]
+    defaults = {name: field.default for name, field in SessionConfig.model_fields.items()}
+    options = [
+        f"--{name.replace('_', '-')} {config[name]}"
+        for name in ("device", "motion", "iterations", "first_rewards", "steps")
+        if config[name] != defaults[name]
+    ]
     return {
         "prompt": summary["intent"],
         "robot": robot,

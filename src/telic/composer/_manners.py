@@ -135,14 +135,8 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
         draft.score(title, value, 0.5, 0.9, weight=2.0 * weight, tag="drifts")
         # A robot that jumps occasionally is also at rest most of the time.
         value = tracks.longest(track("speed") < 0.3) / tracks.full_seconds()
-        draft.score(
-            "rests for half of the time without a break",
-            value,
-            0.1,
-            0.5,
-            weight=weight,
-            tag="drifts",
-        )
+        title = "rests for half of the time without a break"
+        draft.score(title, value, 0.1, 0.5, weight=weight, tag="drifts")
     if scene.has("joint_speed") and not scene.is_waving:
         draft.pay("calm", 0.3 * weight, Small(Measured("joint_speed"), 1.0), "joints at rest")
         title, value = "joints rest", tracks.share(track("joint_speed") < 1.5)

@@ -28,18 +28,12 @@ Update = tuple[Tensor, Tensor]
 _registry: dict[str, Quantity] = {}
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType(_registry)
 """all quantities by name, which are registered when the package is imported"""
-_FORMER = {
-    "centre_of_mass": "center_of_mass",  # language: quoted
-    "distance_travelled": "distance_traveled",  # language: quoted
-}
-"""parts of names in files of earlier versions"""
 
 
 def current_names(text: str) -> str:
     """Return a name or an expression of earlier versions with the current names of quantities."""
-    for former, current in _FORMER.items():
-        text = text.replace(former, current)
-    return text
+    text = text.replace("centre_of_mass", "center_of_mass")  # language: quoted
+    return text.replace("distance_travelled", "distance_traveled")  # language: quoted
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import telic.search as searches
 from telic import session as sessions
 from telic import training
+from telic.authors.candidate import SessionIteration
 from telic.core.request import RunsRequest, argument, inner, location, option
+from telic.core.text import figure, percent
 from telic.core.verb import VerbResult, verb
 from telic.errors import TelicError, UsageError
-from telic.session.records import is_running, verified
-from telic.storage.files import read_fields
+from telic.session.records import SessionSummary, is_running, verified
+from telic.storage.files import read_fields, read_record
 from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, SessionFolder
 from telic.storage.scalars import EvaluationRow, columns_of, is_evaluation, read_rows
 from telic.storage.workspace import WORK, Artifact, ArtifactKind, Workspace, has_begun
@@ -219,11 +221,23 @@ def _session_page(artifact: Artifact, member: str | None) -> dict[str, Any]:
         "intent": line.title,
         **line.model_dump(include={"env", "iterations", "score", "origin", "labels", "disputed"}),
         **({"score": ended.score, "state": ended.outcome} if ended else {"state": line.state}),
-        "tried": tried,
-        "reasons": ended.reasons if ended else (),
-        "limits": ended.limits if ended else (),
+        **({"lower_bound": ended.low, "criteria": _criteria(folder, ended)} if ended else {}),
+        "rewards_tried": tried,
+        **(ended.model_dump(include={"reasons", "limits"}) if ended else {}),
         "report": None if report is None else str(report),
     }
+
+
+def _criteria(folder: SessionFolder, ended: SessionSummary) -> list[dict[str, str]]:
+    """Return the median value and the mean credit of each criterion for the delivered policy."""
+    file = folder.iteration(ended.best_iteration or 0).judgment
+    judged = () if ended.low is None else read_record(file, SessionIteration).members
+    return [
+        {"criterion": title, "measured": figure(value), "credit": percent(credit)}
+        for each in judged
+        if each.member == ended.best_member
+        for title, (credit, value) in each.judgment.criteria.items()
+    ]
 
 
 def _search_page(artifact: Artifact, member: str | None) -> SearchSummary:
