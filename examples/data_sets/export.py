@@ -4,8 +4,9 @@
     python examples/data_sets/export.py SESSION --to lerobot --out FOLDER
 
 Of a session, these are the judged episodes of its best policy with scores and labels, and the
-rewards are those of the environment. Requires `pip install telic[data]`. LeRobot cannot be
-installed next to telic, so its format v3.0 is written with pyarrow:
+rewards are those of the environment; `preferences.json` has the compared pairs. Requires
+`pip install telic[data]`. LeRobot cannot be installed next to telic, so its format v3.0 is written
+with pyarrow:
 
     meta/info.json stats.json tasks.parquet
     meta/episodes/chunk-000/file-000.parquet    one row per episode, with its score and label
@@ -31,7 +32,7 @@ from telic.errors import MissingExtra, TelicError, UsageError
 from telic.rendering.job import RenderJob
 from telic.rendering.jobs import render
 from telic.rendering.media import playback_rows
-from telic.session.labels import EpisodeLabel, effective_labels
+from telic.session.labels import EpisodeLabel, EpisodePreference, effective_labels
 from telic.storage.files import json_text, make_folder, read_record, write_json
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder, file_name
 from telic.storage.trajectories import Environment, Trajectory, read_trajectory
@@ -72,6 +73,8 @@ def write_data(home: Path, member: MemberFolder, kind: DataFormat, out: Path) ->
     task = home.name if session is None else read_record(session.config, SessionConfig).intent
     make_folder(out)
     name = _WRITERS[kind](episodes, task, out, file_name(home.name))
+    if session is not None and (pairs := EpisodePreference.read(session.preferences)):
+        write_json(out / "preferences.json", pairs)
     steps = sum(len(episode.trajectory) for episode in episodes)
     labels = sum("label" in episode.facts for episode in episodes)
     found = {"episodes": len(episodes), "steps": steps, "labels": labels}

@@ -193,3 +193,20 @@ def test_a_judge_that_is_too_large_is_not_read(tmp_path):
         file.truncate(30 << 30)
     with pytest.raises(BadFile, match="MB"):
         judge_hash(folder)
+
+
+def test_the_better_of_two_episodes_is_stored_with_both_scores(session):
+    def label(*words):
+        given = CliRunner().invoke(
+            app, ["label", *words, "--runs-dir", str(session.path.parent), "--json"]
+        )
+        return json.loads(given.stdout) if given.exit_code == 0 else given.output
+
+    made = label("4", "reward_seed_2:1", "--why", "smoother")
+    assert (made["better"], made["worse"]) == ("reward_seed_1:4", "reward_seed_2:1")
+    assert (made["score_better"], made["score_worse"], made["agrees"]) == (1.0, 0.4, True)
+    assert label("1", "2")["agrees"] is False
+    assert label("reward_seed_2:1", "reward_seed_2:2")["agrees"] is None  # equal scores
+    assert [each["agrees"] for each in label()["preferences"]] == [True, False, None]
+    assert "same episode" in label("4", "reward_seed_1:4")
+    assert "neither yes nor no" in label("maybe")

@@ -1,9 +1,10 @@
 """Human labels of episodes, and vetoes of verdicts.
 
-    labels.jsonl    one line per label, i.e. whether the episode shows the intended behavior
-    vetoes.jsonl    one line per veto of a verdict
+    labels.jsonl         one line per label, i.e. whether the episode shows the intended behavior
+    preferences.jsonl    one line per pair of episodes, i.e. which one is better
+    vetoes.jsonl         one line per veto of a verdict
 
-Both files are append-only. A label stores the judges' scores of the episode to record
+All files are append-only. A label stores the judges' scores of the episode to record
 disagreements. The labels of a judge show whether its threshold is too low (`telic.judges.verdict`).
 A veto revokes a pass permanently, and the session can then only be continued in a branch.
 """
@@ -61,6 +62,27 @@ class EpisodeLabel(Remark):
         return self.passed is not None and self.passed != self.is_wanted
 
 
+class EpisodePreference(Remark):
+    """Better one of two judged episodes, with the combined scores of both."""
+
+    by: Speaker = "person"
+    iteration: int
+    better: str
+    """policy and episode number, e.g. reward_seed_1:3"""
+    worse: str
+    judge: str
+    """SHA-256 of the judge's source"""
+    why: str | None = None
+    score_better: float | None
+    score_worse: float | None
+
+    @property
+    def agrees(self) -> bool | None:
+        """Return whether the scores have the same order, or None for unknown or equal scores."""
+        better, worse = self.score_better, self.score_worse
+        return None if None in (better, worse) or better == worse else better > worse  # type: ignore[operator]
+
+
 class Veto(Remark):
     """Veto of a verdict by a person or an agent."""
 
@@ -93,6 +115,59 @@ def add_label(
 
     `episode` is a number (starting at 1), "p10", "median" or "p90".
     """
+    chosen, name, number, verdict = _find(folder, iteration, member, episode)
+    own = verdict.by_judge or {verdict.source: verdict.score}
+    label = EpisodeLabel(
+        author=author or "",
+        by=by,
+        iteration=chosen,
+        member=name,
+        episode=number + 1,
+        recording=verdict.recording,
+        judge=judge_hash(folder),
+        is_wanted=is_wanted,
+        why=(why or "").strip() or None,
+        score=verdict.score,
+        code=own.get("code"),
+        vision=own.get("vision"),
+        threshold=read_record(folder.config, SessionConfig).threshold,
+    )
+    label.append(folder.labels)
+    return label
+
+
+def add_preference(
+    folder: SessionFolder,
+    better: str,
+    worse: str,
+    *,
+    iteration: int | None = None,
+    why: str | None = None,
+    author: str | None = None,
+    by: Speaker = "person",
+) -> EpisodePreference:
+    """Record which of two episodes is better. Episodes are named [POLICY:]EPISODE."""
+    named = [[None, *each.split(":")][-2:] for each in (better, worse)]
+    (chosen, first, at, high), (_, second, to, low) = (
+        _find(folder, iteration, *each) for each in named
+    )
+    if (first, at) == (second, to):
+        raise UsageError(f"{better} and {worse} are the same episode.")
+    preference = EpisodePreference(
+        **{"author": author or "", "by": by, "iteration": chosen, "judge": judge_hash(folder)},
+        **{"better": f"{first}:{at + 1}", "worse": f"{second}:{to + 1}"},
+        why=(why or "").strip() or None,
+        score_better=high.score,
+        score_worse=low.score,
+    )
+    preference.append(folder.preferences)
+    return preference
+
+
+def _find(
+    folder: SessionFolder, iteration: int | None, member: str | None, episode: str | None
+) -> tuple[int, str, int, Verdict]:
+    """Return the iteration, policy, index and verdict of a judged episode."""
     files = {number: folder.iteration(number).judgment for number in folder.iterations()}
     judged = {number: file for number, file in files.items() if file.exists()}
     if iteration is not None and iteration not in judged:
@@ -114,25 +189,7 @@ def add_label(
         raise UnknownName(f"policy of iteration {chosen.number}", name, list(policies))
     verdicts = policies[name].judgment.verdicts
     number = _episode(name, verdicts, episode)
-    verdict = verdicts[number]
-    own = verdict.by_judge or {verdict.source: verdict.score}
-    label = EpisodeLabel(
-        author=author or "",
-        by=by,
-        iteration=chosen.number,
-        member=name,
-        episode=number + 1,
-        recording=verdict.recording,
-        judge=judge_hash(folder),
-        is_wanted=is_wanted,
-        why=(why or "").strip() or None,
-        score=verdict.score,
-        code=own.get("code"),
-        vision=own.get("vision"),
-        threshold=read_record(folder.config, SessionConfig).threshold,
-    )
-    label.append(folder.labels)
-    return label
+    return chosen.number, name, number, verdicts[number]
 
 
 def _episode(member: str, verdicts: Sequence[Verdict], episode: str | None) -> int:

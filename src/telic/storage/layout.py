@@ -188,6 +188,7 @@ class SessionFolder(WorkFolder):
     notes = FolderFile("notes.jsonl")
     robustness = FolderFile("robustness.json")
     labels = FolderFile("labels.jsonl")
+    preferences = FolderFile("preferences.jsonl")
     vetoes = FolderFile("vetoes.jsonl")
     criteria = FolderFile("criteria.json")
     approval = FolderFile("approval.json")

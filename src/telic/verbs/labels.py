@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from telic import session as sessions
 from telic.authors.request import SessionConfig
@@ -20,19 +20,21 @@ if TYPE_CHECKING:
 EXAMPLES = """
 telic label no --why "it slides"    the episode that the report shows
 telic label yes --session SESSION --episode p90
+telic label p90 median              of two episodes, the first is better
 telic label                         labels so far
 telic veto --why "a look-alike"     withdraw a pass
 """
 
 
 class _LabelRequest(AuthoredRequest):
-    """Request to label an episode as showing the requested behavior or not."""
+    """Request to label an episode, or to name the better of two episodes."""
 
-    answer: Literal["yes", "no"] | None = argument(
-        "Whether the episode shows the intended behavior. Default: list all labels.",
+    answer: str | None = argument(
+        "yes or no: whether the episode shows the intended behavior; or the better of two "
+        "episodes, as [POLICY:]EPISODE. Default: list all labels.",
         default=None,
-        what="answer",
     )
+    worse: str | None = argument("The worse of the two episodes.", default=None)
     session: str = option("Session of the episode.", default="latest")
     episode: str | None = option(
         "Episode number from 1, or p10, median or p90. Default: the median.", default=None
@@ -61,18 +63,26 @@ def label(request: _LabelRequest) -> VerbResult[dict[str, Any]]:
         standing, rows = sessions.labels.calibration_of(folder, threshold), folder.labels
         listed = [_as_line(each) for each in sessions.labels.EpisodeLabel.read(rows)]
         data: dict[str, Any] = {"session": folder.name, "labels": listed}
+        compared = sessions.labels.EpisodePreference.read(folder.preferences)
+        data |= {"preferences": [{**as_data(x), "agrees": x.agrees} for x in compared]}
         data |= {"vetoes": as_data(sessions.labels.Veto.read(folder.vetoes))}
         hint = standing.words if listed else f"Add one: telic label yes --session {folder.name}"
         return VerbResult({**data, "calibration": as_data(standing)}, _COLUMNS, hint)
+    given: dict[str, Any] = {"why": request.why, "author": request.author, "by": request.by}
+    given["iteration"] = request.iteration
+    if request.worse is not None:
+        pair = sessions.labels.add_preference(folder, request.answer, request.worse, **given)
+        return VerbResult({"session": folder.name, **as_data(pair), "agrees": pair.agrees})
+    if request.answer not in ("yes", "no"):
+        raise UsageError(
+            f"{request.answer!r} is neither yes nor no.", hint="telic label BETTER WORSE"
+        )
     made = sessions.labels.add_label(
         folder,
         request.answer == "yes",
-        iteration=request.iteration,
         member=request.member,
         episode=request.episode,
-        why=request.why,
-        author=request.author,
-        by=request.by,
+        **given,
     )
     standing, is_wrong = (
         sessions.labels.calibration_of(folder, threshold),
