@@ -296,3 +296,15 @@ def test_what_a_stack_cannot_run_is_refused(bundle):
     ):
         with pytest.raises(UsageError, match=match):
             deployed(bundle, stack, **change)
+
+
+def test_names_of_a_robot_add_no_parameters(bundle):
+    """The model may be of another user, and names may contain line breaks."""
+    first, *others = bundle[1].joints.names
+    names = (f"{first}: {{p: 0}}\n      evil", *others)
+    joints = bundle[1].joints.model_copy(update={"names": names})
+    _, folder = deployed(bundle, "ros2", joints=joints, base="trunk}\nevil: {a: 1")
+    (file,) = folder.rglob("controllers.yaml")
+    values = YAML(typ="safe").load(file.read_text())
+    gains = values["pid_controller"]["ros__parameters"]["gains"]
+    assert set(gains) == set(names) and "evil" not in values
