@@ -54,12 +54,14 @@ def gpu() -> str:
 
 def intents(machine: str, folders: list[Path]) -> None:
     """Publish pass rates by suite and difficulty, and the outcome of every prompt."""
-    rates, cases, options = [], [], dict[str, Any]()
+    rates, cases, times, options = [], [], [], dict[str, Any]()
     for folder in folders:
         found = json.loads((folder / "results.json").read_text())
         options = found["config"]["options"]
         waiting = len(found["waiting"])
         assert not waiting, f"{folder} has {waiting} unfinished cases; run the benchmark again"
+        if found["median_seconds_to_pass"] is not None:
+            times.append(f"{found['suite']} {found['median_seconds_to_pass']:.0f} s")
         for group in found["by_difficulty"]:
             rate = {
                 name: group["rate"][name] for name in ("passed", "total", "share", "low", "high")
@@ -73,7 +75,8 @@ def intents(machine: str, folders: list[Path]) -> None:
         ]
     rewards = f"at most {options['iterations']} rewards per prompt"
     condition = f"{options['model'] or 'composer'}, {len(options['seeds'])} seeds, {rewards}"
-    publish("intents", rates, machine, condition)
+    timed = f"{condition}; median time to a pass: {', '.join(times) or 'none'}"
+    publish("intents", rates, machine, timed)
     publish("intent-cases", cases, machine, condition)
 
 

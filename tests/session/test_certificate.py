@@ -25,6 +25,7 @@ from telic.storage.files import read_json, read_json_lines, read_record, write_j
 from telic.storage.journal import Journal
 from telic.storage.keys import config_folder
 from telic.storage.layout import SessionFolder
+from telic.verbs.artifacts import show
 from tests.session.quick import at_home
 from tests.session.sessions import bent, leaves
 
@@ -92,6 +93,14 @@ def test_a_pass_carries_the_hashes_of_the_judge_and_the_reward_that_were_tried(p
     assert sealed["good"] == trial.good and not sealed["doubts"]
     assert all(each["total"] == 3 * 13 for each in sealed["mutants"] if each["total"])
     assert any(each["caught"] for each in sealed["mutants"])
+
+
+def test_a_finished_session_shows_its_criteria_with_measured_values(proven):
+    with at_home():
+        page = show(proven.path.name, runs_dir=proven.path.parent)
+    still = next(x for x in page["criteria"] if x["criterion"].startswith("stands still"))
+    assert float(still["measured"]) >= 0.9 and still["credit"] == "100%"
+    assert page["lower_bound"] == proven.summary.low is not None
 
 
 def test_untouched_session_is_verified_again(copy):
