@@ -79,7 +79,7 @@ class Withdrawal(Record):
 
 
 class Review(Record):
-    """Problems found by a reviewer. The files are approved without problems or open objections."""
+    """Problems found by a reviewer. Files without problems and open objections are approved."""
 
     reasoning: str = Field(description="checks that were made, in a few sentences")
     reward_problems: tuple[str, ...] = Field(

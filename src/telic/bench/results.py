@@ -52,8 +52,8 @@ class Case(Config):
     difficulty: Difficulty = Field(description="difficulty of the case")
     checks: dict[str, str] = Field(
         default={},
-        description="conditions on an episode by title, which authors of rewards and judges "
-        "do not see and a pass must satisfy",
+        description="conditions that episodes of a pass must satisfy, by title. Authors of "
+        "rewards and judges do not see them",
     )
 
 
@@ -267,7 +267,7 @@ class BenchFolder:
         return self.path / "cases" / case_id
 
     def row(self, result: CaseResult) -> dict[str, Any]:
-        """Return a result as a line of the log, with the user's signature if there is a key."""
+        """Format a result as a line of the log, signed with the user's key if there is one."""
         row, key = result.model_dump(mode="json"), usable_key(self.path)
         return row if key is None else {**row, "sig": key.sign(_signed_bytes(self, row))}
 

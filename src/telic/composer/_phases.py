@@ -243,7 +243,7 @@ def _held_together(frame: Frame, now: list[Frame]) -> Frame | None:
 
 
 def _goes_with(frame: Frame, now: list[Frame]) -> bool:
-    """Return whether a frame can be simultaneous with the current ones."""
+    """Return whether a frame can hold at the same time as the current ones."""
     verbs, is_timed = {each.verb for each in now}, any(each.duration_s for each in now)
     if {frame.verb, *verbs} <= {"stand", *_LIMBS} and len({frame.verb, *verbs}) > 1:
         # A limb moves while it stands: not in "wave and stand".

@@ -1,4 +1,4 @@
-"""Locomotion at a speed, for a distance, in place, in circles, with turns, or on command.
+"""Walking and running at a speed, over a distance, in circles, with turns or on command.
 
 For velocity commands, the environment adds a command to the observation and resamples it every few
 seconds, sometimes as zero. The error of each of the three rates is judged relative to the error of

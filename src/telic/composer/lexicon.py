@@ -207,7 +207,7 @@ class Lexicon:
         *slots: str,
         readers: Mapping[str, PhraseReader] | None = None,
     ) -> Match | None:
-        """Return the longest phrase at a position for the given slots, or by default for any slot.
+        """Return the longest phrase at a position that fills one of the slots (default: any slot).
 
         Phrases whose reader is missing from `readers` do not match.
         """

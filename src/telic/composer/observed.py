@@ -470,7 +470,7 @@ def can_have_block(spec: EnvSpec) -> bool:
 
 
 def is_about_block(intent: str, spec: EnvSpec) -> bool:
-    """Return whether an intent is about a block that can be added to this environment."""
+    """Return whether an intent mentions a block that can be added to this environment."""
     return can_have_block(spec) and _has(read_tokens(intent), _phrases(), "push", "pick")
 
 

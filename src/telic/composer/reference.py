@@ -113,7 +113,7 @@ def _waving_side(frame: Frame, scene: Scene) -> str | None:
 
 
 def is_shown(frame: Frame, scene: Scene) -> bool:
-    """Return whether the hand motion of the reference satisfies a frame."""
+    """Return whether the reference contains the hand motion of a frame."""
     has_hand = scene.reference is not None and scene.reference.hand is not None
     return has_hand and _waving_side(frame, scene) is not None
 

@@ -1,6 +1,6 @@
 """Rotations as unit quaternions (w, x, y, z), batched over any leading dimensions.
 
-No function copies values to the host, so all of them can be captured in a CUDA graph.
+None of the functions copies data to the host, so they can be captured in CUDA graphs.
 """
 
 from __future__ import annotations

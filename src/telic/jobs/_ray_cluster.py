@@ -37,7 +37,7 @@ _TIMEOUT_S = 60.0
 _HEAD = {"node:__internal_head__": 0.001}
 _MAX_ATTEMPTS = 5
 _MAX_FILES, _MAX_BYTES = 100_000, 1 << 30
-"""limits of a parcel: files, and unpacked bytes unless it is large itself"""
+"""limits of an archive: files, and unpacked bytes unless it is large itself"""
 _REMOVED = ".removed.json"
 _STEADY_DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -85,7 +85,7 @@ class _Task(NamedTuple):
 
 
 class RayJobs:
-    """Launcher that runs attempts as tasks of a Ray cluster."""
+    """Launcher that runs attempts as tasks on a Ray cluster."""
 
     def __init__(self, address: str | None = None) -> None:
         self._ray = _ray()
@@ -187,7 +187,7 @@ class RayJobs:
             with open_append(task.folder.log(letter.attempt)) as log:
                 log.write(letter.log)
         if letter.archive is not None:
-            # Save the parcel first: a crash while unpacking must leave no partial state.
+            # Save the archive first: a crash while unpacking must leave no partial state.
             write_bytes(task.folder.archive, letter.archive)
             _take_in(task.folder, letter.archive, task.spec)
         write_json(task.folder.beat(letter.attempt), beat)
@@ -344,10 +344,10 @@ def _own_folder(name: str) -> Generator[tuple[Path, int]]:
             lock.path.unlink(missing_ok=True)
 
 
-# ---------------------------------------------------------------------------- parcels
+# ---------------------------------------------------------------------------- archives
 #
-# A parcel is one zip file of the files that changed since the previous one. A running job may write
-# during packing, so packing is repeated until no file changes meanwhile: a parcel is a consistent
+# An archive is one zip file of the files that changed since the last one. A running job may write
+# during packing, so packing is repeated until no file changes meanwhile: an archive is a consistent
 # snapshot, which is all that a resume after a crash needs. Names are relative to the job's working
 # folder; names that lead out of it are refused.
 
@@ -361,7 +361,7 @@ class OutputArchive(NamedTuple):
 
     content: bytes
     marks: Marks
-    """state of all existing files, for the next parcel"""
+    """state of all existing files, for the next archive"""
 
 
 def marks_of(cwd: Path, parts: Iterable[str]) -> dict[str, tuple[int, int]]:
@@ -409,16 +409,16 @@ def _zip(cwd: Path, names: list[str], removed: list[str]) -> bytes | None:
 
 
 class ArchiveNames(NamedTuple):
-    """Names of the files in a parcel, and of files removed since the previous parcel."""
+    """Names of the files in an archive, and of the files removed since the previous one."""
 
     written: tuple[str, ...]
     removed: tuple[str, ...]
 
 
 def names_in(content: bytes, cwd: Path) -> ArchiveNames:
-    """Return the file names in a parcel that is to be unpacked in a folder.
+    """Return the file names in an archive that is to be unpacked in a folder.
 
-    Raises BadFile for a name that leads out of the folder, or for a parcel that is too large.
+    Raises BadFile for a name that leads out of the folder, or for an archive that is too large.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:

@@ -10,7 +10,7 @@ A job can run any kind of work, because neither the worker (`worker.py`) nor the
         attempt_<n>.beat.json  latest heartbeat of an attempt
         attempt_<n>.end.json   result of an attempt
         brought.json           names of the files that were copied back
-        parcel.zip             files to copy back
+        archive.zip             files to copy back
         stop                   requests a stop while it exists
     runs/jobs/keys/<key>       name of the latest job for this work
 """
@@ -161,7 +161,7 @@ class JobFolder:
         self.spec, self.record = path / JOB_FILE, path / "job.json"
         self.stop = path / "stop"
         """file whose existence requests a stop"""
-        self.archive, self.returned = path / "parcel.zip", path / "brought.json"
+        self.archive, self.returned = path / "archive.zip", path / "brought.json"
         """files to copy back, and names of received files"""
 
     def log(self, attempt: int) -> Path:

@@ -244,7 +244,7 @@ def require(
 ) -> CriterionScore:
     """Score a constraint, whose credit multiplies the total score. `options` are as in `score`.
 
-    Behind a closed gate, the constraint has no effect.
+    While its gate is closed, the constraint has no effect.
     """
     made = score(title, value, zero=zero, goal=goal, weight=0.0, **options)
     changes: dict[str, Any] = {"is_guard": True}

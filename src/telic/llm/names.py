@@ -78,7 +78,7 @@ def parse_name(name: str) -> Address:
 
 
 def servers(*names: str | None) -> list[str]:
-    """Return the models with a server address, which receives requests and the provider's key."""
+    """Return the models with a custom server address. Requests and API keys are sent there."""
     return [f"the model {name}" for name in names if name is not None and "://" in name]
 
 

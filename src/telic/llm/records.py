@@ -230,7 +230,7 @@ class Provider(Protocol):
 
 
 class ModelUnavailable(TelicError):
-    """Raised if a model is unavailable after all retries. This never counts as a score."""
+    """Raised if a model is still unavailable after all retries. Nothing is scored then."""
 
 
 class ModelAnswerError(TelicError):

@@ -3,7 +3,7 @@
 The *duty factor* of a foot is the fraction of time that it is on the ground, and a *flight* is a
 period without any contact. The *phase* of a foot is its touchdown time in the cycle of the first
 foot: 0 if both land together, 0.5 if it lands half a cycle later. Phases are angles, so they are
-averaged as directions, and the length of the mean direction is the regularity of the gait.
+averaged as unit vectors, and the length of the mean vector is the regularity of the gait.
 
 Touchdowns are debounced. Losing contact briefly, or for longer without rising, is vibration or
 bouncing, and touching the ground briefly is scuffing. Neither counts. The debounce time is
@@ -254,7 +254,7 @@ def foot_phase(state: Tensor, info: Fields) -> Update:
 def foot_phase_lock(state: Tensor, info: Fields) -> Update:
     """Regularity of each foot's phase in the cycle of the first foot, which is 1 if it is constant.
 
-    This is the length of the mean direction of the phases, or 0 before the first completed cycle.
+    This is the length of the mean unit vector of the phases, or 0 before the first completed cycle.
     """
     memory, cosine, sine, count = _cycles(state, info)
     return memory, torch.hypot(cosine, sine) / count.clamp_min(1.0)

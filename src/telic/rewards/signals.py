@@ -118,8 +118,8 @@ def Along(step: StepView, direction: str | float, aside: str | None = None) -> T
     A direction is a name ("ahead" is the robot's heading), or an angle in degrees to the left of
     the initial heading.
 
-    Robots without feet are measured at their center of mass, because their parts swing faster than
-    the whole robot moves. Other robots use the mean over the step, which removes shaking.
+    Without feet, it is the velocity of the center of mass, because single links swing faster than
+    the robot travels. Otherwise, it is averaged over the control step, which removes jitter.
     """
     if direction == "ahead":
         return _ahead(step)

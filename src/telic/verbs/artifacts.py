@@ -407,7 +407,8 @@ def report(request: ArtifactRequest) -> ReportPlace:
         sessions.report.rewrite_report(folder)
     elif not folder.report.exists():
         raise UsageError(
-            f"{artifact.name} has no report yet.", hint="It is written when the work ends."
+            f"{artifact.name} has no report yet.",
+            hint="Reports are written at the end of a run.",
         )
     return ReportPlace(str(folder.report), str(folder.page) if folder.page.exists() else None)
 

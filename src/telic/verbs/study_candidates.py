@@ -152,7 +152,7 @@ class DecideRequest(PersonRequest):
         "phase_rule.",
         default=None,
     )
-    to: str | None = option("Incumbent to return to, for a revert.", default=None)
+    to: str | None = option("Incumbent to restore when reverting.", default=None)
     evidence: Sequence[str] = option("Evidence to cite.", "--evidence", default=(), many=True)
 
 
@@ -175,7 +175,7 @@ def _decide_question(request: DecideRequest) -> Question | None:
 def decide(request: DecideRequest) -> DecisionOutcome:
     """Record a decision with evidence. A person must confirm `accept`, `keep` and `revert`.
 
-    If an agent decides `accept`, `keep` or `revert`, this is recorded as a proposal to a person.
+    If an agent decides `accept`, `keep` or `revert`, this is only recorded as a proposal.
     """
     study, name, because = request.open(), request.candidate, request.because
     is_unproven = request.verdict in _BY_PEOPLE and request.by.kind == "human"

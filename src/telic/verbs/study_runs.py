@@ -439,9 +439,9 @@ def _verify_path(path: Path) -> Verification:
 def verify(request: VerifyRequest) -> LedgerReport | Verification:
     """Verify a session, bundle or report, or a study's ledger and all its files.
 
-    Signatures include their public key, so no secret is needed. Exits with code 5 if anything
-    differs. The last line of each ledger is also stored in the user's folder, which reveals ledgers
-    that were modified outside of telic.
+    Signatures include their public key, so verification needs no secret. Exits with code 5 if
+    anything differs. The last line of each ledger is also stored in the user's folder, so that
+    changes made outside of telic are detected.
     """
     if request.path is not None:
         return _verify_path(request.path)  # trained policies: imports the training code

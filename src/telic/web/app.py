@@ -189,7 +189,7 @@ def serve_until_stopped(
 
 @contextlib.contextmanager
 def _opening_page(address: str, folder: Path) -> Iterator[Path]:
-    """Write a private page that redirects to an address with a token.
+    """Write a page that only the user can read and that redirects to a URL with a token.
 
     Other users can read a browser's command line, but not this file. The folder of runs is
     preferred because packaged browsers may not read hidden and temporary folders.

@@ -179,7 +179,7 @@ class Command(NamedTuple):
 
 
 class Values(NamedTuple):
-    """Placeholder values of a command for one run. A value of None is unknown."""
+    """Placeholder values for one run of a command. None means that the value is unknown."""
 
     seed: int
     run_dir: Path
