@@ -43,10 +43,7 @@ if name == "sbatch":
 elif name == "squeue":
     for job in home.iterdir():
         called = next(x for x in (job / "words").read_text().split("\n") if "--job-name" in x)
-        if "--name" not in sys.argv:
-            print(f"{job.name}|{state(job)}|None")
-        elif called.endswith("=" + sys.argv[sys.argv.index("--name") + 1]):
-            print(job.name if state(job) == "RUNNING" else "")
+        print(f"{called.partition('=')[2]}|{job.name}|{state(job)}|None")
 elif name == "scancel":
     (home / sys.argv[1] / "cancelled").touch()
     os.kill(int((home / sys.argv[1] / "pid").read_text()), 15)

@@ -78,6 +78,8 @@ def outlives_its_driver(folder):
     until(lambda: has_begun(folder))
     first.kill()
     first.communicate()
+    (line,) = JobBoard(folder / "runs").lines()
+    assert (line.state, line.reason.partition(" ")[0]) == ("running", "Slurm")
     second = drive(folder)
     until(lambda: record_of(folder).driver.pid == second.pid)
     (folder / "go").touch()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from telic.core.config import Record
 from telic.errors import BadFile, Refused, TelicError, UnknownName
+from telic.jobs.launcher import ScheduledJob, slurm_queue
 from telic.jobs.process import ProcessId
 from telic.jobs.spec import JOBS, JobFolder, JobHeartbeat, JobRecord, JobSpec
 from telic.storage.files import read_record, write_json, write_text
@@ -106,7 +107,12 @@ class JobBoard:
     def lines(self) -> list[JobRow]:
         """Return all jobs, newest first."""
         folders = [JobFolder(path.parent) for path in self.path.glob("*/job.json")]
-        return sorted(map(_line, folders), key=lambda line: line.created, reverse=True)
+        lines = sorted(map(_line, folders), key=lambda line: line.created, reverse=True)
+        if any(map(_is_scheduled, lines)):
+            with contextlib.suppress(TelicError, OSError):  # no answer, or no Slurm here
+                queue = slurm_queue()
+                return [_seen_in(queue, line) if _is_scheduled(line) else line for line in lines]
+        return lines
 
     def find(self, name: str) -> JobFolder:
         """Find a job by name, prefix, or `latest`. Raises UnknownName."""
@@ -138,6 +144,19 @@ def chosen_job(name: str, lines: Sequence[JobRow]) -> str:
     if len(chosen) != 1:
         raise UnknownName("job", name, names)
     return chosen[0]
+
+
+def _is_scheduled(line: JobRow) -> bool:
+    """Return whether Slurm may still run the job, although its driver ended."""
+    return line.state == INTERRUPTED and line.place.partition("?")[0] == "slurm"
+
+
+def _seen_in(queue: Mapping[str, ScheduledJob], line: JobRow) -> JobRow:
+    job = queue.get(f"{line.job}.{line.attempts}")
+    if job is None:
+        return line
+    state = "waiting" if job.waits else "running" if job.runs else INTERRUPTED
+    return line.model_copy(update={"state": state, "reason": f"Slurm job {job.number} {job.words}"})
 
 
 def _line(folder: JobFolder) -> JobRow:

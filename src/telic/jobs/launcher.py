@@ -221,15 +221,12 @@ class SlurmJobs:
 
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}
-        self._asked, self._queue = 0.0, dict[str, tuple[str, str]]()
+        self._asked, self._queue = 0.0, dict[str, ScheduledJob]()
 
     def find(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str | None:
         """Return the job number of an attempt, or that it ended. Job names are unique."""
-        found = _slurm(
-            "squeue", "--me", "--noheader", "--name", f"{spec.name}.{attempt}", "--format=%i"
-        )
-        for number in found.split():
-            self._ids[spec.name], self._queue[number] = number, ("PENDING", "submitted earlier")
+        if found := slurm_queue().get(f"{spec.name}.{attempt}"):
+            self._ids[spec.name] = found.number
         return self._ids.get(spec.name, "ended" if read_end(folder, attempt) else None)
 
     @safe_path()
@@ -240,7 +237,7 @@ class SlurmJobs:
         given = _slurm_options(spec, attempt)
         printed = _slurm("sbatch", "--parsable", log, *given, f"--wrap=exec {script}")
         number = self._ids[spec.name] = printed.strip().split(";")[0]
-        self._queue[number] = ("PENDING", "submitted")
+        self._queue[number] = ScheduledJob(number, "PENDING", "submitted")
         return number
 
     def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptLook:
@@ -249,20 +246,18 @@ class SlurmJobs:
         number, end = self._ids.get(spec.name, ""), read_end(folder, attempt)
         if end is not None and end.died is None:
             return end
-        state, reason = self._queue.get(number, ("UNKNOWN", ""))
-        if state in _SLURM_WAITS:
-            return AttemptWaiting(f"{state.lower()}: {reason}")
-        if state == "CANCELLED":
+        job = self._queue.get(number, ScheduledJob(number, "UNKNOWN", ""))
+        if job.waits:
+            return AttemptWaiting(job.words)
+        if job.state == "CANCELLED":
             node, error = end.node if end else "Slurm", f"job {number} was cancelled"
             return AttemptEnd(code=None, seconds=0.0, node=node, was_stopped=True, error=error)
-        if state in _SLURM_RUNS:
-            return None
-        return end or f"Slurm job {number} is {state} and left no result"
+        return None if job.runs else end or f"Slurm job {number} is {job.state} and left no result"
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
         """Cancel an attempt. For a graceful stop of a running one, its worker reads a stop file."""
         number = self._ids[spec.name]
-        if now or self._queue.get(number, ("",))[0] in _SLURM_WAITS:
+        if now or (number in self._queue and self._queue[number].waits):
             _slurm("scancel", number)
 
     def close(self) -> None:
@@ -275,9 +270,37 @@ class SlurmJobs:
             return
         self._asked = now
         with contextlib.suppress(Refused):
-            printed = _slurm("squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%r")
-            rows = [line.split("|", 2) for line in printed.splitlines()]
-            self._queue = {number: (state, reason) for number, state, reason in rows}
+            self._queue = {job.number: job for job in slurm_queue().values()}
+
+
+class ScheduledJob(NamedTuple):
+    """State of a job according to Slurm."""
+
+    number: str
+    state: str
+    reason: str
+
+    @property
+    def waits(self) -> bool:
+        """Return whether the job is in the queue."""
+        return self.state in _SLURM_WAITS
+
+    @property
+    def runs(self) -> bool:
+        """Return whether the job is running."""
+        return self.state in _SLURM_RUNS
+
+    @property
+    def words(self) -> str:
+        """Describe the state and its reason."""
+        return f"{self.state.lower()}: {self.reason}"
+
+
+def slurm_queue() -> dict[str, ScheduledJob]:
+    """Return this user's Slurm jobs by name, including those that ended a few minutes ago."""
+    printed = _slurm("squeue", "--me", "--noheader", "--states=all", "--format=%j|%i|%T|%r")
+    rows = (line.split("|", 3) for line in printed.splitlines())
+    return {name: ScheduledJob(*job) for name, *job in rows}
 
 
 def _slurm(*words: str) -> str:
