@@ -4,8 +4,8 @@ import pytest
 
 from telic.cli._views import ProgressView
 from telic.core.events import BenchEvent, TrainProgress
+from telic.envs.spec import RewardFinding
 from telic.llm.records import ModelFailed, ModelSent
-from telic.rewards.contract import RewardFinding
 from telic.rewards.probe import ProbeReport
 from telic.session.budget import Forecast, MeasuredForecast
 from telic.training.results import Finding

@@ -24,7 +24,7 @@ from telic.session.control import approve_criteria
 from telic.storage.layout import SessionFolder
 
 if TYPE_CHECKING:
-    from telic.rewards.contract import RewardFinding
+    from telic.envs.spec import RewardFinding
     from telic.training.results import Finding
 
 OUTCOMES = {

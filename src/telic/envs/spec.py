@@ -1,4 +1,4 @@
-"""Environment specifications, as shown to users, saved and exported."""
+"""Specifications of environments and rewards."""
 
 from __future__ import annotations
 
@@ -218,3 +218,31 @@ class EnvSpec(Record):
     def act_dim(self) -> int:
         """Number of action columns, which is 1 for discrete actions."""
         return len(self.action_names)
+
+
+# ---- rewards, described without the imports that they need
+
+
+class TermSpec(Record):
+    """One term of a reward."""
+
+    name: str
+    description: str = ""
+    latex: str | None = None
+    weight: float | None = Field(default=None, description="tunable weight with the same name")
+
+
+class RewardSpec(Record):
+    """Description and formula of a reward, written to reward_spec.json."""
+
+    latex: str = ""
+    description: str = ""
+    terms: tuple[TermSpec, ...] = ()
+
+
+class RewardFinding(Record):
+    """Warning about a reward, which does not prevent training."""
+
+    name: str = Field(description="stable name of the kind of finding, e.g. looped")
+    message: str = Field(description="finding with numbers, and recommended action")
+    values: dict[str, float] = Field(default_factory=dict, description="measured values")

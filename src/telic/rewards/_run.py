@@ -20,11 +20,11 @@ from torch import Tensor
 
 from telic.core.tensors import from_numpy, integers
 from telic.core.text import is_dict
+from telic.envs.spec import RewardFinding
 from telic.envs.vector import Info, InfoSchema
 from telic.errors import RewardError
 from telic.rewards.contract import (
     Device,
-    RewardFinding,
     RewardFunction,
     RewardStep,
     initial_memory,

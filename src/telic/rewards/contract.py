@@ -7,10 +7,8 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Self, cast
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from telic.core.config import Record
 from telic.envs.vector import Info
 from telic.errors import RewardError
 
@@ -78,31 +76,6 @@ class RewardStep(NamedTuple):
 
     total: Tensor  # (N,) float32
     terms: dict[str, Tensor]  # each (N,) float32; the same names in the same order at every step
-
-
-class TermSpec(Record):
-    """One term of a reward."""
-
-    name: str
-    description: str = ""
-    latex: str | None = None
-    weight: float | None = Field(default=None, description="tunable weight with the same name")
-
-
-class RewardSpec(Record):
-    """Description and formula of a reward, written to reward_spec.json."""
-
-    latex: str = ""
-    description: str = ""
-    terms: tuple[TermSpec, ...] = ()
-
-
-class RewardFinding(Record):
-    """Warning about a reward, which does not prevent training."""
-
-    name: str = Field(description="stable name of the kind of finding, e.g. looped")
-    message: str = Field(description="finding with numbers, and recommended action")
-    values: dict[str, float] = Field(default_factory=dict, description="measured values")
 
 
 def initial_memory(declared: Mapping[str, Any]) -> dict[str, Tensor]:

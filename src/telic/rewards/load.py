@@ -24,9 +24,10 @@ import torch
 
 from telic import quantities
 from telic.core.text import closest, is_mapping, is_row
+from telic.envs.spec import RewardFinding, RewardSpec, TermSpec
 from telic.errors import BadFile, MissingFile, RewardError, TelicError
 from telic.rewards.composed import offered_modules
-from telic.rewards.contract import RewardFinding, RewardFunction, RewardSpec, TermSpec
+from telic.rewards.contract import RewardFunction
 from telic.sandbox.source import compile_source, namespace, source_lines
 from telic.storage.reading import read_text
 

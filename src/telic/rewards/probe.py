@@ -10,10 +10,10 @@ from torch import Tensor
 
 from telic.core.config import Record
 from telic.core.events import Event
+from telic.envs.spec import RewardFinding, RewardSpec
 from telic.envs.vector import VecEnv
 from telic.errors import RewardError
 from telic.rewards._run import Mode, ReplayResult, stacked
-from telic.rewards.contract import RewardFinding, RewardSpec
 from telic.rewards.load import RewardCode, unknown_info
 from telic.rewards.recording import TransitionRecording, collect
 from telic.rewards.reward import Reward

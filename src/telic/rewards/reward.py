@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from telic.core.text import closest, is_dict, is_row
+from telic.envs.spec import RewardSpec
 from telic.envs.vector import Info
 from telic.errors import ConfigError, RewardError, TelicError
 from telic.rewards._run import RUNNERS, BatchedRunner, Mode, Runner, RunnerChoice, choose_runner
-from telic.rewards.contract import Device, RewardSpec, RewardStep, initial_memory
+from telic.rewards.contract import Device, RewardStep, initial_memory
 from telic.rewards.load import RewardCode, read_code
 from telic.rewards.recording import TransitionRecording
 

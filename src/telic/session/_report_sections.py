@@ -16,6 +16,7 @@ from telic.core.config import Record
 from telic.core.request import command_words
 from telic.core.stats import Interval, bootstrap
 from telic.core.text import MISSING, count, duration, figure, percent
+from telic.envs.spec import RewardSpec
 from telic.judges.criteria import Composition, scope_words
 from telic.judges.validation import JudgeValidation
 from telic.judges.verdict import Judgment
@@ -23,7 +24,6 @@ from telic.rendering import RenderJob, render
 from telic.report import document as doc
 from telic.report.charts import Bar, ChartLine, ColumnChart, Gauge, LineChart, Point
 from telic.report.html import MAX_INLINE
-from telic.rewards.contract import RewardSpec
 from telic.session.certificate import Certificate
 from telic.session.control import DeliveredNotes
 from telic.session.labels import EpisodeLabel, Veto, calibration_of, choose_episodes, worst_first

@@ -17,9 +17,9 @@ import torch
 from telic.core.events import Event, LogMessage, encode_event
 from telic.core.tensors import use_simulation_threads
 from telic.envs.simulators.names import simulated
+from telic.envs.spec import RewardSpec, TermSpec
 from telic.envs.vector import VecEnv
 from telic.errors import ResourceError, TrainingFailed
-from telic.rewards.contract import RewardSpec, TermSpec
 from telic.rewards.probe import probe
 from telic.rewards.reward import Reward
 from telic.sandbox.tamper import FunctionSnapshot

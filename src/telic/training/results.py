@@ -26,8 +26,8 @@ from telic.core.events import (
     decode_event,
     log_line,
 )
+from telic.envs.spec import RewardSpec
 from telic.errors import WorkerDied
-from telic.rewards.contract import RewardSpec
 from telic.sandbox.wire import bounded_text, cleaned
 from telic.storage.files import JsonLines, write_json
 from telic.storage.layout import MemberFolder, RunFolder

@@ -16,6 +16,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from telic import training
 from telic.core.events import Event, Listener, LogMessage, TrainProgress, ignore
 from telic.envs.access import env_access
 from telic.envs.simulators.names import named_code
@@ -39,7 +40,6 @@ from telic.storage.scalars import read_columns
 from telic.training.folder import create_run, find_unfinished, new_run, set_status, working_on
 from telic.training.job import MemberGroup, TrainJob, member_groups
 from telic.training.machine import device_files
-from telic.training.policy import load_policy
 from telic.training.results import RunSummary, RunWriter, member_folders
 
 _ENTRY = "telic.training._worker"
@@ -74,7 +74,7 @@ class Run(NamedTuple):
 
     def policy(self) -> Any:
         """Load the best policy."""
-        return load_policy(self.path)
+        return training.policy.load_policy(self.path)
 
     def _repr_html_(self) -> str:
         """Show the learning curves and the video of the median episode in a notebook."""

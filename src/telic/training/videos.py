@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from telic import training
 from telic.core.events import Listener, LogMessage, ignore
 from telic.errors import MissingExtra, TelicError, UnknownName, UsageError
 from telic.rendering import RenderJob, render, render_one
@@ -28,7 +29,6 @@ from telic.training.folder import (
     set_status,
     status_of,
 )
-from telic.training.policy import record_episode
 from telic.training.run import Run
 
 _LABELS = ("median", "p10", "p90")
@@ -125,7 +125,7 @@ def play_run(
     if trajectory is not None:
         label = trajectory.stem.split("_")[2]
     elif seed is not None:
-        trajectory = record_episode(folder, step, seed, (env, env_args))
+        trajectory = training.policy.record_episode(folder, step, seed, (env, env_args))
         label = f"seed{seed}"
     else:
         trajectory = _recorded(folder, step, episode)

@@ -19,11 +19,11 @@ from telic.authors.candidate import RewardCandidate, SessionIteration, reward_te
 from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.core.verb import as_data
+from telic.envs.spec import RewardSpec
 from telic.errors import TelicError, UnknownName, UsageError
 from telic.judges.validation import JudgeValidation
 from telic.llm import work_orders
 from telic.llm.work_orders import ORDERS, WorkOrder, WorkOrderRow
-from telic.rewards.contract import RewardSpec
 from telic.search.records import SearchConfig, SearchFolder, SearchRunFolder, SearchSummary
 from telic.session._report_sections import RewardTermLine, reward_terms
 from telic.session.branch import BranchOrigin
