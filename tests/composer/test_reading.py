@@ -369,6 +369,8 @@ Walker2d: walk forward backwards | backwards
 Walker2d: walk fast slowly | slowly
 Walker2d: walk forward, accelerating from 1 to 3 m/s | accelerating
 Walker2d: walk with long strides | strides
+Humanoid: raise your arms above 45 degrees | above 45 degrees
+Ant: roll less than 90 degrees to the left | less than 90 degrees
 Swimmer: swim to the island | island
 Swimmer: swim butterfly | butterfly
 Reacher: touch the target gently for 2 seconds, avoiding the obstacle | avoiding the obstacle

@@ -35,6 +35,9 @@ _STRAIGHT, _BENT, _HEAD_LEGS = 0.26, 0.5, 0.33
 """largest flexion of a straight joint and least of a bent one in rad, and the height of the top of
 the head above the shoulders in leg lengths"""
 _WHOLE = {"torso", "cart", "base", "pole", "poles", "tip", "target"}
+_BENDS = {"bend", "bending", "flex", "flexing", "bent", "flexed"}
+_MOST_TILT = 1.2
+"""largest tilt of a torso in rad that a prompt holds"""
 _SIDES = {"left", "right", "front", "rear"}
 
 
@@ -233,6 +236,12 @@ def read_held(
     kind, says, read = sense.value, sense.says, [*match.read]
     amounts = [each for each in read if isinstance(each, Reading)]
     given = _interval(amounts[0], words, says) if amounts else None
+    # Neither "raise your arms above 45 degrees" nor "roll over 360 degrees" holds a quantity.
+    is_limb = kind == "joint" and {"arm", "arms", "leg", "legs"} & {*words}
+    if (is_limb and not _BENDS & {*words}) or (
+        kind == "tilt" and given and max(end for end in given if end < math.inf) > _MOST_TILT
+    ):
+        return None
     if amounts and given is None:
         return None
     if kind in ("joint", "straight", "bent"):
@@ -339,7 +348,7 @@ def _heights(kind: str, read: Sequence[Any], spec: EnvSpec) -> tuple[Held, ...]:
     """Return the heights of bodies relative to the ground or to another body."""
     sides = BodyPart((), "shoulder", bodies_of(frozenset({"upper arm"}), "upper arm", spec))
     ends, other = _outermost(read[0]), [*read, sides][1]  # "arms out" are as high as the shoulders
-    if read[0].name in _WHOLE:
+    if read[0].name in _WHOLE or {*ends} & {*spec.feet}:  # a foot ends below the origin of its body
         return ()
     base, low, name = (), 0.0, "height"
     if isinstance(other, Reading):
