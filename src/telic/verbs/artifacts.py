@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import telic.search as searches
 from telic import session as sessions
 from telic import training
-from telic.authors.candidate import SessionIteration
 from telic.core.request import RunsRequest, argument, inner, location, option
 from telic.core.text import figure, percent
 from telic.core.verb import VerbResult, verb
@@ -230,6 +229,8 @@ def _session_page(artifact: Artifact, member: str | None) -> dict[str, Any]:
 
 def _criteria(folder: SessionFolder, ended: SessionSummary) -> list[dict[str, str]]:
     """Return the median value and the mean credit of each criterion for the delivered policy."""
+    from telic.authors.candidate import SessionIteration  # imports torch
+
     file = folder.iteration(ended.best_iteration or 0).judgment
     judged = () if ended.low is None else read_record(file, SessionIteration).members
     return [
