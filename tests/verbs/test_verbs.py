@@ -57,6 +57,20 @@ def test_defaults_of_a_request_are_those_of_what_is_kept():
                 assert (known.default or None) == (field.default or None), field.name
 
 
+TRAINED = """
+import sys
+import telic.verbs.train
+from telic import training
+print(training.run.__name__, training.videos.__name__, "torch" in sys.modules)
+"""
+
+
+def test_train_starts_its_worker_before_torch_is_imported():
+    command = [sys.executable, "-c", TRAINED]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    assert done.stdout.split()[-1] == "False"
+
+
 BEGUN = """
 import sys
 from telic.cli.main import app
