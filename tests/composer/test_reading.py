@@ -82,6 +82,7 @@ SENTENCES = """
 HalfCheetah: run forward fast => go run forward fast/speed
 Walker2d: walk slowly backward => go walk backward slow/speed
 HalfCheetah: run at 3 m/s => go run 3m/s/speed
+HalfCheetah: run at 1.5 +/- 0.1 m/s => go run 1.5m/s/speed; ? ± 0.1 m s
 HalfCheetah: Please make the cheetah run as fast as you can! => go run most/speed
 Humanoid: I want the robot to walk naturally like a human => go walk natural
 Swimmer: swim forward as fast as possible => go swim forward most/speed

@@ -277,6 +277,12 @@ def test_flailing_is_not_swimming_and_shaking_is_not_walking():
         assert judged_as(made, shown).score < 0.6, intent
 
 
+def test_drifting_with_stiff_joints_is_not_swimming():
+    made = compose("swim forward", spec_of(SWIMMER))
+    drift = demonstration(SWIMMER, made.env_args, [go(8, 0.15)])
+    assert judged_as(made, drift).score < 0.1
+
+
 def test_travel_is_what_the_place_says_whatever_the_velocity_at_the_end_of_a_step():
     made = compose("run forward fast", spec_of(CHEETAH))
     still = demonstration(CHEETAH, made.env_args, [STILL])

@@ -26,7 +26,7 @@ from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import EnvSpec
 from telic.envs.tasks import RULES
 from telic.errors import TelicError
-from telic.judges.criteria import Criterion
+from telic.judges.criteria import Criterion, EpisodePhase
 from telic.judges.demonstrations import Examples, open_env
 from telic.judges.episode import recorded_together
 from telic.judges.validation import ExampleResult
@@ -328,6 +328,15 @@ def _terrain(spec: EnvSpec) -> Iterator[str]:
 
 
 # ---- criteria and examples
+
+
+def phase_words(phases: Sequence[EpisodePhase]) -> list[str]:
+    """Describe when each phase of a sequence ends for a prompt."""
+    return [
+        f"Phase {number} ends when `{phase.until}` has held for {phase.seconds:g} s in all."
+        for number, phase in enumerate(phases, 1)
+        if phase.until
+    ]
 
 
 def criterion_words(criterion: Criterion) -> str:

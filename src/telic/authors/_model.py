@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from telic.authors._cast import Answer, RoleModels
-from telic.authors._context import configured, criterion_words, example_rows
+from telic.authors._context import configured, criterion_words, example_rows, phase_words
 from telic.authors._history import SessionHistory
 from telic.authors._second_reader import not_judged, stated_seconds
 from telic.authors._vision import VisionJudge, contrast_of
@@ -211,6 +211,7 @@ class ModelAuthor:
             answer,
             flaw,
             criteria=[criterion_words(each) for each in criteria],
+            phases=phase_words(self._elicited.phases),
             here=configured(self._config.env, env_args),
             problems=problems,
             source=source,
@@ -274,13 +275,15 @@ class ModelAuthor:
         """Request the next candidate until it can be trained. The last attempt may leave doubts."""
         past = SessionHistory.of(self._folder, history)
         picture = self._median_picture(past)
-        criteria = read_record(self._folder.author, Composition).criteria
+        written = read_record(self._folder.author, Composition)
+        criteria = written.criteria
         revision = self._ask_until(
             "reviser",
             Revision,
             partial(self._flaw, past),
             images=picture,
             criteria=[criterion_words(each) for each in criteria],
+            phases=phase_words(written.phases),
             here=configured(self._config.env, past.candidates[past.best.number].env_args),
             story=past.text(self._config.threshold, notes, self._config.iterations, criteria),
             bounds=_bounds_text(self._preset),

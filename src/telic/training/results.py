@@ -115,9 +115,9 @@ class Health:
         total = sum(sizes.values())
         for name, size in sizes.items():
             if size == 0.0:
-                text = f'The term "{name}" was exactly zero for {_WINDOW} updates, so it has '
-                text += "no effect. Unless it is an unused penalty, check its condition or "
-                self._report(f"dead_term:{name}", step, f"{text}its scale.", share=0.0)
+                text = f'The term "{name}" was exactly zero for {_WINDOW} updates. Unless it is an '
+                text += "unused penalty or its phase was not reached yet, check its condition."
+                self._report(f"dead_term:{name}", step, text, share=0.0)
             elif size > _DOMINANT * total:
                 text = f'The term "{name}" is {size / total:.0%} of the reward and dominates the '
                 text += "others. Lower its weight or raise theirs."
