@@ -72,29 +72,29 @@ class Limit(NamedTuple):
 
 
 LINES: dict[tuple[str, ...], Limit] = {
-    ("core", "errors", "loop", "storage"): Limit(4_500, 5_232),
-    ("jobs", "sandbox"): Limit(5_000, 5_659),
-    ("sim", "envs", "robots", "rendering"): Limit(9_000, 11_245),
-    ("quantities", "rewards", "judges"): Limit(8_000, 10_431),
-    ("composer", "authors", "llm"): Limit(9_000, 12_981),
-    ("training",): Limit(8_500, 9_556),
-    ("session", "bench"): Limit(5_000, 6_444),
-    ("search",): Limit(4_000, 4_497),
-    ("tracking", "motions"): Limit(9_500, 10_025),
-    ("studies", "plugin"): Limit(11_000, 12_814),
-    ("verbs", "cli", "mcp", "web", "connections", "gym"): Limit(10_000, 10_993),
-    ("report",): Limit(1_500, 1_823),
+    ("core", "errors", "loop", "storage"): Limit(4_500, 4_736),
+    ("jobs", "sandbox"): Limit(5_000, 5_221),
+    ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_793),
+    ("quantities", "rewards", "judges"): Limit(8_000, 9_847),
+    ("composer", "authors", "llm"): Limit(9_000, 12_887),
+    ("training",): Limit(8_500, 9_395),
+    ("session", "bench"): Limit(5_000, 6_039),
+    ("search",): Limit(4_000, 4_174),
+    ("tracking", "motions"): Limit(9_500, 9_553),
+    ("studies", "plugin"): Limit(11_000, 12_142),
+    ("verbs", "cli", "mcp", "web", "connections", "gym"): Limit(10_000, 10_578),
+    ("report",): Limit(1_500, 1_323),
 }
 """limits on the lines of groups of packages"""
 TOTALS = {
-    "lines": Limit(80_000, 97_400),
-    "modules": Limit(380, 405),
-    "public names per 1,000 lines": Limit(10, 22.9),
+    "lines": Limit(80_000, 97_210),
+    "modules": Limit(380, 401),
+    "public names per 1,000 lines": Limit(10, 22.7),
     "names defined in two files": Limit(0, 0),
     "import circles": Limit(0, 0),
-    "imports inside functions": Limit(80, 80),
+    "imports inside functions": Limit(80, 74),
     "commands": Limit(55, 54),
-    "options": Limit(280, 250),
+    "options": Limit(280, 244),
     "modules reachable from telic run": Limit(120, 188),
 }
 
