@@ -14,7 +14,7 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "To change a setting, write `name=value` after the environment: `telic train Ant-v5 gamma=0.98`.",
+        "Write settings after the environment: `telic train Ant-v5 gamma=0.98`.",
         "`telic envs --presets` shows the preset of each environment. Settings marked with * can",
         "differ between the members of a run (`--vary`).",
         "",

@@ -76,7 +76,7 @@ LINES: dict[tuple[str, ...], Limit] = {
     ("jobs", "sandbox"): Limit(5_000, 5_221),
     ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_793),
     ("quantities", "rewards", "judges"): Limit(8_000, 9_847),
-    ("composer", "authors", "llm"): Limit(9_000, 12_887),
+    ("composer", "authors", "llm"): Limit(9_000, 12_894),
     ("training",): Limit(8_500, 9_395),
     ("session", "bench"): Limit(5_000, 6_039),
     ("search",): Limit(4_000, 4_174),
@@ -87,7 +87,7 @@ LINES: dict[tuple[str, ...], Limit] = {
 }
 """limits on the lines of groups of packages"""
 TOTALS = {
-    "lines": Limit(80_000, 97_210),
+    "lines": Limit(80_000, 97217),
     "modules": Limit(380, 401),
     "public names per 1,000 lines": Limit(10, 22.7),
     "names defined in two files": Limit(0, 0),

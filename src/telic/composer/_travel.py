@@ -88,10 +88,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         gaits.go_in_steps(frame.gait, scene, draft)
     elif frame.gait in sizes.FROUDE and not scene.spec.feet:
         draft.doubt(f'the robot has no feet, so only the speed of "{frame.word}" can be judged')
-    if frame.gait == "swim" and scene.has("joint_speed"):  # one stroke drifts far
-        draft.pay("strokes", 0.3, Ratio(Measured("joint_speed"), 1.0, most=1.0), "joints in motion")
-        value = tracks.share(track("joint_speed") > 0.5)
-        draft.require("bends its joints", value, 0.3, 0.75, tag="stops")
+    _keep_stroking(frame, scene, draft)
     gaits.keep_rate(frame, scene, draft)
     stay_on_feet(scene, draft)
     low, high = 0.7 * goal.value, 1.4 * goal.value
@@ -101,6 +98,16 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         draft.ends_when(Below(along, high), pace < high, lasts)
     if frame.duration_s:
         draft.seconds = max(frame.duration_s + 1.0, 2.0)
+
+
+def _keep_stroking(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Bend joints most of the time while swimming: after a single stroke, a robot drifts far."""
+    if frame.gait != "swim":
+        return
+    scene.require("joint_speed", "swim")
+    draft.pay("strokes", 0.3, Ratio(Measured("joint_speed"), 1.0, most=1.0), "joints in motion")
+    value = tracks.share(track("joint_speed") > 0.5)
+    draft.require("bends its joints", value, 0.3, 0.75, tag="stops")
 
 
 def _way(frame: Frame, scene: Scene) -> str:
