@@ -157,7 +157,7 @@ class _Key(Record):
     """whether the judges passed each episode"""
 
 
-def labelling(
+def labeling(
     sessions: Sequence[SessionFolder], folder: Path, count: int = _EPISODES
 ) -> LabellingTask | LabelAgreement:
     """Write a labeling task, or measure the agreement if there is a task with labels."""
@@ -229,14 +229,14 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     flips = commands.add_parser("flips", help="judge every policy again on fresh episodes")
     flips.add_argument("--times", type=int, default=1, help="number of repetitions (1)")
-    people = commands.add_parser("people", help="write a labelling task, or compare its labels")
+    people = commands.add_parser("people", help="write a labeling task, or compare its labels")
     people.add_argument("folder", type=Path, help="folder of the labeling task")
     for each in (flips, people):
         each.add_argument("sessions", type=Path, nargs="+", help="folders of sessions")
     given = parser.parse_args()
     sessions = [SessionFolder(path) for path in given.sessions]
     is_flips = given.command == "flips"
-    found = flip_rate(sessions, given.times) if is_flips else labelling(sessions, given.folder)
+    found = flip_rate(sessions, given.times) if is_flips else labeling(sessions, given.folder)
     print(found.model_dump_json(indent=2))
 
 

@@ -9,6 +9,7 @@ from rich.markdown import Markdown
 from rich.markup import escape
 
 from telic import session as sessions
+from telic import tracking
 from telic.cli._console import console, print_facts, print_rows
 from telic.cli._output import print_data, view
 from telic.core.text import duration, number, sparkline
@@ -21,7 +22,6 @@ from telic.session.records import outcome_words
 from telic.storage.files import read_fields
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.scalars import EvaluationRow
-from telic.tracking.reports import evaluation_report
 from telic.training.folder import best_member, is_resumable
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def _print_section(section: doc.Section) -> None:
 def show_tracked(run: TrackedRun) -> None:
     """Print the tracking success of a run's policies on held-out clips."""
     for report in run.reports:
-        page = evaluation_report(report)
+        page = tracking.reports.evaluation_report(report)
         _print_section(doc.Section(page.title, (page.header.blocks[0], *page.sections[0].blocks)))
     _say(f"\nfolder  {run.path}")
     if run.status != "completed":
@@ -259,7 +259,7 @@ def show_tracked(run: TrackedRun) -> None:
 @view
 def show_tracker_evaluation(found: TrackerEvaluation) -> None:
     """Print the metrics of a tracker and its worst clips."""
-    page = evaluation_report(found.report)
+    page = tracking.reports.evaluation_report(found.report)
     for section in (page.header, *page.sections[:-1]):
         _print_section(section)
     for path in found.files:

@@ -43,9 +43,7 @@ from telic.envs.own_robot import assumption_notes as assumed
 from telic.errors import Refused, RewardError, TelicError, TrainingFailed, UsageError
 from telic.judges.code import find_judge
 from telic.judges.criteria import Composition
-from telic.judges.failure_modes import UNTRAINED_NETWORK
 from telic.judges.measured import measured_by_host
-from telic.judges.recorder import UNTRAINED, RolloutSpec, record
 from telic.judges.validation import JudgeValidation, text_hash
 from telic.llm import BudgetExceeded, Cancelled
 from telic.llm.names import servers
@@ -224,6 +222,10 @@ def resume_session(
 
 def _record_untrained(config: SessionConfig, folder: SessionFolder, emit: Listener) -> None:
     """Record an episode of an untrained network, which is shown until policies are evaluated."""
+    # These load numpy, while the workers are started.
+    from telic.judges.failure_modes import UNTRAINED_NETWORK
+    from telic.judges.recorder import UNTRAINED, RolloutSpec, record
+
     path = folder.untrained
     if path.exists():
         return

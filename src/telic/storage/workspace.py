@@ -33,7 +33,7 @@ TRASH = ".trash"
 _REQUESTS: dict[str, ArtifactKind] = {"session.json": "session", "search.json": "search"}
 _REQUESTED = {
     *("session.json", "events.jsonl", "lock", "clock.json", BEGUN),
-    *("journal.jsonl", "journal.jsonl.lock"),
+    *("journal.jsonl", "journal.jsonl.lock", "untrained"),
 }
 """files of a session that was requested but has not started"""
 _POLICY = re.compile(r"policy_[0-9]{1,18}\.pt")
