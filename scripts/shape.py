@@ -87,7 +87,7 @@ LINES: dict[tuple[str, ...], Limit] = {
 }
 """limits on the lines of groups of packages"""
 TOTALS = {
-    "lines": Limit(80_000, 97217),
+    "lines": Limit(80_000, 97_219),
     "modules": Limit(380, 401),
     "public names per 1,000 lines": Limit(10, 22.7),
     "names defined in two files": Limit(0, 0),
