@@ -42,7 +42,7 @@ def test_every_criterion_is_a_field_described_by_its_title():
         (sighting(5, start=2.0, end=1.0), "before start_s"),
         (sighting(5, end=None), "both be given, or neither"),
         (sighting(5, evidence=""), "at least 1 character"),
-        (sighting(5, tags=["clumsy"]), "too_slow"),
+        (sighting(5, tags=["Clumsy, a bit"]), "match pattern"),
     ],
 )
 def test_an_answer_that_does_not_fit_is_not_valid(part, complaint):

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from telic.core.events import TrainStart
+from telic.judges.verdict import Verdict
 from telic.session import _judgment as judgment
 from telic.session import _training as training
 from telic.session._judgment import Proof
 from telic.session._training import CheckpointJudge
 from telic.storage.files import read_json, read_json_lines, read_record
-from telic.storage.layout import SessionFolder
+from telic.storage.layout import MemberFolder, SessionFolder
 from telic.training.folder import status_of
 from telic.training.results import EvalDone
 from tests.session.quick import BATCH, FAILING, PASSING, Asking, at_home
@@ -81,8 +82,8 @@ def test_training_ends_as_soon_as_its_policies_pass(asking, at_once, monkeypatch
 
     monkeypatch.setattr(training, "run_job", run)
     asking.run(PASSING, steps=STEPS)
-    # Episodes are played while training stands still; who looks at pictures may take a minute.
-    assert held == {"choose_policies": True, "confirm": True, "watched": False, "afterwards": False}
+    # Training stands still while episodes are played and watched: it may be over.
+    assert held == {"choose_policies": True, "confirm": True, "watched": True, "afterwards": False}
     files = asking.folder.iteration(1)
     proof, judged = read_record(files.proof, Proof), read_json(files.judgment)
     assert proof.step < STEPS / 2 and judged["passed"]
@@ -122,7 +123,7 @@ def test_a_checkpoint_that_cannot_be_judged_costs_nothing_else(asking, monkeypat
 
 
 @pytest.mark.slow
-def test_pictures_that_say_no_are_asked_once_while_training_and_once_at_the_end(
+def test_pictures_that_say_no_are_asked_twice_while_training_and_once_at_the_end(
     asking, at_once, monkeypatch
 ):
     asked = []
@@ -136,7 +137,7 @@ def test_pictures_that_say_no_are_asked_once_while_training_and_once_at_the_end(
     monkeypatch.setattr(judgment, "watched", blind)
     asking.run(PASSING, steps=STEPS)
     assert not asking.folder.iteration(1).proof.exists()
-    assert sorted(asked) == [BATCH, BATCH, STEPS, STEPS]
+    assert sorted(asked) == [BATCH, BATCH, 2 * BATCH, 2 * BATCH, STEPS, STEPS]
     assert not read_json(asking.folder.iteration(1).judgment)["passed"]
 
 
@@ -165,3 +166,19 @@ def test_an_evaluation_that_an_interruption_abandons_ends_quietly(
     end.set()
     judge._thread.join()
     assert len(failed) == (not is_interrupted)
+
+
+@pytest.mark.parametrize(("vision", "episodes"), [(True, 128), (False, 64)])
+def test_bound_has_room_for_the_small_faults_that_pictures_show(
+    tmp_path, monkeypatch, vision, episodes
+):
+    good = Verdict(source="code", score=1.0)
+
+    def play_out(work, number, policies, purpose, count, *, moment, first):
+        return [[good.model_copy(update={"score": float(first > 0)}), *[good] * (count - 1)]]
+
+    monkeypatch.setattr(judgment, "play_out", play_out)
+    config = SimpleNamespace(threshold=0.8, episodes=64, needed=1, model="host", vision=vision)
+    policy = judgment.TrainedPolicy(None, MemberFolder(tmp_path / "reward_seed_1"), None)
+    [score] = judgment.confirm(SimpleNamespace(config=config), 1, [policy], 0.0006)
+    assert score.low >= 0.8 and len(score.judgment.verdicts) == episodes

@@ -10,33 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from statistics import median_low
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, create_model, model_validator
 
 from telic.core.config import Record
 from telic.judges.verdict import WHOLE, Verdict, VisionScore, at_quantiles, unknown
 
-Tag = Literal[
-    "never_moves",
-    "wrong_way",
-    "too_slow",
-    "too_fast",
-    "wrong_speed",
-    "stops",
-    "falls",
-    "drifts",
-    "jitters",
-    "too_low",
-    "too_high",
-    "too_far",
-    "under_rotates",
-    "over_rotates",
-    "no_landing",
-    "one_sided",
-    "drags",
-    "ends_early",
-]
+_Tag = Annotated[str, Field(pattern="^[a-z_]{2,24}$")]
 
 
 class VisibleSigns(Record):
@@ -77,7 +58,9 @@ class VisualEvidence(Record):
 class OverallEvidence(VisualEvidence):
     """Evidence for the intent as a whole."""
 
-    tags: tuple[Tag, ...] = Field(default=(), description="shortcomings, worst first")
+    tags: tuple[_Tag, ...] = Field(
+        default=(), description="shortcomings, worst first, such as too_slow or no_landing"
+    )
 
 
 def _names(criteria: Sequence[str]) -> dict[str, str]:

@@ -46,6 +46,8 @@ INTERIM_EVALUATIONS = 7
 """maximum number of interim evaluations during training"""
 MAX_TIMES = 4
 """maximum number of episodes for an undecided policy, as a multiple of the usual number"""
+_MARGIN = 0.25
+"""part of the distance from the threshold to 1 that a vision model may take from a bound"""
 
 
 class Proof(Record):
@@ -237,8 +239,8 @@ def choose_policies(
 
 
 def may_pass(config: SessionConfig, scores: Sequence[MemberScore], alpha: float) -> bool:
-    """Return whether enough policies would pass if further episodes had the same scores."""
-    times = -(-judged_episodes(config, alpha) // CHOOSING)
+    """Return whether enough policies would pass if all further episodes had the same scores."""
+    times = MAX_TIMES * judged_episodes(config, alpha) // CHOOSING
     promising = sum(
         proves(_values(score.judgment.verdicts) * times, config.threshold, alpha)
         for score in scores
@@ -256,9 +258,11 @@ def confirm(
     """Judge policies on held-out episodes that were not used for selection.
 
     A policy that may still prove the threshold plays more episodes, and the bound accounts for
-    this. `look` is the number of the interim evaluation (0: the final one). Seeds are distinct.
+    this. Its bound should exceed the threshold by a margin, as a vision model may lower the scores.
+    `look` is the number of the interim evaluation (0: the final one). Seeds are distinct.
     """
     config, usual = work.config, judged_episodes(work.config, alpha)
+    margin = _MARGIN * (1.0 - config.threshold) if config.model and config.vision else 0.0
     verdicts: list[list[Verdict]] = [[] for _ in policies]
     undecided = list(range(len(policies)))
     hashes = [
@@ -276,11 +280,11 @@ def confirm(
             for policy, own, digest in zip(policies, verdicts, hashes, strict=True)
         ]
         # Play more episodes only while they can change the outcome.
-        proven = sum(score.low >= config.threshold for score in scores)
+        proven = sum(score.low >= config.threshold + margin for score in scores)
         undecided = [
             place
             for place in undecided
-            if scores[place].low < config.threshold
+            if scores[place].low < config.threshold + margin
             and sum(_values(verdicts[place])) / len(verdicts[place]) >= config.threshold
         ]
         can_pass = proven < config.needed <= proven + len(undecided)

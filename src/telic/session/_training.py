@@ -3,7 +3,8 @@
 Variants of a candidate are compared in short screening runs. The best one is trained until it
 passes or reaches its final step. Every evaluation saves a checkpoint, which a separate thread
 judges. Once enough policies are proven to pass, `proof.json` is written and training ends. On a
-CPU, training pauses while episodes are played, because both need the same cores.
+CPU, training pauses meanwhile, because episodes need the same cores, and because policies that the
+vision model is watching need no further steps if it agrees.
 
 A policy's return under its training reward is measured at the same steps as its score. If the
 return rises while the score falls, `alarms` reports that the reward is misspecified.
@@ -77,6 +78,8 @@ _FELL = 0.15
 """decrease in score that exceeds sampling noise"""
 _LONG_S = 4.0
 """training time in seconds before the first interim evaluation"""
+_MAX_REFUSALS = 2
+"""number of refusals by the vision model after which it is queried only at the end of training"""
 
 
 def train(work: SessionWork, number: int, candidate: RewardCandidate) -> TrainedCandidate:
@@ -278,7 +281,8 @@ class CheckpointJudge:
         self._work, self._number, self._candidate = work, number, candidate
         self._files = work.folder.iteration(number)
         self._end = 0
-        self._is_refused = self._is_abandoned = False
+        self._refusals = 0
+        self._is_abandoned = False
         self._playing = threading.Event()
         self._since = time.monotonic()
         self._steps: queue.SimpleQueue[int | None] = queue.SimpleQueue()
@@ -310,7 +314,7 @@ class CheckpointJudge:
             self._thread.join()
 
     def is_playing(self) -> bool:
-        """Return whether episodes are currently being recorded or scored."""
+        """Return whether episodes are currently being recorded, scored or watched."""
         return self._playing.is_set()
 
     def _serve(self) -> None:
@@ -352,7 +356,7 @@ class CheckpointJudge:
             log.append(checkpoint.model_dump(mode="json"))
         work.emit(checkpoint)
         alpha = spending(number, len(policies), INTERIM_EVALUATIONS, is_last=False)
-        if self._is_refused or not may_pass(config, scores, alpha):
+        if self._refusals == _MAX_REFUSALS or not may_pass(config, scores, alpha):
             return
 
         def do_pass(scores: Sequence[MemberScore]) -> bool:
@@ -361,13 +365,12 @@ class CheckpointJudge:
         place = max(1, round((INTERIM_EVALUATIONS + 1) * step / self._end))
         self._playing.set()
         confirmed = confirm(work, number, policies, alpha, place)
-        self._playing.clear()
         confirmed = [by_labels(work, score) for score in confirmed]
         if not do_pass(confirmed):
             return
         confirmed = [watched(work, self._files, score) for score in confirmed]
         if not do_pass(confirmed):
-            self._is_refused = True  # by the vision model, which is queried again at the end
+            self._refusals += 1  # by the vision model
             return
         members = tuple(
             score.model_copy(update={"choosing": known[score.member]}) for score in confirmed
