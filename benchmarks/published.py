@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -33,7 +34,9 @@ def publish(
         return
     path = ROOT / "docs" / "results" / f"{name}.json"
     facts = json.loads(path.read_text())
-    facts["machine"] = machine or f"{os.cpu_count()} {platform.machine()} cores"
+    facts["machine"] = (
+        f"{os.cpu_count()} {platform.machine()} cores" if machine is None else machine
+    )
     facts["condition"] = condition or facts["condition"]
     facts["date"] = datetime.now(UTC).date().isoformat()
     git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
@@ -53,31 +56,53 @@ def gpu() -> str:
 
 
 def intents(machine: str, folders: list[Path]) -> None:
-    """Publish pass rates by suite and difficulty, and the outcome of every prompt."""
-    rates, cases, times, options = [], [], [], dict[str, Any]()
+    """Publish the outcomes of finished prompts, and the pass rate of every complete group.
+
+    A campaign can take several runs: each replaces the rows of its own prompts.
+    """
+    from telic.bench.results import FINAL, PassRate, load_suite
+
+    cases = {(row["suite"], row["id"]): row for row in _rows("intent-cases")}
+    rates = {row["suite"]: row for row in _rows("intents")}
+    conditions: set[str] = set()
     for folder in folders:
-        found = json.loads((folder / "results.json").read_text())
-        options = found["config"]["options"]
-        waiting = len(found["waiting"])
-        assert not waiting, f"{folder} has {waiting} unfinished cases; run the benchmark again"
-        if found["median_seconds_to_pass"] is not None:
-            times.append(f"{found['suite']} {found['median_seconds_to_pass']:.0f} s")
-        for group in found["by_difficulty"]:
-            rate = {
-                name: group["rate"][name] for name in ("passed", "total", "share", "low", "high")
-            }
-            rates.append({"suite": f"{found['suite']}, {group['name']}", **rate})
-        cases += [
-            {"suite": found["suite"], "robot": Path(row["case"]["env"]).stem}
-            | {"prompt": row["case"]["intent"], "outcome": row["outcome"]}
-            | {name: row[name] for name in ("score", "low", "iterations", "seconds", "env_steps")}
-            for row in found["results"]
-        ]
-    rewards = f"at most {options['iterations']} rewards per prompt"
-    condition = f"{options['model'] or 'composer'}, {len(options['seeds'])} seeds, {rewards}"
-    timed = f"{condition}; median time to a pass: {', '.join(times) or 'none'}"
-    publish("intents", rates, machine, timed)
-    publish("intent-cases", cases, machine, condition)
+        config = json.loads((folder / "bench.json").read_text())
+        options, suite = config["options"], config["suite"]
+        rewards = f"at most {options['iterations']} rewards per prompt"
+        conditions.add(
+            f"{options['model'] or 'composer'}, {len(options['seeds'])} seeds, {rewards}"
+        )
+        for line in (folder / "results.jsonl").read_text().splitlines():
+            result = json.loads(line)
+            case = result["case"]
+            if result["outcome"] not in FINAL:
+                continue
+            cases[suite, case["id"]] = (
+                {"suite": suite, "id": case["id"], "difficulty": case["difficulty"]}
+                | {"robot": Path(case["env"]).stem, "prompt": case["intent"], "machine": machine}
+                | {name: result[name] for name in ("outcome", "score", "low")}
+                | {name: result[name] for name in ("iterations", "seconds", "env_steps")}
+            )
+    for name in sorted({suite for suite, _ in cases}):
+        groups: dict[str, list[dict[str, Any] | None]] = {}
+        for case in load_suite(name).case:
+            title = f"{name}, {case.difficulty}" if name == "core" else name
+            groups.setdefault(title, []).append(cases.get((name, case.id)))
+        for title, rows in groups.items():
+            complete = [row for row in rows if row is not None]
+            if len(complete) == len(rows):
+                passes = [row["seconds"] for row in complete if row["outcome"] == "passed"]
+                rates[title] = PassRate.of(len(passes), len(rows)).model_dump() | {
+                    "suite": title,
+                    "seconds": statistics.median(passes) if passes else None,
+                    "machine": ", ".join(sorted({row["machine"] for row in complete})),
+                }
+    publish("intents", rates.values(), "")
+    publish("intent-cases", cases.values(), machine, "; ".join(sorted(conditions)))
+
+
+def _rows(name: str) -> list[dict[str, Any]]:
+    return json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text())["rows"]
 
 
 if __name__ == "__main__":

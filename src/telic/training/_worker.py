@@ -187,7 +187,8 @@ def _probe_all(
     """Probe every reward on a small environment and return the reports."""
     reports: list[dict[str, Any] | None] = []
     for source, reward in zip(job.rewards, rewards, strict=True):
-        channel.heartbeat(_PROBE_S, f"probing the reward {source.name}")
+        patience_s = _STEP_S if job.on_gpu else _PROBE_S  # first kernels wait for a busy GPU
+        channel.heartbeat(patience_s, f"probing the reward {source.name}")
         report = probe(reward, env)
         channel.send(encode_event(report.model_copy(update={"reward": source.name})))
         reports.append(report.model_dump(mode="json"))
