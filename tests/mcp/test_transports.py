@@ -43,11 +43,13 @@ def test_without_the_package_it_says_what_to_install(monkeypatch):
 def test_a_message_that_cannot_be_read_is_answered(tmp_path):
     command = [sys.executable, *SERVE, "--root", str(tmp_path)]
     ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
-    lines = [json.dumps({**ping, "id": 1, "params": {"x": "\ud800"}}), "{", json.dumps(ping)]
+    lines = [json.dumps({**ping, "id": 1, "params": {"x": "\ud800"}}), "{"]
+    lines += [json.dumps({**ping, "id": "\ud800"}), json.dumps(ping)]
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True) as server:
         answers = {}
         for line in lines:
             print(line, file=server.stdin, flush=True)
+        for _ in lines:
             answer = json.loads(server.stdout.readline())
             answers[answer["id"]] = answer
         server.stdin.close()

@@ -1,10 +1,12 @@
 """A new session from an iteration of another one."""
 
+import os
+
 import pytest
 
 from telic.authors.candidate import RewardCandidate
 from telic.authors.request import SessionConfig
-from telic.errors import ConfigError, Refused, UsageError
+from telic.errors import BadFile, ConfigError, Refused, UsageError
 from telic.session import branch as branches
 from telic.session.branch import branch_session, inherited, origin_of
 from telic.session.control import Note, SessionControl
@@ -73,6 +75,13 @@ def test_an_iteration_that_was_not_judged_is_refused(origin):
     origin.iteration(3).path.mkdir()
     with pytest.raises(UsageError, match=r"no judged iteration 3\. Available: 1, 2\."):
         branch_session(origin, 3)
+    assert list_sessions(origin.path.parent) == [origin]
+
+
+def test_a_pipe_in_an_iteration_is_not_copied(origin):
+    os.mkfifo(origin.iteration(1).path / "pipe")
+    with pytest.raises(BadFile, match=r"cannot be copied: .* is a named pipe"):
+        branch_session(origin, 1)
     assert list_sessions(origin.path.parent) == [origin]
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -26,6 +27,8 @@ from telic.session.labels import (
 from telic.session.records import SessionSummary, session_state
 from telic.session.report import _read
 from telic.storage.files import read_record, write_text
+from telic.storage.keys import sign_folder
+from telic.storage.layout import SessionFolder
 from telic.verbs.labels import veto
 from tests.session.sessions import JUDGE, add_iteration, end, make_session, summary_of
 
@@ -52,6 +55,7 @@ def session(tmp_path):
 
 def passed(runs, name="session_20260102_030405_abcd1234"):
     folder = make_session(runs, name)
+    sign_folder(folder.path)
     members = member("reward_seed_1", 0.2, 0.9, 0.95, 1.0), member("reward_seed_2", *[0.4] * 4)
     add_iteration(folder, 1, score=0.6, passed=True, members=members)
     end(folder, summary_of(folder, score=0.8, low=0.8))
@@ -86,6 +90,9 @@ def test_labels_of_one_judge_count_in_every_session_that_has_it(session, tmp_pat
         for author in ("ada", "bob"):
             add_label(session, False, episode=number, author=author)
     other = passed(tmp_path, "session_20260103_030405_abcd1234")
+    theirs = SessionFolder(shutil.copytree(session.path, tmp_path / "session_of_another_user"))
+    for number in range(20):
+        add_label(theirs, True, author=f"friend {number}")
     found = calibration_of(other, 0.8)
     work = SimpleNamespace(folder=other, config=SimpleNamespace(threshold=0.8))
     assert found.labels == 6 and found.shift > 0.2

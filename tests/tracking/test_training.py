@@ -15,6 +15,7 @@ from telic.errors import (
     BadFile,
     ConfigError,
     MissingFile,
+    Refused,
     TelicError,
     UnknownName,
     UsageError,
@@ -42,6 +43,8 @@ from telic.training.folder import set_status
 from telic.training.job import TrainJob
 from telic.training.loop import collecting
 from telic.training.rollout import by_member
+from telic.verbs.track import eval as eval_tracker
+from telic.verbs.track import export_tracking
 from tests.tracking.constructed import library, tiny
 
 
@@ -214,6 +217,44 @@ def test_file_without_a_tracker_is_refused(trained, tmp_path):
         path.write_bytes(damage)
         with pytest.raises(BadFile):
             load_tracker(path)
+    saved = torch.load(checkpoint(trained), weights_only=True)
+    bent = {"scale": torch.full_like(saved["scale"], np.nan)}
+    for wrong in (bent, {"log_std": torch.zeros(1).expand(10**14)}):
+        torch.save({**saved, **wrong}, path)
+        with pytest.raises(BadFile):
+            load_tracker(path)
+
+
+def test_tolerances_of_another_user_do_not_count(trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(ClipPlayer, "control", lambda player: None)
+    theirs = Path(shutil.copytree(trained, tmp_path / "theirs"))
+    config = json.loads((theirs / train.CONFIG).read_text())
+    config["evaluation"] |= {"end_height_m": 1e9}
+    for run in (theirs, trained):
+        (run / train.CONFIG).write_text(json.dumps(config))
+    found = [eval_tracker(x.name, runs_dir=x.parent) for x in (theirs, trained)]
+    assert "0.25 m (height of left_foot and right_foot)" in found[0].report.conditions
+    assert "1e+09 m (height of left_foot and right_foot)" in found[1].report.conditions
+    page = Path(found[0].files[2]).read_text()
+    assert "7 of 7 bodies" in page and "0.25 m" in page
+    report = theirs / "tracker_seed_1" / "evaluations" / "report_x.json"
+    report.write_text('{"step": 1}')
+    with pytest.raises(BadFile):
+        latest_reports(RunFolder(theirs))
+
+
+def test_an_export_leaves_files_of_the_user_alone(trained, tmp_path, monkeypatch):
+    mine = tmp_path / "deploy" / "assets" / "mine.stl"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    where = {"runs_dir": trained.parent, "output": str(tmp_path), "clip": "held"}
+    with pytest.raises(UsageError, match="not empty"):
+        export_tracking(trained.name, **where)
+    (tmp_path / "tracker.json").write_text("{}")
+    (tmp_path / "onnx").symlink_to(mine.parent)
+    with pytest.raises(Refused, match="contains the link"):
+        export_tracking(trained.name, **where)
+    assert mine.read_text() == "mine"
 
 
 def test_a_schedule_of_the_curriculum_reaches_the_task_that_is_trained():

@@ -21,7 +21,7 @@ from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError
 from pydantic import BaseModel, ValidationError
 
 from telic import __version__
-from telic.core.text import is_mapping, is_row
+from telic.core.text import is_mapping, is_row, is_text
 from telic.errors import TelicError, UnknownName, UsageError
 from telic.llm.keys import redact
 from telic.mcp import _orders, _verb_tools
@@ -71,7 +71,7 @@ def _parse_error(error: Exception) -> JSONRPCError:
     why = f"{first.get('msg', error)}. Unpaired surrogates are not allowed."
     return JSONRPCError(
         jsonrpc="2.0",
-        id=request if isinstance(request, int | str) else None,
+        id=request if isinstance(request, int | str) and is_text(str(request)) else None,
         error=ErrorData(code=PARSE_ERROR, message=why),
     )
 

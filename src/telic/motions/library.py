@@ -83,7 +83,7 @@ class ClipEntry(Record):
 
     name: str
     first: int = Field(ge=0, description="index of the first row")
-    frames: int = Field(ge=2)
+    frames: int = Field(ge=2, le=1_000_000)
     fps: float = Field(ge=1.0, le=10_000.0)
     sha256: str = ""
     split: Split = "train"

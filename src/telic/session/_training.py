@@ -20,7 +20,6 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from telic.authors.candidate import (
@@ -302,12 +301,7 @@ class CheckpointJudge:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._steps.put(None)
         self._is_abandoned = kind is not None
         if kind is None:  # do not wait for an evaluation if interrupted

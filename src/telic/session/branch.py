@@ -15,7 +15,7 @@ from typing import Any, Literal
 from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.authors.request import SessionConfig
 from telic.core.config import Record
-from telic.errors import Refused, UsageError
+from telic.errors import BadFile, Refused, UsageError
 from telic.session.control import add_note, time_stamp
 from telic.session.evidence import SessionJournal
 from telic.storage.files import TEMPORARY_MARK, read_record, require_free, write_json, write_text
@@ -92,7 +92,10 @@ def origin_of(folder: SessionFolder) -> BranchOrigin | None:
 
 def _fill(folder: SessionFolder, origin: SessionFolder, number: int, config: SessionConfig) -> None:
     source, start = origin.iteration(number), folder.iteration(START)
-    shutil.copytree(source.path, start.path, ignore=_LEFT_OUT)
+    try:
+        shutil.copytree(source.path, start.path, ignore=_LEFT_OUT)
+    except shutil.Error as error:  # pipes, devices, files that cannot be read
+        raise BadFile(f"{source.path} cannot be copied: {error.args[0][0][2]}.") from None
     for record in (origin.asked, origin.author, origin.trial):
         if record.exists():
             shutil.copy2(record, folder.path / record.name)

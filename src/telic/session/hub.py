@@ -130,7 +130,11 @@ def _hub(address: str) -> Generator[tuple[Any, str, str | None]]:
 
 
 def upload_bundle(bundle: Path, address: str) -> str:
-    """Upload an exported bundle, which must contain the weights, and return its page."""
+    """Upload an exported bundle, which must have weights and no other files. Returns its page."""
+    if fault := check_bundle(bundle)[2]:
+        raise Refused(
+            f"{bundle} was not uploaded: {fault}.", hint="Choose a new folder with --out."
+        )
     with _hub(address) as (hub, repo, _):
         page = hub.create_repo(repo, exist_ok=True)
         hub.upload_folder(repo_id=repo, folder_path=bundle, delete_patterns="*")

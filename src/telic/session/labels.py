@@ -23,6 +23,7 @@ from telic.session.control import Remark
 from telic.session.evidence import record_veto
 from telic.session.records import Outcome, SessionSummary, outcome_words
 from telic.storage.files import read_record
+from telic.storage.keys import is_own_folder
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.storage.locks import RunLock
 from telic.storage.reading import MAX_TEXT_BYTES, check_file, file_hash
@@ -224,10 +225,10 @@ def effective_labels(labels: Sequence[EpisodeLabel]) -> list[EpisodeLabel]:
 
 
 def calibration_of(folder: SessionFolder, threshold: float) -> PersonCalibration:
-    """Calibrate a session's judge with human labels from all sessions in the runs folder."""
+    """Calibrate a session's judge with labels of this user's sessions in the runs folder."""
     own, rows = judge_hash(folder), list[tuple[float, bool]]()
-    sessions = {each.path: each for each in (folder, *list_sessions(folder.path.parent))}
-    for session in sessions.values():
+    others = {x.path for x in list_sessions(folder.path.parent) if is_own_folder(x.path)}
+    for session in map(SessionFolder, others | {folder.path}):
         with suppress(BadFile):  # reported as a doubt, see `vetoed_before`
             rows += [
                 (label.score, label.is_wanted)

@@ -16,12 +16,18 @@ import shutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from telic.core.text import is_dict, is_mapping, is_row
 from telic.errors import BadFile, ResourceError, UsageError
-from telic.storage.reading import MAX_BYTES, files_below, open_file, parse_json, read_bytes
+from telic.storage.reading import (
+    MAX_BYTES,
+    files_below,
+    open_file,
+    parse_json,
+    read_bytes,
+    without_links,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter  # slower to import
@@ -241,12 +247,7 @@ class JsonLines:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -327,6 +328,20 @@ def make_folder(path: Path) -> None:
             path.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, FileNotFoundError) as error:  # a file has the same name; /proc
             raise _no_place(path, error) from error
+
+
+def require_output(folder: Path, mark: str) -> None:
+    """Raise UsageError unless a folder is new, empty or has `mark`, a file of earlier outputs.
+
+    Raises Refused for links, through which the output would replace or delete other files.
+    """
+    names = {each.name for each in folder.iterdir()} if folder.is_dir() else {folder.name}
+    others = {name for name in names if not name.startswith(TEMPORARY_MARK)}
+    if folder.exists() and others and mark not in others:
+        raise UsageError(
+            f"{folder} is not empty and contains no earlier export.", hint="Choose a new folder."
+        )
+    without_links(folder)
 
 
 def _no_place(path: Path, error: OSError) -> UsageError:

@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Generator
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from telic.errors import Refused
@@ -34,7 +33,7 @@ class RunLock:
     def acquire(self) -> None:
         """Acquire the lock, or raise Refused with the id of the process that holds it."""
         began = time.monotonic()
-        handle = self._open()
+        handle = _open(self.path)
         while not _try_lock(handle, fcntl.LOCK_EX):
             holder = _written_number(handle)
             # Without a process id, another process only checks (`lock_holder`) or will write it.
@@ -55,14 +54,6 @@ class RunLock:
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         self._handle = handle
 
-    def _open(self) -> int:
-        with disk_errors(self.path):
-            while True:
-                make_folder(self.path.parent)
-                # Missing again if another process removed the folder in between.
-                with contextlib.suppress(FileNotFoundError):
-                    return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-
     @property
     def handle(self) -> int:
         """Descriptor of the lock file. A child process that inherits it also holds the lock."""
@@ -80,12 +71,7 @@ class RunLock:
         self.acquire()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 
@@ -106,8 +92,7 @@ def try_hold(path: Path) -> int | None:
 
     The lock is released when the returned descriptor is closed or the process ends.
     """
-    with disk_errors(path):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    handle = _open(path)
     if _try_lock(handle, fcntl.LOCK_EX):
         return handle
     os.close(handle)
@@ -117,14 +102,22 @@ def try_hold(path: Path) -> int | None:
 @contextlib.contextmanager
 def taking_turns(path: Path) -> Generator[None]:
     """Wait for the lock on a file, and hold it during the block."""
-    with disk_errors(path):
-        make_folder(path.parent)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    handle = _open(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)
+
+
+def _open(path: Path) -> int:
+    """Open a lock file, creating it and its folder if necessary, without following a link."""
+    with disk_errors(path):
+        while True:
+            make_folder(path.parent)
+            # Missing again if another process removed the folder in between.
+            with contextlib.suppress(FileNotFoundError):
+                return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
 
 
 def _try_lock(handle: int, kind: int) -> bool:

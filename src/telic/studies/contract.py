@@ -30,16 +30,6 @@ from telic.studies.launch.command import evaluation_problems
 if TYPE_CHECKING:
     from telic.studies.study import Study
 
-ALWAYS_REQUIRED: tuple[ApprovalKey, ...] = (
-    "task_definition",
-    "metric_and_guardrails",
-    "tuning_scope",
-    "budget",
-    "hardware",
-    "baseline_command",
-    "adapter",
-    "evaluation_protocol",
-)
 _SECTIONS: dict[ApprovalKey, tuple[str, ...]] = {
     "task_definition": ("task",),
     "metric_and_guardrails": ("metrics",),
@@ -54,6 +44,8 @@ _SECTIONS: dict[ApprovalKey, tuple[str, ...]] = {
     "autonomy": ("automation",),
 }
 """contract sections by approval key"""
+_ON_DEMAND = ("network", "generated_code", "autonomy")
+ALWAYS_REQUIRED: list[ApprovalKey] = [key for key in _SECTIONS if key not in _ON_DEMAND]
 _APPROVED_PARTS = ("commands", "metrics", "seeds", "outputs", "hazards")
 """approved parts of the adapter"""
 

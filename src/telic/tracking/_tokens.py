@@ -200,10 +200,6 @@ class TokenNetworks(Networks):
         """Return action means for tokens (P, n, width) and proprioception (P, n, ...)."""
         return self._run(views.actor, "control", torch.cat((token, senses), dim=-1))
 
-    def reproduce(self, views: Views, token: Tensor) -> Tensor:
-        """Return the motions decoded from tokens (P, n, width), in normalized units."""
-        return self._run(views.actor, "kinematic", token)
-
     def value(self, views: Views, inputs: Tensor) -> Tensor:
         """Return values (P, n) for critic inputs (P, n, d)."""
         return super().value(views, inputs[..., self.tokens.columns("critic")])

@@ -52,7 +52,7 @@ class MotionsGroup(Config):
     """Reference motions."""
 
     library: str | None = Field(default=None, description="library folder (generated if None)")
-    generated: int = Field(default=40, ge=1, description="number of clips to generate")
+    generated: int = Field(default=40, ge=1, le=100_000, description="number of clips")
     families: tuple[str, ...] = Field(default=(), description="motion families, or empty for all")
     seed: int = Field(default=0, description="seed of generated motions")
     at_once: int | None = Field(

@@ -191,6 +191,7 @@ class ClipPlayer:
             step=tracker.facts.step,
             member=tracker.facts.member,
             split=split,
+            conditions=self.conditions(),
             encoders=tuple(summarize_encoder(name, own) for name, own in by.items() if own),
             tokens=tuple(_code_use(name, own, levels) for name, own in codes.items()),
             agreement=tuple(
@@ -200,6 +201,17 @@ class ClipPlayer:
             clips=tuple(kept),
         )
         return report, episodes
+
+    def conditions(self) -> str:
+        """Describe the robot, the motions and the tolerances of a success."""
+        parts, limits = self.task.parts, self.config.evaluation
+        ends = " and ".join(parts.body_names[place] for place in integers(parts.ends)) or "no ends"
+        return (
+            f"{parts.robot.name}, {self.config.motions.library or 'generated motions'}; tolerances "
+            f"{limits.anchor_height_m:g} m (root height), {limits.anchor_turn_rad:g} rad (root), "
+            f"{limits.end_height_m:g} m (height of {ends}), {limits.global_m:g} m (mean of "
+            f"{len(parts.bodies)} of {len(parts.robot.body_names)} bodies)"
+        )
 
     def episode(
         self, tape: EpisodeTape, row: int, pair: tuple[int, int], label: str | None = None

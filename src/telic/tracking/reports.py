@@ -16,6 +16,7 @@ from telic.core.config import Record
 from telic.core.stats import wilson
 from telic.core.text import MISSING
 from telic.report import document as doc
+from telic.storage.files import read_record
 from telic.storage.layout import MemberFolder, RunFolder
 
 
@@ -124,6 +125,7 @@ class TrackingReport(Record):
     step: int
     member: str
     split: str = Field(description="evaluated clips")
+    conditions: str = Field(default="", description="robot, motions and tolerances of a success")
     encoders: tuple[EncoderResult, ...]
     control: EncoderResult | None = Field(
         default=None, description="baseline that holds the default pose, or None if not evaluated"
@@ -201,8 +203,8 @@ def trackers(run: RunFolder) -> list[TrackerFile]:
 def reports_of(member: MemberFolder) -> list[TrackingReport]:
     """Return the evaluation reports of a member, sorted by step."""
     files = (member.path / "evaluations").glob("report_*.json")
-    order = sorted(files, key=lambda path: int(path.stem.partition("_")[2]))
-    return [TrackingReport.model_validate_json(path.read_bytes()) for path in order]
+    reports = [read_record(path, TrackingReport) for path in files]
+    return sorted(reports, key=lambda report: report.step)
 
 
 def latest_reports(run: RunFolder) -> list[TrackingReport]:
@@ -292,7 +294,8 @@ def evaluation_report(report: TrackingReport, videos: Sequence[Path] = ()) -> do
             f"{clips} clips of the {report.split} split, each from its first frame with every "
             "encoder, without noise. A clip fails if the height error of the root, a hand or a "
             "foot, or the root's orientation error, exceeds its tolerance; 'in place' also "
-            "limits the mean body position error. Frames after a failure are ignored."
+            "limits the mean body position error. Frames after a failure are ignored. "
+            f"Conditions: {report.conditions or 'not recorded'}."
         ),
     )
     return doc.Report(f"Tracker: {report.member}", sections, doc.Section("", header))

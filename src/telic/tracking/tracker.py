@@ -32,9 +32,11 @@ from telic.tracking.config import TrackingConfig
 from telic.training.export.files import TOLERANCE, OnnxGraph
 from telic.training.loop import DAMAGE
 from telic.training.networks import Layer
+from telic.training.policy import read_tensors
 from telic.training.population import Actor, Population, Scaling
 
-FORMAT = 1
+FORMAT, EXPORTED = 1, "tracker.json"
+"""version of the file, and the list of exported files"""
 
 
 class TrackerFacts(NamedTuple):
@@ -134,7 +136,7 @@ def load_tracker(path: Path) -> Tracker:
 
 
 def _read(path: Path) -> Tracker:
-    saved: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    saved = read_tensors(path)
     if saved["format"] != FORMAT:
         raise BadFile(
             f"{path} was written by another version (format {saved['format']}).",
@@ -149,8 +151,8 @@ def _read(path: Path) -> Tracker:
     size = TokenNetworks(columns.token_shape(config)).size
     if flat.shape[1] != size or scaling.shift.shape[-1] != columns.width:
         raise BadFile(f"{path} has {flat.shape[1]} weights instead of {size}.")
-    if not bool(flat.isfinite().all()):
-        raise BadFile(f"{path} contains weights that are not finite.")
+    if not all(bool(part.isfinite().all()) for part in (flat, *scaling)):
+        raise BadFile(f"{path} contains numbers that are not finite.")
     return Tracker(config, facts, flat, scaling)
 
 
@@ -224,12 +226,11 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
 
     Raises TelicError, without writing the file, if an output deviates by more than 1e-5.
     """
-    tracker = tracker.to("cpu")
-    folder.mkdir(parents=True, exist_ok=True)
+    tracker, facts = tracker.to("cpu"), _facts(tracker)
+    write_json(folder / EXPORTED, {**facts, "files": []})  # first: it marks the folder
     shape, networks, views = tracker.shape, tracker.networks, tracker.actor.views
     scaling, encoders = tracker.actor.scaling, shape.encoders
     senses, levels = range(*shape.spans["senses"]), shape.networks.levels
-    facts = _facts(tracker)
     # Random test rows with the statistics of training, in which encoders take turns driving.
     noise = torch.randn(_TRIALS, shape.inputs, generator=torch.Generator().manual_seed(0))
     rows = scaling.shift[0] + noise / scaling.scale[0]
@@ -307,7 +308,7 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
     wanted = networks.act(views, seen)[0].clamp(-1.0, 1.0)
     kept = (clear | ~drives.bool()).all(1)
     write("tracker.onnx", graph, action, "action", {"rows": rows}, wanted, kept)
-    write_json(folder / "tracker.json", {**facts, "files": [f.model_dump() for f in files]})
+    write_json(folder / EXPORTED, {**facts, "files": [f.model_dump() for f in files]})
     return TrackerExport(folder=str(folder), files=tuple(files))
 
 

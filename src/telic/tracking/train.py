@@ -21,12 +21,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
 from telic.core.events import Listener, LogMessage, ignore
 from telic.core.tensors import integers, use_simulation_threads
-from telic.errors import BadFile, ConfigError, UnknownName, UsageError
+from telic.errors import ConfigError, UnknownName, UsageError
 from telic.loop import Loop
 from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
@@ -307,13 +306,9 @@ def _measured_split(library: MotionLibrary) -> Split:
 
 def read_config(run: RunFolder) -> TrackingConfig:
     """Return the configuration of a tracking run, or raise UsageError for other kinds of runs."""
-    path = run.path / CONFIG
-    if not path.is_file():
+    if not (run.path / CONFIG).is_file():
         raise UsageError(f"{run.path} is not a tracking run.", hint="Start one: telic track train")
-    try:
-        return TrackingConfig.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise BadFile(f"{path} is not the configuration of a tracking run.") from error
+    return read_record(run.path / CONFIG, TrackingConfig)
 
 
 def resume_tracker(run: RunFolder, on_event: Listener, should_stop: Callable[[], bool]) -> Run:

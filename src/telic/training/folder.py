@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from telic.errors import Refused, TelicError, UsageError
 from telic.storage.files import TEMPORARY_MARK, read_fields, require_free, write_json, write_text
 from telic.storage.keys import sign_folder
-from telic.storage.layout import MemberFolder, RunFolder, check_name
+from telic.storage.layout import MemberFolder, RunFolder, check_name, new_name
 from telic.storage.locks import RunLock, lock_holder
 from telic.storage.workspace import Workspace
 from telic.training.job import TrainJob, is_shared, processes
@@ -67,8 +67,7 @@ def working_on(folder: RunFolder, *, is_new: bool) -> Generator[None]:
 def new_run(runs_dir: Path, name: str | None = None) -> RunFolder:
     """Return the folder of a new run without creating it."""
     require_free(runs_dir, 200_000_000, "A run")
-    stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
-    chosen = f"run_{stamp}_{secrets.token_hex(2)}" if name is None else check_name(name, "--name")
+    chosen = new_name("run", 4) if name is None else check_name(name, "--name")
     return RunFolder(runs_dir / chosen)
 
 

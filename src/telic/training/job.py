@@ -236,11 +236,6 @@ class PpoSettings(Config):
         """Samples per member per iteration."""
         return self.num_envs * self.horizon
 
-    @property
-    def minibatches(self) -> int:
-        """Gradient steps per epoch."""
-        return self.batch_size // self.minibatch_size
-
     @model_validator(mode="before")
     @classmethod
     def _earlier(cls, given: Any) -> Any:

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+from zipfile import BadZipFile
 
 import torch
 from torch import Tensor
@@ -34,6 +35,7 @@ _FORMAT = 3
 DAMAGE = (
     *(ValueError, TypeError, LookupError, AttributeError, EOFError, OSError, OverflowError),
     *(RuntimeError, MemoryError, AssertionError, pickle.UnpicklingError, struct.error),
+    BadZipFile,
 )
 """exceptions that loading a damaged torch file may raise, usually RuntimeError"""
 

@@ -15,8 +15,8 @@ from telic.core.verb import VerbResult, verb
 from telic.errors import UsageError
 from telic.report.html import render_page
 from telic.report.sinks import logs
-from telic.storage.files import write_json, write_text
-from telic.storage.keys import permit
+from telic.storage.files import require_output, write_json, write_text
+from telic.storage.keys import is_own_folder, permit
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
 from telic.storage.reading import given_text
 from telic.storage.workspace import Workspace
@@ -163,6 +163,8 @@ def eval(request: _EvalRequest) -> TrackerEvaluation:
     """Evaluate a tracker per encoder and clip, and render the worst clips."""
     chosen = request.choose()
     config = tracking.train.read_config(chosen.run)
+    if not is_own_folder(chosen.run.path):  # its tolerances would decide about success
+        config = config.model_copy(update={"evaluation": tracking.config.EvaluationGroup()})
     if request.library is not None:
         motions = config.motions.model_copy(update={"library": request.library})
         config = config.model_copy(update={"motions": motions})
@@ -211,5 +213,6 @@ def export_tracking(request: _ExportTrackerRequest) -> TrackerExport:
     """Export a tracker's encoders, decoder and full policy to ONNX, and verify each network."""
     chosen = request.choose()
     folder = Path(request.output) if request.output else chosen.member.path / "onnx"
+    require_output(folder, tracking.tracker.EXPORTED)
     tracker = tracking.tracker.load_tracker(chosen.path)
     return tracking.deploy.export_with(tracker, folder, request.clip, tokens=request.tokens)

@@ -19,9 +19,8 @@ from urllib.parse import quote, urlsplit
 from telic.core.config import Record
 from telic.errors import UsageError
 from telic.llm.keys import redact
-from telic.storage.files import write_text
+from telic.storage.files import require_output, write_text
 from telic.storage.keys import is_own_folder
-from telic.storage.reading import without_links
 from telic.storage.workspace import Artifact
 from telic.verbs.lines import artifact_id
 from telic.web._files import files_of
@@ -76,13 +75,7 @@ def write_site(artifact: Artifact, runs_dir: Path, root: Path, folder: Path) -> 
             "This installation does not include the pages of the dashboard.",
             hint="Build them once with: make web (needs Node 20 or newer).",
         )
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
-    if (folder.exists() and not folder.is_dir()) or (names and _LIST not in names):
-        raise UsageError(
-            f"{folder} contains files other than an exported site.",
-            hint="Choose a new folder.",
-        )
-    without_links(folder)
+    require_output(folder, _LIST)
     with ThreadPoolExecutor(1) as thread:
         saved = _Saved(WebPlace(runs_dir, root), artifact, thread)
         saved.gather()

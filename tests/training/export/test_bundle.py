@@ -5,6 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -12,7 +14,8 @@ import pytest
 import torch
 
 import telic
-from telic.errors import BadFile, UnknownName, UsageError
+from telic.errors import BadFile, Refused, UnknownName, UsageError
+from telic.session.hub import upload_bundle
 from telic.storage.layout import RunFolder
 from telic.training.export.bundle import check_bundle, export_run
 
@@ -144,6 +147,33 @@ def test_a_folder_with_files_of_the_user_is_left_alone(run, tmp_path):
         export_run(run, out=mine)
     assert (mine / "README.md").read_text() == "mine"
     assert len(list(mine.iterdir())) == 1
+
+
+@pytest.mark.parametrize("link", ["out/.unfinished-export", ".unfinished-export-out", "out/a"])
+def test_no_link_leads_out_of_an_export(run, tmp_path, link):
+    mine = tmp_path / "mine" / "files" / "mine"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    place = tmp_path / link
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(tmp_path / "mine")
+    if place.parent.name == "out":
+        (tmp_path / "out" / "bundle.json").write_text('{"files": {}}')
+    with pytest.raises(Refused, match="link"):
+        export_run(run, out=tmp_path / "out")
+    assert mine.read_text() == "mine"
+
+
+def test_only_files_of_the_bundle_are_uploaded(bundle, tmp_path, monkeypatch):
+    hub, sent = SimpleNamespace(create_repo=lambda *_, **__: "page"), list[str]()
+    hub.upload_folder = lambda **given: sent.append(given["folder_path"].name)
+    monkeypatch.setattr("telic.session.hub._hub", lambda _: nullcontext((hub, "me/it", None)))
+    folder = shutil.copytree(bundle[0], tmp_path / "bundle")
+    assert upload_bundle(folder, "hf://me/it") == "page"
+    (folder / ".env").write_text("KEY=1")
+    with pytest.raises(Refused, match=r"\.env was added"):
+        upload_bundle(folder, "hf://me/it")
+    assert sent == ["bundle"]
 
 
 def test_a_file_that_was_added_to_a_signed_bundle_is_a_fault_and_is_not_run(run, tmp_path):

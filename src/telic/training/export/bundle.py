@@ -18,7 +18,7 @@ import jinja2
 
 from telic import __version__
 from telic.core.text import number
-from telic.errors import TelicError, UsageError
+from telic.errors import TelicError
 from telic.report import document as doc
 from telic.report.charts import ChartLine, LineChart, Point, picture
 from telic.report.markdown import escape_markdown, fenced, formula, render_section, words
@@ -28,13 +28,14 @@ from telic.storage.files import (
     json_text,
     read_fields,
     replacing,
+    require_output,
     write_json,
     write_text,
 )
 from telic.storage.keys import signer_of, usable_key
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock
-from telic.storage.reading import check_file, file_hash, read_text
+from telic.storage.reading import check_file, file_hash, read_text, without_links
 from telic.storage.scalars import Column, EvaluationRow, downsample, read_columns, read_rows
 from telic.training.export import run_policy
 from telic.training.export.deployment import FOLDER, RobotCheck, deploy
@@ -297,17 +298,10 @@ class _Bundle:
     @contextmanager
     def filling(cls, path: Path) -> Generator[_Bundle]:
         """Yield a bundle to fill while holding a lock on the output folder."""
-        if path.exists() and not path.is_dir():
-            raise UsageError(f"{path} is a file.", hint="Give the name of a folder.")
-        # README.md does not identify an export, because users have such files, too.
-        files = path.iterdir() if path.is_dir() else ()
-        others = {file.name for file in files} - {_WORKSHOP}
-        if others and _LIST not in others:
-            raise UsageError(
-                f"{path} is not empty and contains no earlier export.", hint="Choose a new folder."
-            )
+        require_output(path, _LIST)
         # Use an existing output folder: its parent may be another file system or read-only.
         workshop = path / _WORKSHOP if path.is_dir() else path.with_name(f"{_WORKSHOP}-{path.name}")
+        without_links(workshop)
         with RunLock(workshop / "lock", f"The export to {path}"):
             try:
                 building = workshop / "files"
