@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import telic
-from telic.authors._context import configured, prompt_source, session_context
+from telic import quantities
+from telic.authors._context import calls, configured, prompt_source, session_context
 from telic.authors.author import Brief
 from telic.authors.request import SessionConfig
 from telic.envs import make
@@ -55,19 +56,37 @@ def test_it_is_made_once_and_says_how_the_session_decides(tmp_path):
 def test_a_policy_of_the_native_reward_adds_a_column(tmp_path):
     train_here(small_job(evaluations=1), tmp_path)
     text = context(tmp_path, "HalfCheetah-v5")
-    assert "| at rest | random actions | native policy | meaning |" in text
+    assert "| random actions | native policy | meaning |" in text
     assert ".." in rows_of(text)["forward_velocity"][5]
 
 
-def test_quantities_have_numbers_at_rest_and_under_random_actions(tmp_path):
-    text = context(tmp_path, "HalfCheetah-v5")
-    assert "| at rest | random actions | meaning |" in text
+def test_quantities_have_numbers_of_the_start_pose_and_under_random_actions(tmp_path):
+    text = context(tmp_path, "Walker2d-v5")
+    assert "| no action (start → end) | random actions | meaning |" in text
     rows = rows_of(text)
-    height, speed = rows["height"], rows["forward_velocity"]
-    assert 0.4 < float(height[3]) < 0.8 and speed[3] == "0"
-    low, high = map(float, speed[4].split(".."))
+    start, end = map(float, rows["height"][3].split(" → "))
+    assert start == pytest.approx(1.25, abs=0.02) and end < 1.0, "it stands, and then it has fallen"
+    low, high = map(float, rows["forward_velocity"][4].split(".."))
     assert low < 0 < high
-    assert len(rows["foot_height"][3].split()) == 2, "one per foot"
+    assert len(rows["foot_height"][3].split(" → ")[0].split()) == 2, "one per foot"
+    assert ".." in rows["contact_force"][4] and "those of foot" in text
+
+
+def test_reward_authors_get_calls_and_shapes_as_they_are(tmp_path):
+    text = context(tmp_path, "Ant-v5")
+    env = make("Ant-v5", num_envs=3)
+    env.reset()
+    info = env.step(torch.zeros(3, env.spec.act_dim)).info
+    listed = text.partition("N environments: ")[2].partition(". `contacts`")[0].split("; ")
+    for shape, names in (each.split(" `") for each in listed):
+        for name in names.strip("`").split():
+            assert str(tuple(info[name].shape)).replace("3", "N", 1) == shape, name
+    body, joint = "torso", env.spec.joints[-1].name
+    for call in calls(env.spec):
+        args = {"body": body, "joint": joint, "point": (0.0, 0.0, 0.0), "info": info}
+        value = eval(call, {"quantities": quantities, **args})
+        assert len(value) == 3, call
+    env.close()
 
 
 @pytest.mark.parametrize("name", ["Ant-v5", "Walker2d-v5"])
@@ -89,10 +108,9 @@ def test_the_memory_of_every_quantity_is_the_one_it_needs(tmp_path, name):
 @pytest.mark.parametrize("name", ["Ant-v5", "Pusher-v5", "CartPole-v1"])
 def test_documented_recordings_are_usable_by_a_judge(tmp_path, name):
     text = context(tmp_path, name)
-    columns = text.partition("after every step: `")[2].partition("`")[0].split()
-    assert {"obs", "action"} <= set(columns)
-    others = text.partition("cannot use it: `")[2].partition("`")[0].split()
-    assert not set(columns) & set(others)
+    listed = re.findall(r"\(N[^)]*\) `([^`]*)`", text.partition("environments: ")[2])
+    others = set(text.partition("Not recorded: `")[2].partition("`")[0].split())
+    columns = {name for names in listed for name in names.split()} - others - {"dt"}
     env = make(name, num_envs=1)
     env.close()
     facts = TrajectoryFacts(env_id=env.spec.id, dt_s=env.spec.dt_s)

@@ -40,7 +40,7 @@ def test_unjudged_iteration_is_reported_with_its_reason_and_not_as_a_failure(tmp
     made = iteration(1, score(None))
     candidates = {1: RewardCandidate(reward="", env_args={}, steps=1)}
     reported = SessionHistory(make_session(tmp_path), [made], candidates).text(0.8)
-    assert "score unknown" in reported and "-1.00" not in reported
+    assert "policies unknown" in reported and "-1.00" not in reported
     assert "says nothing about the reward: 64 of 64 episodes (judge_fn.py: KeyError" in reported
 
 
@@ -55,12 +55,20 @@ def test_reviser_receives_zero_goal_value_credit_and_remaining_iterations(tmp_pa
     candidates = {1: RewardCandidate(reward="", env_args={}, steps=1)}
     past = SessionHistory(make_session(tmp_path), [made], candidates)
     reported = past.text(0.8, most=4)
-    assert "| runs | weight 3 | 0.5 m/s | 2.5 m/s | 1.5 | 50% |" in reported
-    assert "| stays up | multiplies all | 0.3  | 0.8  | 0.9 | 100% |" in reported
-    assert "- reward1_seed_1: 0.50; runs 1.5 earns 50%\n" in reported + "\n"
+    assert "| runs | weight 3 | 0.5 m/s | 2.5 m/s | 0.50 (1.5, 1.5, 1.5) |" in reported
+    assert "| stays up | multiplies all | 0.3 | 0.8 | 1.00 (0.9, 0.9, 0.9) |" in reported
+    assert "| mean score | | 0 | 1 | 0.50 (lower bound " in reported.replace("|  |", "| |")
     assert "3 rewards are left" in reported and "judge doubtful: it slides" in reported
     assert "This is the last revision" in past.text(0.8, most=2)
     assert "tried" not in past.text(0.8).partition("Best so far")[2].partition("\n")[0]
+
+
+def test_credit_and_values_are_of_the_same_episodes(tmp_path):
+    landed = [2.6] * 3 + [0.0] * 7
+    runs = [leaf_score("lands", each, zero=0.05, goal=0.5, unit="s") for each in landed]
+    judgment = together([judged((each,), each.credit) for each in runs])
+    member = MemberScore(member="reward_seed_1", variant=0, seed=1, step=1, judgment=judgment)
+    assert "0.30 (0, 0, 2.6) |" in judgment_text(iteration(1, member))
 
 
 def test_a_reviser_reads_in_words_where_measuring_and_looking_disagree(tmp_path):
@@ -83,7 +91,6 @@ def test_a_reviser_reads_in_words_where_measuring_and_looking_disagree(tmp_path)
     reported = judgment_text(iteration(1, member))
     lines = [line for line in reported.splitlines() if line.startswith("- ")]
     assert lines == [
-        "- reward1_seed_1: 0.50; lands 0.35 earns 62%",
         "- lands (1.25 s to 3.00 s): measured 0.62 (lands: 0.35 s); seen 0.10, 0.20 on a second "
         "look (It leans on its head.)",
         "- the intent: measured 0.62 (lands: 0.35 s); seen 0.10 (It leans on its head.)",

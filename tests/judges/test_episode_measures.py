@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from telic.errors import UnknownName
-from telic.judges.criteria import Motion
+from telic.judges.criteria import Criterion, EpisodePhase, Motion
 from telic.judges.demonstrations import demonstrate
-from telic.judges.episode import RecordedEpisode, measure_between, recorded_together
+from telic.judges.episode import RecordedEpisode, recorded_together
+from telic.judges.measured import JudgeFile, deciding_steps, measure_between, measured_parts
 from telic.quantities import QUANTITIES
 from telic.storage.trajectories import Trajectory
 
@@ -18,21 +19,57 @@ def run():
 
 
 def test_it_is_measured_over_the_time_asked_for(run):
-    measured = measure_between(run.trajectory("x"), run.spec, "forward_velocity", (1.2, 1.9))
-    assert measured is not None and measured.mean == pytest.approx(2.0, abs=0.2)
-    assert (measured.start_s, measured.end_s) == pytest.approx((1.2, 1.9))
-    first = measure_between(run.trajectory("x"), run.spec, "forward_velocity", (0.1, 0.8))
-    assert first is not None and abs(first.mean) < 0.1
+    episode = RecordedEpisode(run.trajectory("x"), run.spec)
+    means = []
+    for between in ((1.2, 1.9), (0.1, 0.8)):
+        words = measure_between(episode, "forward_velocity", between)
+        assert words.startswith("`forward_velocity` mean ")
+        means.append(float(words.split()[2].rstrip(",")))
+    assert means == pytest.approx([2.0, 0.0], abs=0.2)
+    force = measure_between(episode, 'contact_force("torso")', (0.1, 0.8))
+    assert force.endswith("lowest 0, highest 0")
 
 
 def test_what_was_not_recorded_is_none_and_for_a_judge_an_error_that_says_so(run):
     whole = run.trajectory("x")
     columns = {name: np.array(whole[name]) for name in whole.columns if name != "subtree_com"}
-    less = Trajectory(columns, whole.facts)
-    assert measure_between(less, run.spec, "center_of_mass_height", None) is None
-    assert measure_between(whole, run.spec, "center_of_mass_height", None) is not None
+    less = RecordedEpisode(Trajectory(columns, whole.facts), run.spec)
+    assert measure_between(less, "center_of_mass_height", None) is None
+    assert measure_between(RecordedEpisode(whole, run.spec), "center_of_mass_height", None)
     with pytest.raises(UnknownName, match='recorded column named "subtree_com"'):
-        RecordedEpisode(less, run.spec)["center_of_mass_height"]
+        less["center_of_mass_height"]
+
+
+def test_parts_of_a_measure_are_quantities_as_they_are_written():
+    text = 'longest((contact_force("torso") < 1) & (foot_height[1] > 0.1) & (abs(pitch) < pitch))'
+    assert measured_parts(text) == ("contact_force('torso')", "foot_height[1]", "pitch")
+
+
+@pytest.mark.parametrize(
+    ("measure", "direction", "moments"),
+    [
+        ("highest(forward_velocity)", "at_least", {"highest": (21, 39)}),
+        ("mean(forward_velocity)", "at_least", {"lowest": (0, 19)}),
+        ("last(x_position)", "at_least", {"last": (39, 39)}),
+        ("longest(forward_velocity > 1)", "at_least", {"begins": (18, 22), "ends": (38, 39)}),
+        ("share(forward_velocity > 9)", "at_least", {"never": (0, 0)}),
+    ],
+)
+def test_criteria_are_decided_where_their_measure_is(run, measure, direction, moments):
+    episode = RecordedEpisode(run.trajectory("x"), run.spec)
+    common = {"title": "it", "quantity": "q", "direction": direction, "zero": 0.0, "goal": 1.0}
+    criterion = Criterion(measure=measure, **common)
+    found = {words: step for step, words in decided([criterion], episode)[1].items()}
+    assert found.keys() == moments.keys()
+    assert all(low <= found[words] <= high for words, (low, high) in moments.items()), found
+    phases = (EpisodePhase(until="x_position > 0.5"), EpisodePhase())
+    later = decided([Criterion(measure=measure, phase=2, **common)], episode, phases)
+    (gate,) = later[0]
+    assert later[0][gate] == "phase 1 ends" and all(step > gate for step in later[1])
+
+
+def decided(criteria, episode, phases=()):
+    return deciding_steps(JudgeFile(tuple(criteria), tuple(phases), ""), episode)
 
 
 def test_episodes_measured_together_are_measured_as_each_alone(run):

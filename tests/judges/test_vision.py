@@ -1,14 +1,10 @@
 """The vision judge's forms: what is valid, and what several answers amount to."""
 
-import json
-
 import pytest
 from pydantic import ValidationError
 
 from telic.judges.verdict import WHOLE, Verdict, unknown
 from telic.judges.vision import (
-    filled,
-    look_for_form,
     seen_verdict,
     sighting_form,
     worth_watching,
@@ -54,18 +50,6 @@ def test_an_answer_that_does_not_fit_is_not_valid(part, complaint):
 def test_an_answer_that_leaves_a_criterion_out_is_not_valid():
     with pytest.raises(ValidationError, match="criterion_2"):
         sighting_form(CRITERIA).model_validate({"criterion_1": sighting(5), "whole": sighting(5)})
-
-
-def test_only_quantities_that_were_offered_can_be_named():
-    look = {"visible": "v", "how": "h", "not_this": "n"}
-    form = look_for_form(["runs"], ["forward_velocity"])
-    chosen = json.dumps({"criterion_1": {**look, "measure": "forward_velocity"}})
-    part = filled(form.model_validate_json(chosen), ["runs"])["runs"]
-    assert part.measure == "forward_velocity"
-    with pytest.raises(ValidationError, match="forward_velocity"):
-        form.model_validate({"criterion_1": {**look, "measure": "charm"}})
-    bare = look_for_form(["runs"], [])
-    assert filled(bare.model_validate({"criterion_1": look}), ["runs"])["runs"].measure is None
 
 
 def test_one_answer_is_a_verdict_with_its_evidence_and_no_spread():

@@ -25,6 +25,8 @@ _SYSTEM = (
     "You are an expert in reinforcement learning and robotics. You write short, correct code, "
     "report what you see, and say plainly what you are unsure of."
 )
+_BRIEFED, _MORE = ("vision", "analyst"), "\n# "
+"""roles that need the first part of the context only, and the beginning of its second part"""
 
 
 class RoleModels:
@@ -55,9 +57,10 @@ class RoleModels:
     ) -> Answer:
         """Render the prompt template `<prompt>.md` with values, and return the model's answer."""
         role = next(role for role in ROLES if prompt.startswith(role))
+        context = self._context.partition(_MORE)[0] if role in _BRIEFED else self._context
         request = Request(
             role=role,
-            prompt=f"{self._context}\n{render(prompt, **values)}\n",
+            prompt=f"{context.strip()}\n\n{render(prompt, **values)}\n",
             system=_SYSTEM,
             images=tuple(images),
             answer=answer,

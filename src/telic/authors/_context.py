@@ -2,14 +2,15 @@
 
 All prompts of a session start with the same bytes, so that prompt caches hit: the intent, the rules
 of the session, the robot, and its quantities with measured ranges. The prefix is generated once and
-stored in the session folder. Details that depend on an answer, e.g. the episode length, come later.
+stored in the session folder. Roles that write no code get its first paragraphs only. Details that
+depend on an answer, e.g. the episode length, come later.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -25,6 +26,7 @@ from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import EnvSpec
 from telic.envs.tasks import RULES
+from telic.envs.vector import Info
 from telic.errors import TelicError
 from telic.judges.criteria import Criterion, EpisodePhase
 from telic.judges.demonstrations import Examples, open_env
@@ -52,11 +54,10 @@ from telic.training.plan import OWN
 _PROMPTS = Path(__file__).parent / "prompts"
 _NARROWLY = 0.1
 """maximum distance from the threshold at which an example passes or fails narrowly"""
-_ALWAYS_RECORDED = ("obs", "next_obs", "action", "terminated", "truncated")
-_ABOUT = {"x": "roll to the right", "y": "front flip", "z": "turn to the left"}
 _ROWS, _SECONDS, _MAX_STEPS = 4, 5.0, 400
 """episodes per column of measured ranges, and their maximum length in seconds and steps"""
-_REST = "at rest"
+_STILL = "no action (start → end)"
+_IN_EPISODE = ("action", "dt", "episode_start")
 _MAX_PARTS = 4
 """maximum number of components of a quantity that are listed with separate ranges"""
 _SIGN = re.compile(r"positive|negative|1 is|turn")
@@ -92,7 +93,8 @@ def session_context(brief: Brief) -> str:
     """Return the shared prompt prefix of a session, generated once and cached in its folder."""
     path = brief.folder.context
     if not path.exists():
-        spec, config, episodes = brief.spec, brief.config, _recorded(brief)
+        spec, config, (episodes, info) = brief.spec, brief.config, _recorded(brief)
+        known = {row.name for row in describe_quantities(spec)}
         starts, noise = "as the environment itself draws them", "reset_noise_scale"
         if (scale := spec.arguments.get(noise)) is not None:
             starts = f"the resting pose with random noise of ±{scale:g} on positions and velocities"
@@ -104,10 +106,13 @@ def session_context(brief: Brief) -> str:
                 spec=spec,
                 rules=RULES.get(spec.id),
                 observations=_observations(spec),
-                facts=[*_recording(spec), *_unseen(spec), *_unwrapped(spec)],
+                facts=_unseen(spec),
+                shapes=_shapes(info, known),
+                unrecorded=_unrecorded(spec, known),
                 starts=starts,
                 quantities=_quantities(spec, episodes),
                 columns=list(episodes),
+                shown=", ".join(example_of(spec).values()),
                 seconds=_SECONDS,
             ),
         )
@@ -127,7 +132,7 @@ def _quantities(
     spec: EnvSpec, episodes: dict[str, list[Trajectory]]
 ) -> list[tuple[str, str, str, list[str], str]]:
     """Return the name, unit, kind, measured ranges and meaning of every quantity."""
-    ranges = [_ranges(own, spec, is_still=name == _REST) for name, own in episodes.items()]
+    ranges = [_ranges(own, spec, is_still=name == _STILL) for name, own in episodes.items()]
     rows: list[tuple[str, str, str, list[str], str]] = []
     for row in describe_quantities(spec):
         named = QUANTITIES[row.name].arguments
@@ -141,8 +146,16 @@ def _quantities(
     return rows
 
 
-def _recorded(brief: Brief) -> dict[str, list[Trajectory]]:
-    """Return episodes at rest, with random actions, and of a policy for the native reward."""
+def calls(spec: EnvSpec) -> list[str]:
+    """Return the calls of quantities that take arguments, for rewards."""
+    return [each.usage for each in describe_quantities(spec) if QUANTITIES[each.name].arguments]
+
+
+def _recorded(brief: Brief) -> tuple[dict[str, list[Trajectory]], Info]:
+    """Record episodes without action, with random actions, and of a policy for the native reward.
+
+    Also return the info of a step.
+    """
     env_id = brief.config.env
     env = open_env(env_id, {}, 2 * _ROWS)
     names = tuple(f"{kind}{row}" for kind in ("rest", "random") for row in range(_ROWS))
@@ -163,9 +176,9 @@ def _recorded(brief: Brief) -> dict[str, list[Trajectory]]:
         obs = step.obs
     made = Examples.of(env_id, {}, env, names, moments)
     rows = [made.trajectory(name) for name in names]
-    found = {_REST: rows[:_ROWS], "random actions": rows[_ROWS:]}
+    found = {_STILL: rows[:_ROWS], "random actions": rows[_ROWS:]}
     native = _native(brief)
-    return {**found, "native policy": native} if native else found
+    return ({**found, "native policy": native} if native else found), moments[-1].info
 
 
 def _native(brief: Brief) -> list[Trajectory]:
@@ -182,50 +195,61 @@ def _native(brief: Brief) -> list[Trajectory]:
     return []
 
 
+def example_of(spec: EnvSpec) -> dict[str, str]:
+    """Return the body and the joint for which quantities with an argument are shown."""
+    names = [*spec.feet, spec.torso, *spec.body_names[-1:]]
+    joints = [limb.name for limb in spec.robot.limbs] if spec.robot else []
+    shown = {"body": next(filter(None, names), None), "joint": joints[-1] if joints else None}
+    return {kind: name for kind, name in shown.items() if name is not None}
+
+
 def _ranges(
     episodes: Sequence[Trajectory], spec: EnvSpec, *, is_still: bool = False
 ) -> dict[str, str]:
-    """Return the 5th to 95th percentile of each quantity (final values if it is accumulated)."""
-    views, ranges = recorded_together(episodes, spec), dict[str, str]()
+    """Return the 5th to 95th percentile of each quantity, of final values if it is accumulated.
+
+    If `is_still`, return the median at the first and the last step.
+    """
+    views, ranges, given = recorded_together(episodes, spec), dict[str, str](), example_of(spec)
     for row in describe_quantities(spec):
-        if QUANTITIES[row.name].arguments:
-            continue  # requires a body, joint or point
+        names = QUANTITIES[row.name].arguments
         try:
-            values = [view.quantity(row.name) for view in views]
-        except NotRecorded:
+            values = [view.quantity(row.name, *map(given.__getitem__, names)) for view in views]
+        except (NotRecorded, KeyError):  # not recorded, or requires a point
             continue
-        ends = row.kind == "accumulated" or is_still
-        each = np.concatenate([own[-1:] if ends else own for own in values])
-        flat = each.reshape(len(each), -1)
-        if flat.shape[1] > _MAX_PARTS:
-            flat = flat.reshape(-1, 1)
-        low, high = np.percentile(flat, (50, 50) if is_still else (5, 95), axis=0)
-        pairs = [(_plain(a), _plain(b)) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
-        ranges[row.name] = " ".join(a if a == b else f"{a}..{b}" for a, b in pairs)
+        parts = values[0][0].size if values[0][0].size <= _MAX_PARTS else 1
+        if is_still:
+            ends = [[own[at].reshape(-1, parts) for own in values] for at in (0, -1)]
+            low, high = (np.median(np.concatenate(each), axis=0) for each in ends)
+        else:
+            own = np.concatenate([own[-1:] if row.kind == "accumulated" else own for own in values])
+            low, high = np.percentile(own.reshape(-1, parts), (5, 95), axis=0)
+        first, last = ([_plain(value) for value in each.tolist()] for each in (low, high))
+        pairs = [a if a == b else f"{a}..{b}" for a, b in zip(first, last, strict=True)]
+        change = " ".join(first) + (f" → {' '.join(last)}" if first != last else "")
+        ranges[row.name] = change if is_still else " ".join(pairs)
     return ranges
 
 
 def _plain(value: float) -> str:
-    """Format a number with two significant digits and no exponent. Round tiny values to 0."""
-    return f"{value:.0f}" if abs(value) >= 10 else f"{round(value, 2) + 0.0:.2g}"
+    """Format a number with up to two decimals and no exponent."""
+    return f"{value:.0f}" if abs(value) >= 10 else f"{round(value, 2) + 0.0:g}"
 
 
-def _recording(spec: EnvSpec) -> Iterator[str]:
-    kept = [name for name in RECORDED if name in spec.info_keys]
+def _shapes(info: Info, quantities: Collection[str]) -> dict[str, list[str]]:
+    """Return the names of the values of `info` by shape."""
+    shapes: dict[str, list[str]] = {}
+    for name in sorted(set(info).difference(quantities)):
+        shape = ", ".join(("N", *map(str, info[name].shape[1:])))
+        shapes.setdefault(f"({shape})" if ", " in shape else "(N,)", []).append(name)
+    return shapes
+
+
+def _unrecorded(spec: EnvSpec, quantities: Collection[str]) -> list[str]:
+    """Return the names of the values of `info` that a judge cannot use."""
     # Contacts are derived from the recorded forces, as in a live step.
-    kept += ["contacts"] if "cfrc_ext" in kept and "contacts" in spec.info_keys else []
-    columns = (*kept, *_ALWAYS_RECORDED)
-    yield (
-        f"Recorded for the judge, after every step: `{' '.join(columns)}`, and with them every "
-        "quantity in the list."
-    )
-    quantities = {row.name for row in describe_quantities(spec)}
-    others = sorted(set(spec.info_keys) - {*columns, *quantities, "dt", "episode_start"})
-    if others:
-        yield (
-            "Available in `info` for a reward but not recorded, so a judge cannot use it: "
-            f"`{' '.join(others)}`."
-        )
+    derived = {"contacts"} if "cfrc_ext" in spec.info_keys else set[str]()
+    return sorted(set(spec.info_keys) - {*RECORDED, *quantities, *derived, *_IN_EPISODE})
 
 
 def _unseen(spec: EnvSpec) -> Iterator[str]:
@@ -243,28 +267,6 @@ def _unseen(spec: EnvSpec) -> Iterator[str]:
         yield (
             f"The policy does not observe {' and '.join(places)}: it knows its velocity along "
             "this axis, but not its position. Reward and judge can measure it."
-        )
-
-
-def _unwrapped(spec: EnvSpec) -> Iterator[str]:
-    """Yield notes on angles that are not wrapped."""
-    root = spec.robot.root if spec.robot else None
-    hinge = root.hinge if root else None
-    for joint in spec.joints:
-        if joint.kind != "hinge" or joint.low is not None:
-            continue
-        turn = ""
-        if hinge is not None and hinge.qpos == joint.qpos_address:
-            turn = f", by {hinge.sign * 2 * math.pi:+.2f} for every {_ABOUT[hinge.axis]}"
-        yield (
-            f"`{joint.name}` (`qpos[{joint.qpos_address}]`) is an unwrapped angle that continues "
-            f"beyond ±{math.pi:.2f}{turn}."
-        )
-    if root is not None and root.quaternion is not None:
-        yield (
-            "The torso's orientation is a quaternion, w first; `q` and `-q` are the same "
-            "orientation. `roll`, `pitch` and `yaw` are wrapped; quantities whose names end in "
-            "`_rotation` or `_turns` accumulate over the episode and are not."
         )
 
 
@@ -339,31 +341,45 @@ def phase_words(phases: Sequence[EpisodePhase]) -> list[str]:
     ]
 
 
-def criterion_words(criterion: Criterion) -> str:
-    """Describe the quantity, kind, direction and range of a criterion for a prompt."""
-    ends = [
-        f"{word} {value:g} {'' if criterion.unit == '1' else criterion.unit}".rstrip()
-        for word, value in (("nothing at", criterion.zero), ("full credit at", criterion.goal))
-        if value is not None
-    ]
+def criterion_words(criterion: Criterion, *, is_measured: bool = True) -> str:
+    """Describe the quantity, measure and range of a criterion for a prompt."""
+    zero, goal, ends = criterion.zero, criterion.goal, ""
+    if zero is not None and goal is not None:
+        unit = "" if criterion.unit == "1" else f" {criterion.unit}".rstrip()
+        ends = f"; no credit at {zero:g}{unit}, full at {goal:g}{unit}"
+        if criterion.direction == "about":
+            off = abs(goal - zero)
+            ends = f"; full credit within {off / 4:.3g}{unit} of {goal:g}, none from {off:g} off"
     kind = "constraint" if criterion.is_guard else f"{criterion.kind}, weight {criterion.weight:g}"
-    how = f"; {criterion.direction.replace('_', ' ')}, {', '.join(ends)}" if ends else ""
-    return f"{criterion.title} ({kind}): {criterion.quantity}{how}"
+    measure = f" = `{criterion.measure}`" if is_measured and criterion.measure else ""
+    part = f" in phase {criterion.phase}" if criterion.phase else ""
+    return f"{criterion.title} ({kind}{part}): {criterion.quantity}{measure}{ends}"
 
 
-def example_rows(
-    examples: Sequence[ExampleResult], threshold: float | None = None
-) -> list[tuple[str, ...]]:
-    """Return a table row per example: judge score, reward, terms and reason for a low score."""
-    rows: list[tuple[str, ...]] = []
+def example_table(examples: Sequence[ExampleResult], threshold: float | None = None) -> str:
+    """Return a table of examples: score, reward by term, and credits of the numbered criteria."""
+    terms = list(dict.fromkeys(name for each in examples for name in each.terms))
+    most = max((len(each.criteria) for each in examples), default=0)
+    heads = ["episode", "judge", "total reward", *terms, *map(str, range(1, most + 1))]
+    rows = [heads, ["---"] * len(heads)]
     for each in examples:
-        terms = ", ".join(f"{name} {few_digits(value)}" for name, value in each.terms.items())
-        score, pay = (
-            "unknown" if value is None else few_digits(value) for value in (each.score, each.pay)
-        )
-        name = f"{each.name}{' (good)' if each.is_good else ''}"
-        rows.append((name, f"{score}{_remark(each, threshold)}", pay, terms, each.reason or ""))
-    return rows
+        judged = f"unknown ({each.reason})"
+        if each.score is not None:
+            judged = f"{few_digits(each.score)}{_remark(each, threshold)}"
+        paid = [each.pay, *map(each.terms.get, terms)]
+        sums = ["unknown" if value is None else few_digits(value) for value in paid]
+        credits = [
+            "1" if made.counted == 1.0 else credit_words(made.counted, made.value)
+            for made in each.criteria
+        ]
+        rows.append([f"{each.name}{' (good)' * each.is_good}", judged, *sums, *credits])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def credit_words(credit: float, value: float | None) -> str:
+    """Return a credit with the measured value for which it was given."""
+    measured = "not measured" if value is None else few_digits(value)
+    return f"{few_digits(round(credit, 2))} ({measured})"
 
 
 def _remark(example: ExampleResult, threshold: float | None) -> str:
@@ -371,10 +387,6 @@ def _remark(example: ExampleResult, threshold: float | None) -> str:
     if threshold is None or example.score is None:
         return ""
     by = example.score - threshold
-    if example.is_good and by < 0:
-        return f", **which would not pass: {-by:.3f} too little**"
-    if not example.is_good and by >= 0:
-        return ", **which passes**"
-    if abs(by) >= _NARROWLY:
-        return ""
-    return f", passes narrowly ({by:.3f})" if by >= 0 else f", **fails narrowly ({-by:.3f})**"
+    is_near, is_wrong = abs(by) < _NARROWLY, (by >= 0) != example.is_good
+    what = f"{'passes' if by >= 0 else 'fails'}{f' narrowly ({abs(by):.3f})' if is_near else ''}"
+    return f", **{what}**" if is_wrong else f", {what}" if is_near else ""

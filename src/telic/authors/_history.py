@@ -6,7 +6,7 @@ actual outcome.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from telic.authors.candidate import (
     RewardCandidate,
     SessionIteration,
     latest_lessons,
+    program_text,
     read_candidates,
     reward_text,
     structure_text,
@@ -25,9 +26,10 @@ from telic.authors.candidate import (
 )
 from telic.authors.footage import Footage
 from telic.authors.request import SessionConfig
+from telic.core.text import duration
 from telic.errors import TelicError
 from telic.judges.criteria import Criterion
-from telic.judges.episode import RecordedEpisode
+from telic.judges.measured import measured_parts, value_of
 from telic.judges.verdict import WHOLE
 from telic.storage.files import read_fields, read_json_lines, read_record
 from telic.storage.layout import MemberFolder, SessionFolder
@@ -37,8 +39,6 @@ _NOTICED = 0.02
 """minimum change of the score that is reported as an effect"""
 _STUCK_AFTER = 3
 """number of iterations without a new best after which a different approach is requested"""
-_MET = 0.9
-"""minimum credit at which a criterion counts as met"""
 _ROWS = 12
 _DISPUTES = 3
 """maximum number of listed disagreements between code and vision"""
@@ -83,50 +83,42 @@ class SessionHistory(NamedTuple):
             criteria: criteria for which details of the training are included, or None.
         """
         latest, best = self.history[-1], self.best
-        left = ""
+        numbers, stuck = dict.fromkeys((latest.number, best.number)), latest.number - best.number
+        left = "" if most is None else f" {most - latest.number} rewards are left, including this."
         if most is not None and most - latest.number <= 1:
             left = " This is the last revision: prefer a safe change."
-        elif most is not None:
-            left = f" {most - latest.number} rewards are left, including this one."
-        parts = [
-            "## Iterations\n\n" + "\n".join(self._line(iteration) for iteration in self.history),
-            f"A policy passes if its lower bound reaches {threshold:g}. Best so far: iteration "
+        lines = [
+            *map(self._line, self.history),
+            f"\nA policy passes if its lower bound reaches {threshold:g}. Best so far: iteration "
             f"{best.number}.{left}",
         ]
-        for number in dict.fromkeys((latest.number, best.number)):
-            found = judgment_text(self.find(number))
-            parts.append(f"## Scores of iteration {number}\n\n{found}")
+        parts = {"Iterations": "\n".join(lines)}
+        parts |= {f"Scores of iteration {each}": judgment_text(self.find(each)) for each in numbers}
         if criteria is not None:
-            for number in dict.fromkeys((best.number, latest.number)):
-                code = self._code(self.find(number))
-                parts.append(f"## Reward of iteration {number}\n\n{code}")
+            parts |= self._code(numbers)
             if latest.best_member is not None:
-                curves = self._curves(latest, latest.best_member)
-                parts.append(f"## Training of iteration {latest.number}\n\n{curves}")
-                parts += self._over_time(latest, latest.best_member, criteria)
+                about = f"Training of iteration {latest.number}"
+                parts[about] = self._curves(latest, latest.best_member)
+                parts |= self._over_time(latest, latest.best_member, criteria)
         lessons = latest_lessons(self.candidates[number] for number in sorted(self.candidates))
-        if lessons:
-            lines = "\n".join(f"- {lesson.tier}: {lesson.text}" for lesson in lessons)
-            parts.append(f"## Lessons so far\n\n{lines}")
-        if latest.number - best.number >= _STUCK_AFTER:
-            parts.append(
-                f"## Stuck\n\nNo new best for {latest.number - best.number} iterations. Small "
-                "changes no longer help: try a different reward structure, or start from a "
-                "different iteration. Hard lessons hold; others may be challenged."
+        parts["Lessons so far"] = "\n".join(f"- {each.tier}: {each.text}" for each in lessons)
+        if stuck >= _STUCK_AFTER:
+            parts["Stuck"] = (
+                f"No new best for {stuck} iterations. Small changes no longer help: try another "
+                "reward structure, or start from a different iteration. Hard lessons hold; others "
+                "may be challenged."
             )
-        if notes:
-            lines = "\n".join(f"- {note}" for note in notes)
-            parts.append(f"## User feedback to follow\n\n{lines}")
-        return "\n\n".join(parts)
+        parts["User feedback to follow"] = "\n".join(f"- {note}" for note in notes)
+        return "\n\n".join(f"## {title}\n\n{body}" for title, body in parts.items() if body)
 
     def _line(self, iteration: SessionIteration) -> str:
-        """Summarize the change and result of an iteration in one line."""
+        """Summarize the change, cost and result of an iteration in one line."""
         proven = ", ".join(_known(member.judgment.low) for member in iteration.members)
         steps = sorted({member.step for member in iteration.members})
         judged = f", judged at {' and '.join(f'{step:,}' for step in steps)}" if steps else ""
         facts = [
             f"{iteration.number}. from {iteration.parent or 'nothing'}: {iteration.change}",
-            f"score {_known(iteration.score)} (lower bound by seed: {proven})",
+            f"mean score of all policies {_known(iteration.score)} (lower bound by seed: {proven})",
         ]
         parent = next((each for each in self.history if each.number == iteration.parent), None)
         if parent and parent.score is not None and iteration.score is not None:
@@ -135,20 +127,29 @@ class SessionHistory(NamedTuple):
             facts.append(f"{word} than {parent.number} by {gain:+.2f}")
         facts.append(f"failed: {', '.join(iteration.tags) or 'nothing'}")
         facts.append(f"{self.candidates[iteration.number].steps:,} steps planned{judged}")
+        if iteration.steps and iteration.training_s:
+            speed = f"{iteration.steps / iteration.training_s:,.0f} steps/s"
+            took = duration(iteration.training_s)
+            facts.append(f"{iteration.steps:,} steps of all policies took {took} ({speed})")
         if iteration.failure:
             facts.append(f"could not be trained: {iteration.failure}")
         if iteration.judge_doubted:
             facts.append(f"judge doubtful: {iteration.judge_doubted}")
         return "; ".join((*facts, *iteration.alarms, *iteration.unjudged))
 
-    def _code(self, iteration: SessionIteration) -> str:
-        candidate = self.candidates[iteration.number]
-        text = structure_text(candidate, iteration.variant)
-        weights = weights_in(reward_text(candidate, iteration.variant))
-        return (
-            f"```python\n{text}\n```\n\nweights used: {weights}; "
-            f"environment: {candidate.env_args}; settings: {candidate.settings or 'the preset'}"
-        )
+    def _code(self, numbers: Iterable[int]) -> dict[str, str]:
+        """Return the rewards of iterations, with every program only once."""
+        parts, shown = dict[str, str](), dict[str, int]()
+        for number in numbers:
+            candidate, variant = self.candidates[number], self.find(number).variant
+            text, used = structure_text(candidate, variant), reward_text(candidate, variant)
+            same = shown.setdefault(program_text(text), number)
+            code = f"```python\n{text}\n```" if same == number else f"As in iteration {same}."
+            parts[f"Reward of iteration {number}"] = (
+                f"{code}\n\nweights used: {weights_in(used)}; environment: {candidate.env_args}; "
+                f"settings: {candidate.settings or 'the preset'}"
+            )
+        return parts
 
     def _curves(self, iteration: SessionIteration, best: MemberScore) -> str:
         """Summarize a training run: learning curves, reward terms, judge scores and warnings."""
@@ -184,7 +185,7 @@ class SessionHistory(NamedTuple):
 
     def _over_time(
         self, iteration: SessionIteration, best: MemberScore, criteria: Sequence[Criterion]
-    ) -> list[str]:
+    ) -> dict[str, str]:
         """Return a section on the criteria's quantities over time in a policy's median episode."""
         path = self.folder.iteration(iteration.number).episode(best.member, best.median_episode)
         where = (
@@ -194,53 +195,47 @@ class SessionHistory(NamedTuple):
         try:
             episode = Footage(path, path.parent / "looked", where)
         except TelicError:
-            return []  # the recording was deleted
-        names = list(dict.fromkeys(filter(None, map(episode.quantity_of, criteria))))
-        if not names:
-            return []
-        view = RecordedEpisode(episode.trajectory, episode.spec)
-        lines = [f"| s | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
+            return {}  # the recording was deleted
+        view = episode.episode
+        parts = dict.fromkeys(part for each in criteria for part in measured_parts(each.measure))
+        tracks = {part: value_of(part, view) for part in parts}
+        tracks = {part: own for part, own in tracks.items() if own.shape == (len(view),)}
+        lines = [f"| s | {' | '.join(tracks)} |", f"|---|{'---|' * len(tracks)}"]
         for step in range(0, len(view), max(1, len(view) // _ROWS)):
-            cells = [
-                " ".join(f"{part:.3g}" for part in np.atleast_1d(view[name][step]).tolist())
-                for name in names
-            ]
+            cells = [f"{own[step]:.3g}" for own in tracks.values()]
             lines.append(f"| {(step + 1) * view.dt:.2f} | {' | '.join(cells)} |")
-        title = f"## Median episode of {best.member}, {view.seconds:g} of {view.full_seconds:g} s"
-        return [f"{title}\n\n" + "\n".join(lines)]
+        title = f"Median episode of {best.member}, {view.seconds:g} of {view.full_seconds:g} s"
+        return {title: "\n".join(lines)} if tracks else {}
 
 
 def judgment_text(iteration: SessionIteration) -> str:
     """Return the scores of each policy by criterion as Markdown."""
-    best = iteration.best_member
+    best, members = iteration.best_member, iteration.members
     if best is None:
         return f"No policy was trained: {iteration.failure}"
     verdicts = best.judgment.verdicts
-    lines = [
-        "| criterion | counts | nothing at | all at | measured (median) | credit |",
-        "|---|---|---|---|---|---|",
+    scores = [
+        f"{_known(each.judgment.score)} (lower bound {_known(each.judgment.low)})"
+        for each in members
     ]
-    for title, (credit, value) in best.judgment.criteria.items():
-        own = [row for verdict in verdicts for row in verdict.criteria if row.title == title]
-        row, waits = own[0], sum(row.waits for row in own)
+    codes = [_known(each.code_score) for each in members]
+    table = [
+        ["criterion", "counts", "no credit at", "full at", *(each.member for each in members)],
+        ["---"] * (4 + len(members)),
+        ["mean score", "", "0", "1", *scores],
+        ["mean score by code alone", "", "0", "1", *codes],
+    ]
+    for title in best.judgment.criteria:
+        row = next(row for each in verdicts for row in each.criteria if row.title == title)
         counts = "multiplies all" if row.is_guard else f"weight {row.weight:g}"
-        why = f" (not counted in {waits} of {len(own)}: an earlier phase was not completed)"
-        lines.append(
-            f"| {title} | {counts} | {row.zero:g} {row.unit} | {row.goal:g} {row.unit} | "
-            f"{'–' if value is None else f'{value:.3g}'} | {credit:.0%}{why if waits else ''} |"
-        )
-    lines += ["", "By policy, with its failed criteria:", ""]
-    for member in iteration.members:
-        failed = (
-            f"{title} {'not measured' if value is None else f'{value:.3g}'} earns {credit:.0%}"
-            for title, (credit, value) in member.judgment.criteria.items()
-            if credit < _MET
-        )
-        codes = [each.by_judge.get("code", each.score) for each in member.judgment.verdicts]
-        code = fmean(score or 0.0 for score in codes) if codes else None
-        seen = "" if code == member.judgment.score else f" ({_known(code)} by code alone)"
-        score = f"{_known(member.judgment.score)}{seen}"
-        lines.append(f"- {member.member}: {'; '.join((score, *failed))}")
+        ends = [f"{end:g} {row.unit}".rstrip() for end in (row.zero, row.goal)]
+        cells = [_earned(each, title) for each in members]
+        table.append([title, counts, *ends, *cells])
+    lines = [
+        "Mean credit of each policy over its episodes, and the 10th, 50th and 90th percentile of "
+        "the value measured in them:\n",
+        *(f"| {' | '.join(row)} |" for row in table),
+    ]
     disputes: dict[str, None] = {}
     for dispute in [each for verdict in verdicts for each in verdict.disagreements][:_DISPUTES]:
         what, when = "the intent" if dispute.criterion == WHOLE else dispute.criterion, ""
@@ -258,6 +253,18 @@ def judgment_text(iteration: SessionIteration) -> str:
         why = "; ".join(sorted(filter(None, reasons)))
         lines += ["", f"Not judged, which says nothing about the reward: {count} ({why})."]
     return "\n".join(lines)
+
+
+def _earned(member: MemberScore, title: str) -> str:
+    """Return the mean credit of a criterion with percentiles of the values in the same episodes."""
+    given = [each for each in member.judgment.verdicts if each.score is not None]
+    rows = [row for verdict in given for row in verdict.criteria if row.title == title]
+    values = [row.value for row in rows if row.value is not None]
+    waits = sum(row.waits for row in rows)
+    parts = [f"{value:.3g}" for value in np.percentile(values, (10, 50, 90))] if values else ["–"]
+    why = f"; not counted in {waits} of {len(rows)}: an earlier phase was not completed"
+    credit = _known(fmean(row.counted for row in rows) if rows else None)
+    return f"{credit} ({', '.join(parts)}){why if waits else ''}"
 
 
 def _known(score: float | None) -> str:

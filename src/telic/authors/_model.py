@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from telic.authors._cast import Answer, RoleModels
-from telic.authors._context import configured, criterion_words, example_rows, phase_words
+from telic.authors._context import (
+    calls,
+    configured,
+    criterion_words,
+    example_table,
+    phase_words,
+)
 from telic.authors._history import SessionHistory
 from telic.authors._second_reader import not_judged, stated_seconds
 from telic.authors._vision import VisionJudge, contrast_of
@@ -41,7 +47,7 @@ from telic.judges.criteria_check import (
     with_measures,
 )
 from telic.judges.failure_modes import FAILURE_MODES
-from telic.judges.measured import read_judge
+from telic.judges.measured import JudgeFile, read_judge
 from telic.judges.validation import JudgeValidation, text_hash
 from telic.judges.verdict import Verdict
 from telic.llm import Image
@@ -215,6 +221,7 @@ class ModelAuthor:
             here=configured(self._config.env, env_args),
             problems=problems,
             source=source,
+            calls=calls(self._spec),
             bounds=_bounds_text(self._preset),
         )
 
@@ -226,10 +233,12 @@ class ModelAuthor:
             "reviewer",
             Review,
             criteria=[criterion_words(each) for each in written.criteria],
+            phases=phase_words(written.phases),
             here=configured(self._config.env, written.env_args),
             written=written,
             threshold=self._config.threshold,
-            rows=example_rows(trial.examples, self._config.threshold),
+            code=read_judge(written.judge).code,
+            table=example_table(trial.examples, self._config.threshold) if trial.examples else "",
             found=(*trial.reward_problems, *trial.judge_problems),
             objections=[each for each in written.objections if each.withdrawn is None],
             replies=self._replies,
@@ -274,8 +283,8 @@ class ModelAuthor:
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
         """Request the next candidate until it can be trained. The last attempt may leave doubts."""
         past = SessionHistory.of(self._folder, history)
-        picture = self._median_picture(past)
         written = read_record(self._folder.author, Composition)
+        picture = self._median_picture(past, read_judge(written.judge))
         criteria = written.criteria
         revision = self._ask_until(
             "reviser",
@@ -287,11 +296,12 @@ class ModelAuthor:
             here=configured(self._config.env, past.candidates[past.best.number].env_args),
             story=past.text(self._config.threshold, notes, self._config.iterations, criteria),
             bounds=_bounds_text(self._preset),
+            calls=calls(self._spec),
             has_picture=bool(picture),
         )
         return self._candidate(revision, past)
 
-    def _median_picture(self, past: SessionHistory) -> list[Image]:
+    def _median_picture(self, past: SessionHistory, judge: JudgeFile) -> list[Image]:
         """Return a contact sheet of the median episode of the latest best policy, if available."""
         latest, best = past.history[-1], past.history[-1].best_member
         if best is None or not self._config.vision:
@@ -300,7 +310,7 @@ class ModelAuthor:
         where = self._config.env, past.candidates[latest.number].env_args
         try:
             episode = files.episode(best.member, best.median_episode)
-            sheet = Footage(episode, files.judged_dir / "looked", where).sheet()
+            sheet = Footage(episode, files.judged_dir / "looked", where).sheet(judge)
             return [Image(data=sheet.read_bytes())]
         except TelicError as error:
             self._brief.emit(LogMessage(message=f"no image for the reviser: {error}"))
@@ -369,7 +379,7 @@ class ModelAuthor:
         trial = read_record(self._folder.trial, JudgeValidation)
         contrast = contrast_of(written, trial, *where)
         folder = episodes[0].parent / "looked"
-        eyes = VisionJudge(self._cast, written.criteria, folder, where, contrast)
+        eyes = VisionJudge(self._cast, read_judge(written.judge), folder, where, contrast)
         return eyes.second_opinion(episodes, verdicts)
 
     def analyze(
@@ -448,8 +458,7 @@ def bounds(preset: PpoSettings) -> dict[str, tuple[float, float]]:
 
 def _bounds_text(preset: PpoSettings) -> str:
     return "; ".join(
-        f"`{name}` {low:g} to {high:g}, usually {getattr(preset, name):g} "
-        f"({PpoSettings.model_fields[name].description})"
+        f"`{name}` {low:g} to {high:g}, usually {getattr(preset, name):g}"
         for name, (low, high) in bounds(preset).items()
     )
 

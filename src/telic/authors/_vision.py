@@ -22,13 +22,13 @@ from telic.authors._context import criterion_words
 from telic.authors.footage import Footage
 from telic.core.config import Record
 from telic.envs.mujoco import MujocoEnv
-from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
-from telic.judges.criteria import Composition, Criterion
+from telic.judges.criteria import Composition
 from telic.judges.demonstrations import Examples, demonstrate, open_env
-from telic.judges.episode import measurable, measure_between
+from telic.judges.episode import RecordedEpisode
 from telic.judges.failure_modes import failure_modes, look_alikes
 from telic.judges.fusion import extend, fuse, resolve
+from telic.judges.measured import JudgeFile, measure_between, measured_parts
 from telic.judges.validation import GOOD, JudgeValidation
 from telic.judges.verdict import WHOLE, Disagreement, Verdict, unknown
 from telic.judges.vision import (
@@ -46,7 +46,8 @@ from telic.storage.trajectories import Environment, Trajectory, write_trajectory
 _REPEATS = 3
 """number of independent answers that a model gives on disputed criteria"""
 _COMMON = ("height", "forward_velocity", "uprightness", "pitch_turns", "heading_turns")
-"""quantities that are always measured over the disputed interval"""
+"""quantities that are measured over the disputed interval, after those of the criterion"""
+_MAX_MEASURES = 8
 
 
 class VisionJudge:
@@ -55,13 +56,13 @@ class VisionJudge:
     def __init__(
         self,
         cast: RoleModels,
-        criteria: Sequence[Criterion],
+        judge: JudgeFile,
         folder: Path,
         environment: Environment | None = None,
         contrast: dict[str, Trajectory] | None = None,
     ) -> None:
-        self._cast, self._criteria, self._folder = cast, criteria, folder
-        self._titles = [criterion.title for criterion in criteria]
+        self._cast, self._judge, self._folder = cast, judge, folder
+        self._titles = [criterion.title for criterion in judge.criteria]
         self._environment, self._contrast = environment, contrast or {}
 
     def second_opinion(self, episodes: Sequence[Path], code: Sequence[Verdict]) -> list[Verdict]:
@@ -99,15 +100,12 @@ class VisionJudge:
             [episode for episode, *_ in given], doubts, 1 if is_host else _REPEATS
         )
         settled: list[Verdict] = []
-        for (episode, code, vision, fused), second, disputes in zip(
-            given, again, doubts, strict=True
-        ):
+        for (_, code, vision, fused), second, disputes in zip(given, again, doubts, strict=True):
             if not second.seen:
                 reason = f"no second look by the vision model: {second.reason}"
                 settled.append(fused.model_copy(update={"reason": reason}))
                 continue
-            measured = [self._measured(episode, dispute) for dispute in disputes.values()]
-            settled.append(resolve(code, vision, second, measured))
+            settled.append(resolve(code, vision, second, list(disputes.values())))
         return settled
 
     def _verdicts(
@@ -142,15 +140,14 @@ class VisionJudge:
         shown: dict[int, dict[str, Any]] = {}
         broken: dict[int, str] = {}
         for what, footage in self._compared():
-            sheets.append(footage.sheet(self._criteria))
+            sheets.append(footage.sheet(self._judge))
             words.append(what)
         contrast = len(sheets)
-        spec: EnvSpec | None = None
         for place, (episode, own) in enumerate(zip(episodes, doubts, strict=True)):
             name = f"episode {len(shown) + 1}"
             try:
                 footage = Footage(episode, self._folder, self._environment)
-                drawn = {name: footage.sheet(self._criteria)}
+                drawn = {name: footage.sheet(self._judge)}
                 if own:
                     windows = dict.fromkeys(map(_window, own.values()))
                     drawn = {
@@ -164,8 +161,7 @@ class VisionJudge:
             words += drawn
             described = self._doubted(footage, own) if own else []
             shown[place] = {"places": footage.places(), "doubts": described}
-            spec = footage.spec
-        if spec is None:
+        if not shown:
             return {}, broken
         form = sighting_form(self._titles)
         fields: dict[str, Any] = {
@@ -177,7 +173,7 @@ class VisionJudge:
             create_model("WatchedEpisodes", __base__=Record, **fields),
             images=[Image(data=path.read_bytes()) for path in sheets],
             sample=sample,
-            look_for=self._what_to_see(spec),
+            look_for=self._what_to_see(),
             pictures=words,
             has_contrast=contrast,
             episodes=list(shown.values()),
@@ -198,44 +194,26 @@ class VisionJudge:
             found.append((what, Footage(path, self._folder, self._environment)))
         return found
 
-    def _what_to_see(self, spec: EnvSpec) -> dict[str, VisibleSigns]:
+    def _what_to_see(self) -> dict[str, VisibleSigns]:
         """Return the expected visual evidence of each criterion by title."""
-        answer = self._cast.ask(
-            "vision_criteria",
-            look_for_form(self._titles, [each.name for each in measurable(spec)]),
-            criteria=[criterion_words(each) for each in self._criteria],
-        )
+        words = [criterion_words(each, is_measured=False) for each in self._judge.criteria]
+        answer = self._cast.ask("vision_criteria", look_for_form(self._titles), criteria=words)
         return filled(answer, self._titles)
 
-    def _measured(self, episode: Path, dispute: Disagreement) -> Disagreement:
-        """Return a dispute with measurements of the decisive quantity in the disputed interval."""
-        footage = Footage(episode, self._folder, self._environment)
-        look = self._what_to_see(footage.spec).get(dispute.criterion)
-        if look is None or look.measure is None:
-            return dispute
-        check = measure_between(footage.trajectory, footage.spec, look.measure, _window(dispute))
-        return dispute.model_copy(update={"check": check})
-
     def _doubted(self, footage: Footage, disputes: dict[str, Disagreement]) -> list[str]:
-        """Describe the disputed criteria with their intervals and measurements."""
-        offered = [quantity.name for quantity in measurable(footage.spec)]
-        look_for = self._what_to_see(footage.spec)
+        """Describe the disputed criteria with their intervals and the measured quantities."""
+        episode = RecordedEpisode(footage.trajectory, footage.spec)
         lines: list[str] = []
         for name, dispute in disputes.items():
             window = _window(dispute)
             when = "" if window is None else f", from {window[0]:.2f} s to {window[1]:.2f} s"
-            own = look_for.values() if name == WHOLE else (look_for[name],)
-            named = [str(look.measure) for look in own if look.measure is not None]
-            measures: list[str] = []
-            for quantity in dict.fromkeys((*named, *(each for each in _COMMON if each in offered))):
-                check = measure_between(footage.trajectory, footage.spec, quantity, window)
-                if check is not None:
-                    measures.append(
-                        f"`{check.quantity}` [{check.unit}] mean {check.mean:.3g}, lowest "
-                        f"{check.lowest:.3g}, highest {check.highest:.3g}"
-                    )
+            own = [each.measure for each in self._judge.criteria if name in (each.title, WHOLE)]
+            parts = [part for measure in own for part in measured_parts(measure)]
+            names = list(dict.fromkeys([*parts, *_COMMON]))[:_MAX_MEASURES]
+            measured = [measure_between(episode, each, window) for each in names]
             what = "the intent as a whole" if name == WHOLE else f'"{name}"'
-            lines.append(f"{what}{when}; measured then: {'; '.join(measures) or 'nothing'}")
+            words = "; ".join(filter(None, measured)) or "nothing"
+            lines.append(f"{what}{when}; measured then: {words}")
         return lines
 
 

@@ -98,6 +98,13 @@ class MemberScore(Record):
         return -1.0 if self.judgment.low is None else self.judgment.low
 
     @property
+    def code_score(self) -> float | None:
+        """Mean score that the code judge gave the policy."""
+        given = [each.by_judge.get("code", each.score) for each in self.judgment.verdicts]
+        known = [score for score in given if score is not None]
+        return sum(known) / len(known) if known else None
+
+    @property
     def median_episode(self) -> int:
         """Index of the episode with the median score."""
         known = [verdict.score for verdict in self.judgment.verdicts]

@@ -1,13 +1,12 @@
 """Contact sheets of recorded episodes for vision models.
 
-A contact sheet shows frames from the whole episode, details of one stride or of the fastest motion,
+A contact sheet shows frames from the whole episode, details of one stride or of the longest flight,
 the frames that decide the criteria, and foot heights over time. Frames of the whole episode are
 spread over the gait phases, because uniform sampling would alias with the stride.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +16,9 @@ import numpy as np
 from telic.envs.factory import make
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
-from telic.judges.criteria import Criterion
 from telic.judges.episode import RecordedEpisode
+from telic.judges.measured import NO_CRITERIA, JudgeFile, deciding_steps, value_of
 from telic.llm.records import fingerprint
-from telic.quantities import QUANTITIES
 from telic.quantities.reference import describe_quantities
 from telic.rendering import RenderJob, render
 from telic.rendering.job import FootTrace, StillRow
@@ -59,10 +57,10 @@ class Footage:
         env.close()
         return env.spec
 
-    def sheet(self, criteria: Sequence[Criterion] = ()) -> Path:
+    def sheet(self, judge: JudgeFile = NO_CRITERIA) -> Path:
         """Render the contact sheet of the whole episode, and return its path."""
         length, words = len(self.trajectory), "the whole episode"
-        period = self.period
+        period, flight = self.period, self.flight
         moments = self._spread(_WHOLE)
         if period is not None:
             words += f", spread over the phases of a stride of {period * (self._dt_s or 1.0):.2f} s"
@@ -71,25 +69,23 @@ class Footage:
             start = max(0, min(length // 2, length - period - 1))
             steps = np.unique((start + np.arange(_ROW) * period / _ROW).round())
             rows.append(StillRow(words="one stride, phase by phase", steps=_steps(steps)))
-        elif length > _WHOLE:
-            start = max(0, min(self.fastest - _ROW, length - 2 * _ROW))
-            steps = start + 2 * np.arange(_ROW)
-            rows.append(
-                StillRow(words="the fastest motion, every second step", steps=_steps(steps))
-            )
+        elif flight is not None:
+            steps = np.unique(np.linspace(flight[0] - 1, flight[1] + 1, _ROW).round())
+            words = "the longest time without contact, from take-off to landing"
+            rows.append(StillRow(words=words, steps=_steps(steps.clip(0, length - 1))))
         if self._moves_in_space:
             oblique = self._spread(_ROW)
             words = "the whole episode, oblique view"
             rows.append(StillRow(words=words, steps=oblique, view="three-quarter"))
-        if decisive := self.decisive(criteria):
-            notes = tuple(f"criterion {number}" for number in decisive)
-            rows.append(
-                StillRow(
-                    words="the decisive moments: the worst for constraints, the best for goals",
-                    steps=tuple(decisive.values()),
-                    notes=notes,
-                )
-            )
+        events: dict[int, list[str]] = {}
+        for number, steps in deciding_steps(judge, self.episode).items():
+            for step, what in steps.items():
+                events.setdefault(step, []).append(what if number == 0 else f"{number}: {what}")
+        if events:
+            shown = sorted(events)[:_WHOLE]
+            notes = tuple(", ".join(events[step]) for step in shown)
+            words = "the moments at which the numbered criteria are decided"
+            rows.append(StillRow(words=words, steps=tuple(shown), notes=notes))
         return self._drawn(rows, "sheet")
 
     def close_up(self, window: _Part | None) -> Path:
@@ -105,25 +101,19 @@ class Footage:
             rows.append(StillRow(words="the same from the front", steps=front, view="front"))
         return self._drawn(rows, f"near{rows[0].steps[0]}-{rows[0].steps[-1]}")
 
-    def quantity_of(self, criterion: Criterion) -> str | None:
-        """Return the first known quantity that a criterion names, or None."""
-        words = re.findall(r"\w+", criterion.quantity)
-        return next((word for word in words if word in self._known), None)
+    @cached_property
+    def episode(self) -> RecordedEpisode:
+        """The episode with its quantities."""
+        return RecordedEpisode(self.trajectory, self.spec)
 
-    def decisive(self, criteria: Sequence[Criterion]) -> dict[int, int]:
-        """Return the decisive step of each criterion with a known quantity, by criterion number."""
-        episode, found = RecordedEpisode(self.trajectory, self.spec), dict[int, int]()
-        for number, criterion in enumerate(criteria, 1):
-            name = self.quantity_of(criterion)
-            if name is None or len(found) == _ROW:
-                continue
-            values = episode[name].reshape(len(episode), -1)
-            good = -values if criterion.direction == "at_most" else values
-            if criterion.direction == "about":
-                good = -np.abs(values - (criterion.goal or 0.0))
-            must_hold = criterion.kind == "sustained"
-            found[number] = int(good.min(1).argmin() if must_hold else good.max(1).argmax())
-        return found
+    @cached_property
+    def flight(self) -> _Part | None:
+        """First and last step of the longest time without contact, or None if it is short."""
+        touching = value_of("feet_in_contact", self.episode)
+        flying = np.concatenate(([False], touching < 0.5, [False]))
+        runs = np.flatnonzero(np.diff(flying)).reshape(-1, 2).tolist()
+        first, end = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
+        return (first, end - 1) if (end - first) * self.episode.dt >= _MIN_S else None
 
     @cached_property
     def period(self) -> int | None:
@@ -166,23 +156,6 @@ class Footage:
             evenly = evenly + (ahead - 0.5) * self.period
         return _steps(np.sort(np.clip(evenly, 0, last)))
 
-    @cached_property
-    def fastest(self) -> int:
-        """Middle step of the window with the fastest body motion, ignoring the overall travel."""
-        places = self.trajectory.columns.get("xpos")
-        if places is None or len(places) < 2:
-            return len(self.trajectory) // 2
-        travel = places.mean(1, keepdims=True) * (1.0, 1.0, 0.0)
-        moved = np.linalg.norm(np.diff(np.nan_to_num(places - travel), axis=0), axis=-1).mean(1)
-        window = np.ones(min(_WHOLE, len(moved)))
-        return int(np.convolve(moved, window, mode="valid").argmax()) + len(window) // 2
-
-    @cached_property
-    def _known(self) -> set[str]:
-        """Names of the known quantities, without arguments such as a body, joint or point."""
-        known = describe_quantities(self.spec)
-        return {each.name for each in known if not QUANTITIES[each.name].arguments}
-
     @property
     def _moves_in_space(self) -> bool:
         """Return True if the robot has a free root, which a single camera view does not show."""
@@ -209,17 +182,13 @@ class Footage:
         axes = (
             "x and y relative to the start, and z" if sideways else "x relative to the start, and z"
         )
-        top, bottom = int(track[:, 2].argmax()), int(track[:, 2].argmin())
-        return (
-            f"Measured torso position, {axes} (m): {shown}. Highest at {(top + 1) * dt_s:.2f} s "
-            f"({track[top, 2]:.2f} m), lowest at {(bottom + 1) * dt_s:.2f} s "
-            f"({track[bottom, 2]:.2f} m)."
-        )
+        return f"Measured torso position, {axes} (m): {shown}."
 
     def _traces(self) -> tuple[FootTrace, ...]:
-        if not {"foot_height", "foot_contact"} <= self._known or self._dt_s is None:
+        known = {each.name for each in describe_quantities(self.spec)}
+        if not {"foot_height", "foot_contact"} <= known or self._dt_s is None:
             return ()
-        episode = RecordedEpisode(self.trajectory, self.spec)
+        episode = self.episode
         rows = np.linspace(0, len(episode) - 1, min(_POINTS, len(episode))).round().astype(int)
         heights, touches = episode["foot_height"][rows], episode["foot_contact"][rows] > 0.5
         return tuple(

@@ -13,9 +13,8 @@ from torch import Tensor
 from telic.core.tensors import norm
 from telic.envs.spec import EnvSpec
 from telic.errors import UnknownName
-from telic.judges.verdict import EpisodeMeasure
 from telic.quantities import QUANTITIES
-from telic.quantities.quantity import NotRecorded, Quantity, Recording, current_names
+from telic.quantities.quantity import Recording, current_names
 from telic.storage.trajectories import Trajectory
 
 
@@ -226,49 +225,3 @@ def recorded_together(
     for place, each in enumerate(filled):
         each._folded = partial(row, place)
     return episodes
-
-
-# ---- measurements that resolve disagreements between judges
-
-
-def measurable(spec: EnvSpec) -> list[Quantity]:
-    """Return the scalar quantities of an environment that take no arguments."""
-    return [
-        quantity
-        for quantity in QUANTITIES.values()
-        if quantity.available(spec) and quantity.per is None and not quantity.arguments
-    ]
-
-
-def measure_between(
-    trajectory: Trajectory, spec: EnvSpec, quantity: str, between_s: tuple[float, float] | None
-) -> EpisodeMeasure | None:
-    """Measure a quantity over a part of an episode, or by default over all of it.
-
-    Return None if the time is unknown, a required column is missing, or the value is not a number
-    because the simulation diverged.
-    """
-    dt_s = trajectory.facts.dt_s
-    if dt_s is None:
-        return None
-    first, last = 0, len(trajectory) - 1
-    if between_s is not None:
-        # Row n is the state after its step, at (n + 1) dt_s.
-        first, last = (min(max(round(at / dt_s) - 1, 0), last) for at in between_s)
-    try:
-        track = RecordedEpisode(trajectory, spec)[quantity][first : last + 1]
-    except NotRecorded:
-        return None
-    if not np.isfinite(track).all():
-        return None
-    return EpisodeMeasure(
-        quantity=quantity,
-        unit=QUANTITIES[quantity].unit,
-        start_s=(first + 1) * dt_s,
-        end_s=(last + 1) * dt_s,
-        first=float(track[0]),
-        last=float(track[-1]),
-        mean=float(track.mean()),
-        lowest=float(track.min()),
-        highest=float(track.max()),
-    )

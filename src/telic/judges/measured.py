@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 import operator
 import pprint
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -82,6 +82,9 @@ class JudgeFile(NamedTuple):
     phases: tuple[EpisodePhase, ...]
     code: str
     """text without these lists, which is empty if the host measures everything"""
+
+
+NO_CRITERIA = JudgeFile((), (), "")
 
 
 def judge_text(
@@ -325,6 +328,100 @@ def problem_of_measure(criterion: Criterion, spec: EnvSpec) -> str | None:
     except TelicError as error:
         return str(error)
     return None
+
+
+# ---- evidence for people and vision models
+
+
+def measured_parts(text: str) -> tuple[str, ...]:
+    """Return the quantities of an expression as they are written, e.g. contact_force("torso")."""
+
+    def parts(node: ast.AST) -> Iterator[str]:
+        if getattr(getattr(node, "func", getattr(node, "value", node)), "id", "") in QUANTITIES:
+            yield ast.unparse(node)
+        else:
+            for child in ast.iter_child_nodes(node):
+                yield from parts(child)
+
+    return tuple(dict.fromkeys(parts(_parsed(text)))) if is_expression(text) else ()
+
+
+def value_of(text: str, episode: RecordedEpisode) -> np.ndarray[Any, Any]:
+    """Evaluate an expression on an episode. Without the required columns, it has no values."""
+    try:
+        return np.asarray(_evaluate(text, episode))
+    except TelicError:
+        return np.empty(0)
+
+
+def measure_between(
+    episode: RecordedEpisode, expression: str, between_s: tuple[float, float] | None
+) -> str | None:
+    """Describe the values of an expression over a part of an episode, or by default over all of it.
+
+    Return None without a value per step, or if the simulation diverged.
+    """
+    first, last = 0, len(episode) - 1
+    if between_s is not None:
+        # Row n is the state after its step, at (n + 1) dt.
+        first, last = (min(max(round(at / episode.dt) - 1, 0), last) for at in between_s)
+    track = value_of(expression, episode)
+    if track.shape != (len(episode),) or not np.isfinite(track).all():
+        return None
+    track = track[first : last + 1]
+    numbers = f"mean {track.mean():.3g}, lowest {track.min():.3g}, highest {track.max():.3g}"
+    return f"`{expression}` {numbers}"
+
+
+def deciding_steps(judge: JudgeFile, episode: RecordedEpisode) -> dict[int, dict[int, str]]:
+    """Return the steps at which phases end and criteria are decided, by criterion number.
+
+    Ends of phases have the number 0.
+    """
+    starts, parts = [0, 0], [episode, episode]  # of the whole episode and of each phase
+    found: dict[int, dict[int, str]] = {0: {}}
+    for number, phase in enumerate(judge.phases, 1):
+        if not phase.until:
+            break
+        held = np.broadcast_to(np.asarray(_evaluate(phase.until, parts[-1]), bool), len(parts[-1]))
+        done = parts[-1].when(held, phase.seconds)
+        if done is None:
+            break
+        found[0][starts[-1] + done] = f"phase {number} ends"
+        starts.append(min(starts[-1] + done + 1, len(episode) - 1))
+        parts[-1], rest = parts[-1].before(done), parts[-1].after(done)
+        parts.append(rest)
+    for number, criterion in enumerate(judge.criteria, 1):
+        if criterion.phase < len(parts) and is_expression(criterion.measure):
+            steps = _deciding(criterion, parts[criterion.phase])
+            found[number] = {starts[criterion.phase] + at: words for at, words in steps.items()}
+    return found
+
+
+def _deciding(criterion: Criterion, part: RecordedEpisode) -> dict[int, str]:
+    """Return the steps of a part of an episode that decide a criterion."""
+    node, name = _parsed(criterion.measure), ""
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call) and call.args and getattr(call.func, "id", "") in METRICS:
+            node, name = call.args[0], getattr(call.func, "id", "")
+            break
+    try:
+        series = np.asarray(_Measuring(part, None).visit(node))
+    except TelicError:
+        return {}
+    if series.shape != (len(part),) or name == "last":
+        return {len(part) - 1: "last"}
+    if series.dtype == bool:
+        ends = np.flatnonzero(np.diff(np.concatenate(([False], series, [False]))))
+        if not len(ends):
+            return {0: "never"}
+        begin, end = max(ends.reshape(-1, 2).tolist(), key=lambda run: run[1] - run[0])
+        return {begin: "begins", end - 1: "ends"}
+    if name == "lowest" or (name != "highest" and criterion.direction == "at_least"):
+        return {int(series.argmin()): "lowest"}
+    if name == "highest" or criterion.direction == "at_most":
+        return {int(series.argmax()): "highest"}
+    return {int(np.abs(series - (criterion.goal or 0.0)).argmax()): "farthest"}
 
 
 # ---- scores

@@ -262,16 +262,23 @@ def reward_problems(examples: Sequence[ExampleResult], fine: Sequence[str]) -> t
     if good is None or good.score is None or good.pay is None:
         return ()
 
-    def terms(example: ExampleResult) -> str:
-        return ", ".join(f"{name} {few_digits(value)}" for name, value in example.terms.items())
-
-    return tuple(
-        f'The reward pays a robot that only "{bad.name}" {bad.pay:.4g}, more than the '
-        f"{good.pay:.4g} of the good example (the judge gives them {bad.score:.2f} and "
-        f"{good.score:.2f}). By term: {terms(bad)} against {terms(good)}."
+    paid = [
+        (bad.pay, bad)
         for bad in bad_examples(examples, fine)
         if bad.score is not None and bad.pay is not None
         if good.score - bad.score >= _CLEARLY and bad.pay >= good.pay
+    ]
+    if not paid:
+        return ()
+    most = max(paid, key=lambda each: each[0])[1]
+    names = ", ".join(f'"{bad.name}" {pay:.4g} (judge {bad.score:.2f})' for pay, bad in paid)
+    terms = "; ".join(
+        f"{name} {few_digits(value)} against {few_digits(good.terms.get(name, 0.0))}"
+        for name, value in most.terms.items()
+    )
+    return (
+        f"The reward pays these failure modes more than the {good.pay:.4g} of the good example "
+        f'(judge {good.score:.2f}): {names}. By term, "{most.name}" against the good one: {terms}.',
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import AliasChoices, Field
 
@@ -34,20 +34,6 @@ class VisionScore(Record):
     evidence: str
 
 
-class EpisodeMeasure(Record):
-    """Quantity over a part of an episode, computed from the recording."""
-
-    quantity: str
-    unit: str
-    start_s: float
-    end_s: float
-    first: float
-    last: float
-    mean: float
-    lowest: float
-    highest: float
-
-
 class Disagreement(Record):
     """Criterion on which code and vision differ by more than the margin."""
 
@@ -62,8 +48,8 @@ class Disagreement(Record):
     """evidence from the code judge"""
     seen: str
     """evidence from the vision judge"""
-    check: EpisodeMeasure | None = None
-    """quantity measured over the disputed part"""
+    check: dict[str, Any] | None = None
+    """written by earlier versions"""
     asked_again: float | None = None
     """vision's score after a second look, or None if not repeated or not visible"""
     resolved: bool = False

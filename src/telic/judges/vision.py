@@ -8,7 +8,6 @@ field, so an incomplete answer is invalid. `telic.judges.fusion` combines both j
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from statistics import median_low
 from typing import Annotated, Any, Self
 
@@ -26,9 +25,6 @@ class VisibleSigns(Record):
     visible: str = Field(min_length=1, description="visible evidence that it is satisfied")
     how: str = Field(min_length=1, description="where to look, and what to compare")
     not_this: str = Field(min_length=1, description="similar appearance that does not count")
-    measure: str | None = Field(
-        default=None, description="quantity from the list that would settle a doubt, or null"
-    )
 
 
 class VisualEvidence(Record):
@@ -69,16 +65,12 @@ def _names(criteria: Sequence[str]) -> dict[str, str]:
     return {**names, WHOLE: "whole"}
 
 
-def look_for_form(criteria: Sequence[str], quantities: Sequence[str]) -> type[Record]:
+def look_for_form(criteria: Sequence[str]) -> type[Record]:
     """Create the form to complete before watching an episode, with one field per criterion."""
-    part = VisibleSigns
-    if quantities:
-        choice: Any = StrEnum("Quantity", {each: each for each in quantities})
-        words = VisibleSigns.model_fields["measure"].description
-        measure: dict[str, Any] = {"measure": (choice | None, Field(None, description=words))}
-        part = create_model("VisibleSigns", __base__=VisibleSigns, **measure)
     names = _names(criteria)
-    fields: dict[str, Any] = {names[title]: (part, Field(description=title)) for title in criteria}
+    fields: dict[str, Any] = {
+        names[title]: (VisibleSigns, Field(description=title)) for title in criteria
+    }
     return create_model("LookForAll", __base__=Record, **fields)
 
 

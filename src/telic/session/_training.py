@@ -418,7 +418,7 @@ def _moments(
             MemberFolder(files.path / _TRIAL / trial.member),
             "the screening run",
             None,
-            _score_by_code(trial),
+            trial.code_score,
         )
         for trial in iteration.trials
         if (trial.variant, trial.seed) == (member.variant, member.seed)
@@ -426,7 +426,7 @@ def _moments(
     for row in read_json_lines(files.checkpoints):
         step = row["step"]
         sources.append((trained, f"step {step:,}", step, row["scores"].get(member.member)))
-    sources.append((trained, "the end", None, _score_by_code(member)))
+    sources.append((trained, "the end", None, member.code_score))
     for folder, words, step, score in sources:
         rows = [
             row for row in read_rows(folder.scalars, "eval") if step in (None, row["global_step"])
@@ -434,13 +434,3 @@ def _moments(
         if score is not None and rows and rows[-1].get("interval"):
             interval = Interval(*rows[-1]["interval"])
             yield _Moment(words, score, rows[-1]["mean_return"], interval)
-
-
-def _score_by_code(member: MemberScore) -> float | None:
-    """Return the score that the code judge gave a policy during training."""
-    verdicts = member.judgment.verdicts
-    if not any("code" in each.by_judge for each in verdicts):
-        return member.judgment.score
-    given = [each.by_judge.get("code", each.score) for each in verdicts]
-    known = [score for score in given if score is not None]
-    return sum(known) / len(known) if known else None
