@@ -35,6 +35,7 @@ HOSTILE = {
         '<asset><hfield name="h" nrow="60000" ncol="60000" size="1 1 1 1"/></asset>',
         "",
     ),
+    "fatal contact": ("", '<body pos="1e300 0 0"><geom size="1e300"/></body>'),
     "included pipe": ('<include file="pipe.xml"/>', ""),
 }
 

@@ -292,6 +292,26 @@ def test_the_composer_is_second_reader_of_a_models_prompt(copy, monkeypatch, int
     assert any(doubt in each for each in found.doubts) if doubt else not found.doubts
 
 
+@pytest.mark.parametrize("measure", ["forward_velocity", ""])
+def test_code_of_a_model_that_nothing_else_confirms_is_a_doubt(copy, monkeypatch, measure):
+    monkeypatch.setattr(Certifier, "_mutants", lambda *_: ((), []))
+    monkeypatch.setattr(Certifier, "_untrained", lambda *_: ())
+    limits = ("judge validated on its own demonstration only",)
+    monkeypatch.setattr(Certifier, "_good", lambda *_: ("its demonstration", limits))
+    asked = {"intent": "play the violin", "model": "other"}
+    config = copy.work.brief.config.model_copy(update=asked)
+    work = replace(copy.work, brief=replace(copy.work.brief, config=config))
+    written = read_record(copy.folder.author, Composition)
+    first = written.criteria[0].model_copy(update={"title": "plays", "measure": measure})
+    written = written.model_copy(update={"criteria": (first, *written.criteria[1:])})
+    with at_home():
+        iteration = read_record(copy.files.judgment, SessionIteration)
+        found = Certifier(work, written, iteration).certificate()
+    assert found.limits == (*limits, *ALONE)
+    doubt = 'only the judge\'s own code and demonstration confirm "plays"'
+    assert found.doubts == (() if measure else (doubt,))
+
+
 def test_an_episode_that_the_composer_cannot_judge_is_a_doubt_and_no_error(copy, monkeypatch):
     judged = Certifier._judged
 

@@ -41,8 +41,8 @@ from telic.sim.files import (
     in_limits,
     model_documents,
     model_files,
-    note_compiled,
     trial_options,
+    try_out,
 )
 from telic.storage.files import write_text
 from telic.storage.reading import check_file, read_text
@@ -95,7 +95,6 @@ def build_robot(record: RobotRecord, folder: Path, name: str) -> Path:
     target = folder / _digest(text) / f"{name}.xml"
     write_text(target, text)
     write_text(made, target.parent.name)
-    note_compiled(target)
     return target
 
 
@@ -119,6 +118,7 @@ def complete(record: RobotRecord) -> tuple[RobotRecord, str]:
 def complete_robot(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
     """Complete a record in a sandboxed process."""
     record, text = complete(RobotRecord.model_validate(payload["record"]))
+    try_out(mujoco.MjModel.from_xml_string(text))
     return {"record": record.model_dump(mode="json"), "text": text}
 
 

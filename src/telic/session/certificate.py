@@ -137,6 +137,9 @@ class Certifier:
                 limits = (*limits, f"a second reading of the prompt scores {theirs:.2f}")
             if not self._is_own and reference is None:
                 limits = (*limits, _OWN_READING)
+            coded = [each.title for each in self._written.criteria if not each.measure]
+            if coded and {_OWN_EXAMPLE, _OWN_READING} <= {*limits}:
+                doubts.append(f'only the judge\'s own code and demonstration confirm "{coded[0]}"')
             try:
                 found, passing = self._mutants(episodes)
             except Refused as error:
@@ -146,10 +149,9 @@ class Certifier:
                 doubts.append("the judge passes a recording of a frozen robot")
             if CUT in passing:
                 doubts.append("the judge passes a recording cut after a twentieth of its length")
-            measured = {each.title for each in self._written.criteria if each.measure}
             for count in found:
                 # Criteria measured by the host need no mutant check.
-                is_code = count.criterion.partition(" (within ")[0] not in measured
+                is_code = count.criterion.partition(" (within ")[0] in coded
                 if is_code and count.total and not count.caught:
                     name = count.criterion
                     doubts.append(f'the criterion "{name}" detects none of {count.total} mutants')

@@ -43,6 +43,8 @@ _MAX_DOCUMENTS, _MAX_BYTES = 1000, 4 * MAX_TEXT_BYTES
 """Maximum number and total size of a model's XML files, in case of recursive includes."""
 _LIMITS = Limits(memory_bytes=4 * GIBIBYTE, cpu_s=30, wall_s=120.0)
 """Resource limits of a trial compilation."""
+_STEPS = 5
+"""Number of simulated steps of a trial."""
 
 
 class ModelDocument:
@@ -186,11 +188,6 @@ def are_known(files: Sequence[Path]) -> bool:
     return not checks_code() or all(is_ours)
 
 
-def note_compiled(model: Path) -> None:
-    """Record that a model was compiled in a sandbox."""
-    write_text(_mark(model_files(model)), f"{model}\n")
-
-
 def _mark(files: Sequence[Path]) -> Path:
     total = hashlib.sha256(importlib.metadata.version("mujoco").encode())
     for file in files:
@@ -221,14 +218,26 @@ def prepare(payload: dict[str, Any], channel: HostChannel) -> None:
 
 
 def compile_model(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
-    """Compile a model in the sandboxed process."""
+    """Compile and try out a model in the sandboxed process."""
     import mujoco
 
     try:
         if payload["model"].endswith(".mjb"):
-            mujoco.MjModel.from_binary_path(payload["model"])
+            model = mujoco.MjModel.from_binary_path(payload["model"])
         else:
-            mujoco.MjSpec.from_file(payload["model"]).compile()
+            model = mujoco.MjSpec.from_file(payload["model"]).compile()
+        try_out(model)
     except (ValueError, mujoco.FatalError) as error:
         return {"error": str(error)}
     return {}
+
+
+def try_out(model: Any) -> None:
+    """Simulate a few steps in a sandbox, because a fatal error of MuJoCo would end the host."""
+    import mujoco
+
+    data = mujoco.MjData(model)
+    mujoco.mj_step(model, data, _STEPS)
+    if model.nkey:
+        mujoco.mj_resetDataKeyframe(model, data, 0)
+        mujoco.mj_step(model, data, _STEPS)
