@@ -297,6 +297,10 @@ class MotionLibrary:
         """Return the indices of the clips of a split."""
         return [place for place, line in enumerate(self.clips) if line.split == split]
 
+    def first_split(self, *wanted: Split) -> Split:
+        """Return the first of these splits that has clips, or else "train"."""
+        return next((split for split in wanted if self.chosen(split)), "train")
+
     def clip(self, which: int | str) -> MotionClip:
         """Load a clip by index or name."""
         line = self.clips[self.place(which) if isinstance(which, str) else which]

@@ -41,8 +41,8 @@ from telic.sim.files import (
     in_limits,
     model_documents,
     model_files,
+    simulate_briefly,
     trial_options,
-    try_out,
 )
 from telic.storage.files import write_text
 from telic.storage.reading import check_file, read_text
@@ -118,7 +118,7 @@ def complete(record: RobotRecord) -> tuple[RobotRecord, str]:
 def complete_robot(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
     """Complete a record in a sandboxed process."""
     record, text = complete(RobotRecord.model_validate(payload["record"]))
-    try_out(mujoco.MjModel.from_xml_string(text))
+    simulate_briefly(mujoco.MjModel.from_xml_string(text))
     return {"record": record.model_dump(mode="json"), "text": text}
 
 

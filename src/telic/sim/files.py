@@ -43,8 +43,6 @@ _MAX_DOCUMENTS, _MAX_BYTES = 1000, 4 * MAX_TEXT_BYTES
 """Maximum number and total size of a model's XML files, in case of recursive includes."""
 _LIMITS = Limits(memory_bytes=4 * GIBIBYTE, cpu_s=30, wall_s=120.0)
 """Resource limits of a trial compilation."""
-_STEPS = 5
-"""Number of simulated steps of a trial."""
 
 
 class ModelDocument:
@@ -226,18 +224,18 @@ def compile_model(state: None, payload: dict[str, Any], channel: HostChannel) ->
             model = mujoco.MjModel.from_binary_path(payload["model"])
         else:
             model = mujoco.MjSpec.from_file(payload["model"]).compile()
-        try_out(model)
+        simulate_briefly(model)
     except (ValueError, mujoco.FatalError) as error:
         return {"error": str(error)}
     return {}
 
 
-def try_out(model: Any) -> None:
+def simulate_briefly(model: Any) -> None:
     """Simulate a few steps in a sandbox, because a fatal error of MuJoCo would end the host."""
     import mujoco
 
     data = mujoco.MjData(model)
-    mujoco.mj_step(model, data, _STEPS)
+    mujoco.mj_step(model, data, 5)
     if model.nkey:
         mujoco.mj_resetDataKeyframe(model, data, 0)
-        mujoco.mj_step(model, data, _STEPS)
+        mujoco.mj_step(model, data, 5)

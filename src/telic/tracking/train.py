@@ -27,7 +27,6 @@ from telic.core.events import Listener, LogMessage, ignore
 from telic.core.tensors import integers, use_simulation_threads
 from telic.errors import ConfigError, UnknownName, UsageError
 from telic.loop import Loop
-from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
 from telic.rewards._run import RunnerChoice
 from telic.rewards.reward import load_reward
@@ -242,7 +241,7 @@ class TrackingParts:
         part = f"all {len(train)}" if trained_on == train else f"{len(trained_on)} of {len(train)}"
         keeper.emit(LogMessage(message=f"training on {part} clips"))
         setup = _build(job, candidate, library)
-        split = _measured_split(library)
+        split = library.first_split("validation", "test")
         clips = played_clips(candidate, library, split)
         player = ClipPlayer(candidate, library, clips, device=job.device, threads=job.threads)
         evaluator = TrackEvaluator(setup, candidate, player, split, keeper.emit)
@@ -295,13 +294,6 @@ def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptio
         summary = read_result(folder)
         set_status(folder, summary["status"])
     return Run(folder.path, summary)
-
-
-def _measured_split(library: MotionLibrary) -> Split:
-    """Return the evaluation split: held-out clips if available, or else the training clips."""
-    if library.chosen("validation"):
-        return "validation"
-    return "test" if library.chosen("test") else "train"
 
 
 def read_config(run: RunFolder) -> TrackingConfig:

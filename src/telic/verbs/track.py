@@ -169,9 +169,7 @@ def eval(request: _EvalRequest) -> TrackerEvaluation:
         motions = config.motions.model_copy(update={"library": request.library})
         config = config.model_copy(update={"motions": motions})
     library = tracking.task.open_motions(config)
-    splits = {line.split for line in library.clips}
-    held: Literal["test", "validation", "train"] = "test" if "test" in splits else "train"
-    held = "validation" if held == "train" and "validation" in splits else held
+    held = library.first_split("test", "validation")
     split = held if request.split == "held-out" else request.split
     tracker = tracking.tracker.load_tracker(chosen.path).to(request.device)
     clips = tracking.evaluate.played_clips(config, library, split)

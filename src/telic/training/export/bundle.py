@@ -339,9 +339,7 @@ class _Bundle:
     def _move_in(self, files: dict[str, Any]) -> None:
         """Move files to an existing folder and delete files of a previous export."""
         earlier = self.path / _LIST
-        known: dict[str, Any] = {}
-        if earlier.exists():
-            known = read_fields(earlier, files=dict[str, Any])["files"]
+        known = read_fields(earlier, files=dict[str, Any])["files"] if earlier.exists() else {}
         for name in known.keys() - files.keys():
             # Never delete files outside the bundle folder.
             if (self.path / name).resolve().parent.is_relative_to(self.path.resolve()):
