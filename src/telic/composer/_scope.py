@@ -215,7 +215,7 @@ class _Ablation:
             other = self.build(replace(self.parsed, frames=tuple(frames)))
         except TelicError:
             return self.all
-        keys = ("criteria", "judge", "env_args")
+        keys = ("criteria", "phases", "env_args")
         if all(getattr(other, key) == getattr(self.made, key) for key in keys):
             return None
         kept = set(other.criteria)

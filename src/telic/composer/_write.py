@@ -72,9 +72,18 @@ def _titled(part: JudgePart, title: str) -> JudgePart:
 
 
 def composition(
-    intent: str, env: str, phases: Sequence[Draft], always: Draft, **settings: Any
+    intent: str,
+    env: str,
+    phases: Sequence[Draft],
+    always: Draft,
+    *,
+    is_written: bool = True,
+    **settings: Any,
 ) -> Composition:
-    """Return criteria, reward and judge for drafts. `phases` is empty for a single behavior."""
+    """Return criteria, reward and judge for drafts. `phases` is empty for a single behavior.
+
+    Without `is_written`, the texts of reward and judge stay empty, which is faster.
+    """
     criteria = tuple(
         Criterion.model_validate({**part.model_dump(), "phase": number % (len(phases) + 1)})
         for number, each in enumerate((*phases, always), 1)
@@ -94,8 +103,8 @@ def composition(
         env=env,
         criteria=criteria,
         phases=ends,
-        reward=_reward_file(intent, env, phases, always),
-        judge=judge_text(intent, env, criteria, ends),
+        reward=_reward_file(intent, env, phases, always) if is_written else "",
+        judge=judge_text(intent, env, criteria, ends) if is_written else "",
         **settings,
     )
 

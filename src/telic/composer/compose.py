@@ -110,11 +110,12 @@ def compose(
     parsed = parse(intent, spec)
     scene = _scene(parsed, spec)
     build = partial(_compose, spec=spec, reference=reference)
+    trial = partial(build, is_written=False)
 
     def works(intent: str) -> bool:
         parsed = parse(intent, spec)
         with suppress(TelicError):
-            _compose(parsed, spec)
+            _compose(parsed, spec, is_written=False)
             return not parsed.unread and not parsed.lost
         return False
 
@@ -125,13 +126,13 @@ def compose(
         raise not_understood(parsed, (), instead())
     try:
         require_possible(parsed, scene)
-        made = build(parsed)
+        made = trial(parsed)
         if parsed.lost:
             raise not_understood(parsed, parsed.lost, instead(parsed.lost))
         if criteria is not None:
-            parsed, criteria = follow_edits(parsed, made, criteria, build)
-            made = build(parsed)
-        made, stated = audit_words(parsed, scene, made, build)
+            parsed, criteria = follow_edits(parsed, made, criteria, trial)
+            made = trial(parsed)
+        made, stated = audit_words(parsed, scene, made, trial)
         judged = build(parsed, stated=stated, criteria=criteria)
         return still_covered(made, judged)
     except BadEnvironment as error:
@@ -166,6 +167,7 @@ def _compose(
     criteria: Sequence[Criterion] | None = None,
     reference: Reference | None = None,
     stated: Collection[str] = (),
+    is_written: bool = True,
 ) -> Composition:
     """Compose a parsed intent, even if some words are not covered by a criterion.
 
@@ -222,6 +224,7 @@ def _compose(
         shown=() if reference is None else shown_motions(reference, steps * dt),
         motions=demonstrated(phases, scene, steps * dt) if is_scripted else (),
         fine=right_failure_modes(phases, scene),
+        is_written=is_written,
     )
 
 

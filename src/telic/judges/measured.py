@@ -195,6 +195,7 @@ def measured_names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+@lru_cache(maxsize=1024)
 def quantities_behind(text: str) -> tuple[str, ...]:
     """Return the quantities that an expression uses, directly or through metrics."""
     if not text or not is_expression(text):
