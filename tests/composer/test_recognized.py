@@ -189,8 +189,10 @@ def test_stated_frequency_is_used_as_stated(deed, shown, often, meant):
     assert {k for k, score in scores.items() if score >= 0.8} == meant
 
 
-@pytest.mark.parametrize("env", [HOPPER, WALKER, CHEETAH])
-@pytest.mark.parametrize("intent", ["hop in place", "hop"])
+@pytest.mark.parametrize(
+    "env", [HOPPER, *(pytest.param(env, marks=pytest.mark.long) for env in (WALKER, CHEETAH))]
+)
+@pytest.mark.parametrize("intent", ["hop in place", pytest.param("hop", marks=pytest.mark.long)])
 def test_standing_still_earns_far_less_than_hopping(env, intent):
     """A reward mostly for not falling would discourage hopping."""
     made = compose(intent, spec_of(env))

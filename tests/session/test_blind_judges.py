@@ -69,7 +69,15 @@ def test_what_the_host_can_measure_is_never_left_to_code(watched):
     assert verdicts["criteria"]["runs"][1] < 0.5  # as it is, and not 9.0
 
 
-@pytest.mark.parametrize("value", BLIND.values(), ids=BLIND)
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(
+            value, id=name, marks=[pytest.mark.long] * (name not in ("by start", "by truncation"))
+        )
+        for name, value in BLIND.items()
+    ],
+)
 def test_a_judge_that_is_blind_or_dishonest_ends_the_session_before_training(watched, value):
     session, _ = watched.run(script(IN_WORDS, value))
     summary = session.summary

@@ -71,7 +71,9 @@ def pictures(home):
 
 
 @pytest.mark.parametrize(
-    "script", [PASSING, {**FAILING, "reviser": REVISION}], ids=["pass", "fail"]
+    "script",
+    [PASSING, pytest.param({**FAILING, "reviser": REVISION}, marks=pytest.mark.long)],
+    ids=["pass", "fail"],
 )
 def test_all_orders_of_a_session_begin_alike(asking, pictures, script):
     asking.run(answering(script), vision=True, iterations=2)

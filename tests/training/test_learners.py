@@ -58,7 +58,7 @@ def test_damaged_replay_is_reported(tmp_path):
         train_here(job("flashsac"), tmp_path)
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("learner", ["reppo", pytest.param("flashsac", marks=pytest.mark.long)])
 def test_a_member_learns_alone_what_it_learns_among_others(tmp_path, learner):
     alone = train_here(job(learner, seeds=(2,)), tmp_path / "alone").members()[0]
     others = [{}, {"learning_rate": 3e-3, "gamma": 0.9}]

@@ -56,9 +56,14 @@ def test_only_what_the_actor_sees_is_shipped_with_what_it_depends_on():
 @pytest.mark.parametrize(
     "env, intent",
     [
-        ("Ant-v5", "walk 2 m forward, then turn right, then stand still"),
         ("Hopper-v5", "jump three times, then stand still"),
-        ("HalfCheetah-v5", "run forward for 2 seconds, then do a backflip, then stop"),
+        *(
+            pytest.param(env, intent, marks=pytest.mark.long)
+            for env, intent in (
+                ("Ant-v5", "walk 2 m forward, then turn right, then stand still"),
+                ("HalfCheetah-v5", "run forward for 2 seconds, then do a backflip, then stop"),
+            )
+        ),
     ],
 )
 def test_composed_memory_has_the_same_numbers_without_telic(env, intent):
