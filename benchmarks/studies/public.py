@@ -98,6 +98,26 @@ CASES = {
         hurts={"learning_rate": [1e-4, 1e-7]},
         nothing={"stats_window_size": [100, 50]},
     ),
+    "sheeprl": Case(
+        style="package, Hydra",
+        train=[
+            *("python", "-m", "sheeprl", "exp=ppo", "env.id=CartPole-v1", "fabric.accelerator=cpu"),
+            *("seed={seed}", "algo.total_steps={steps}", "env.num_envs=4", "env.sync_env=True"),
+            *("env.capture_video=False", "algo.run_test=False", "checkpoint.save_last=False"),
+            *("checkpoint.every=0", "metric.log_every=512", "buffer.memmap=False"),
+            *("log_root={run_dir}", "hydra.run.dir={run_dir}/hydra", "num_threads=1"),
+        ],
+        style_of_overrides="k=v",
+        outputs={},
+        metric={"key": "Rewards/rew_avg", "aggregate": "auc"},
+        extractor={"kind": "tensorboard", "path": "."},
+        steps=8192,
+        baseline={"algo.optimizer.lr": 1e-4, "checkpoint.keep_last": 5},
+        helps={"algo.optimizer.lr": [1e-4, 2e-3]},
+        hurts={"algo.optimizer.lr": [1e-4, 1e-8]},
+        nothing={"checkpoint.keep_last": [5, 2]},
+        seed_flag="seed",
+    ),
     "rejax": Case(
         style="JAX, configuration file",
         train=[
