@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from telic import quantities as quantities
     from telic.envs import make as make
     from telic.errors import TelicError as TelicError
-    from telic.judges.criteria import guard as guard
-    from telic.judges.criteria import leaf as leaf
-    from telic.judges.criteria import near as near
     from telic.judges.criteria import require as require
     from telic.judges.criteria import score as score
     from telic.judges.criteria import score_near as score_near
@@ -41,9 +38,6 @@ SAFE_PATH = ("PYTHONSAFEPATH", "telic")
 
 _WHERE = {
     "RewardFunction": "telic.rewards.contract",
-    "guard": "telic.judges.criteria",
-    "leaf": "telic.judges.criteria",
-    "near": "telic.judges.criteria",
     "require": "telic.judges.criteria",
     "run": "telic.verbs.session",
     "score": "telic.judges.criteria",
@@ -60,11 +54,8 @@ __all__ = [
     "RewardFunction",
     "TelicError",
     "__version__",
-    "guard",
-    "leaf",
     "load_policy",
     "make",
-    "near",
     "quantities",
     "require",
     "run",

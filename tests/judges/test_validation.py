@@ -81,7 +81,8 @@ def judge(episode):
 
 def test_a_reward_that_pays_for_shaking_is_found_out(tmp_path):
     trial = tried(tmp_path, EFFORT, RUNS)
-    assert any('only "shakes"' in each and "By term: a" in each for each in trial.reward_problems)
+    (problem,) = trial.reward_problems
+    assert '"shakes" 40 (judge 0.18)' in problem and "the good one: a 40 against 0." in problem
     assert not trial.judge_problems
 
 

@@ -34,6 +34,8 @@ def test_a_session_is_passed_here_and_claimed_elsewhere(session, tmp_path, monke
     author = user_key().public
     found = verify(session.path)
     assert (found["state"], found["ok"], found["signed_by"]) == ("passed", True, author)
+    monkeypatch.chdir(tmp_path)
+    assert all(verify(name)["state"] == "passed" for name in ("latest", session.name))
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "elsewhere"))
     found = verify(session.path)
     assert (found["state"], found["ok"], found["signed_by"]) == ("claimed", True, author)

@@ -80,10 +80,7 @@ def composition(
     is_written: bool = True,
     **settings: Any,
 ) -> Composition:
-    """Return criteria, reward and judge for drafts. `phases` is empty for a single behavior.
-
-    Without `is_written`, the texts of reward and judge stay empty, which is faster.
-    """
+    """Return criteria, and if `is_written` their files. A single behavior has no `phases`."""
     criteria = tuple(
         Criterion.model_validate({**part.model_dump(), "phase": number % (len(phases) + 1)})
         for number, each in enumerate((*phases, always), 1)

@@ -19,7 +19,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
-from types import CodeType
 from typing import Any, Protocol, cast
 
 from pydantic import ValidationError
@@ -63,6 +62,10 @@ OFFERED: dict[str, dict[str, Any]] = {
     }
 }
 """names that a judge file may import from telic, in the second row for earlier versions"""
+
+
+_compiled = lru_cache(maxsize=8)(partial(compile_source, extra_modules=OFFERED))
+"""check and compile a judge once; each episode executes it in a new namespace"""
 
 
 class Judge(Protocol):
@@ -125,12 +128,6 @@ class JudgeCode:
             return judged(joined(self.file, measured, scores), 1.0)
         except Exception as error:  # boundary to foreign code
             return unknown("code", f"{self.label}: {type(error).__name__}: {error}"[:500])
-
-
-@lru_cache(maxsize=8)
-def _compiled(source: str, label: str) -> CodeType:
-    """Check and compile a judge once. Each episode executes it in a new namespace."""
-    return compile_source(source, label, extra_modules=OFFERED)
 
 
 def _summed(verdict: Verdict) -> Verdict:

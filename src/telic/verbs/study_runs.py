@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.core.request import argument, inner, option
+from telic.core.request import RunsRequest, argument, inner, option
 from telic.core.verb import Question, verb
 from telic.errors import UnknownName
 from telic.session.evidence import drawings, end_signer
@@ -19,7 +19,7 @@ from telic.storage.journal import JournalCheck
 from telic.storage.keys import signed_text, usable_key
 from telic.storage.layout import SessionFolder
 from telic.storage.reading import read_text
-from telic.storage.workspace import kind_of
+from telic.storage.workspace import Workspace, kind_of
 from telic.studies.administration import set_study_status, why_stopped
 from telic.studies.approvals import change_diff
 from telic.studies.documents.candidate import Evidence, RunStatus
@@ -348,11 +348,12 @@ def _entered(kind: Literal["metrics", "claim", "review", "probe"], sheet: Eviden
 # ---------------------------------------------------------------------------- ledger and report
 
 
-class VerifyRequest(PersonRequest):
+class VerifyRequest(PersonRequest, RunsRequest):
     """Request to verify evidence."""
 
     path: Path | None = argument(
-        "Session, exported bundle or report. Default: the ledger of the study.", default=None
+        "Session (also by name, or 'latest'), bundle or report. Default: the study's ledger.",
+        default=None,
     )
     adopt: bool = option(
         "Continue a ledger that was written on another machine. Requires a person.",
@@ -443,8 +444,9 @@ def verify(request: VerifyRequest) -> LedgerReport | Verification:
     anything differs. The last line of each ledger is also stored in the user's folder, so that
     changes made outside of telic are detected.
     """
-    if request.path is not None:
-        return _verify_path(request.path)  # trained policies: imports the training code
+    if (path := request.path) is not None:
+        found = path if path.exists() else Workspace(request.runs_dir).session(str(path)).path
+        return _verify_path(found)  # trained policies: imports the training code
     study = request.open()
     if request.adopt and request.person and study.ledger.verify().foreign:
         study.ledger.adopt()
