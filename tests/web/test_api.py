@@ -2,10 +2,12 @@
 
 import io
 import json
+import os
 import shutil
 import zipfile
 
 from telic.robots.catalogue import named_robot, robot_names
+from telic.verbs.artifacts import list_artifacts
 from telic.web._place import WebPlace
 from tests.web.conftest import client_of
 from tests.web.made import RUN, SEARCH, SESSION, VIDEO, make_run, write
@@ -191,6 +193,20 @@ def test_an_export_is_downloaded_as_one_archive(own):
     packed = client.get(f"/api/artifacts/{RUN}/bundle")
     with zipfile.ZipFile(io.BytesIO(packed.content)) as archive:
         assert archive.read("policy.onnx") == b"network"
+    (own / "runs" / RUN).rename(own / "runs" / 'run";x=☃')
+    packed = client.get('/api/artifacts/run";x=☃/bundle')
+    assert packed.headers["content-disposition"] == 'attachment; filename="run-x.zip"'
+
+
+def test_a_folder_whose_name_is_not_text_hides_no_other(own):
+    runs = own / "runs"
+    for name in (b"\xff", b"run\nsession passed"):
+        shutil.copytree(runs / RUN, runs / os.fsdecode(name))
+    known = {line["id"] for line in client_of(own).get("/api/artifacts").json()["artifacts"]}
+    assert known == {SESSION, RUN, SEARCH}
+    assert {line.id for line in list_artifacts(runs_dir=runs).data} == known
+    (runs / RUN / os.fsdecode(b"\xff_seed_1")).mkdir()
+    assert client_of(own).get(f"/api/artifacts/{RUN}").status_code == 200
 
 
 def test_every_environment_and_robot_has_a_picture_before_anything_is_fetched(

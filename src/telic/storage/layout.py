@@ -16,7 +16,7 @@ LATEST = "latest"
 DAMAGED = "damaged"
 """state in lists of work whose files cannot be read"""
 _MAX_NAME = 120
-_MEMBER = re.compile(r"(?P<config>.+)_seed_(?P<seed>-?[0-9]{1,20})")
+_MEMBER = re.compile(r"(?P<config>[^\ud800-\udfff]+)_seed_(?P<seed>-?[0-9]{1,20})")
 _NUMBER = re.compile("[0-9]{1,9}")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 

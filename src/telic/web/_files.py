@@ -19,7 +19,7 @@ from fastapi.responses import FileResponse
 
 from telic.core.config import Record
 from telic.errors import UnknownName
-from telic.storage.layout import RunFolder, SessionFolder
+from telic.storage.layout import RunFolder, SessionFolder, file_name
 from telic.storage.workspace import Artifact
 from telic.verbs.lines import artifact_id
 from telic.web._gate import API, REPORT_POLICY
@@ -163,7 +163,7 @@ def routes(place: WebPlace) -> APIRouter:
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in files:
                 archive.write(place.inside(path), str(path.relative_to(home / "export")))
-        headers = {"content-disposition": f'attachment; filename="{home.name}.zip"'}
+        headers = {"content-disposition": f'attachment; filename="{file_name(home.name)}.zip"'}
         return Response(packed.getvalue(), media_type="application/zip", headers=headers)
 
     @router.get(
