@@ -263,7 +263,7 @@ def _builtins(modules: Mapping[str, FrozenModule]) -> dict[str, Any]:
         "__build_class__": builtins.__build_class__,
         "__import__": _importer(modules),
         "getattr": _getattr,
-        "hasattr": _hasattr,
+        "hasattr": lambda owner, name: _getattr(owner, name, _ABSENT) is not _ABSENT,
         "print": _printer(),
     }
 
@@ -310,10 +310,6 @@ def _getattr(owner: object, name: str, default: object = _NO_DEFAULT) -> Any:
         if default is _NO_DEFAULT:
             raise
         return default
-
-
-def _hasattr(owner: object, name: str) -> bool:
-    return _getattr(owner, name, _ABSENT) is not _ABSENT
 
 
 def _printer() -> Callable[..., None]:

@@ -241,10 +241,6 @@ def _criteria(folder: SessionFolder, ended: SessionSummary) -> list[dict[str, st
     ]
 
 
-def _search_page(artifact: Artifact, member: str | None) -> SearchSummary:
-    return _searched(artifact).summary
-
-
 def _searched(artifact: Artifact) -> Result:
     return searches.runner.load_search(artifact.path.parent, artifact.path.name)
 
@@ -264,7 +260,7 @@ def _study(artifact: Artifact) -> dict[str, Any]:
 _PAGES: dict[ArtifactKind, Callable[[Artifact, str | None], Any]] = {
     "run": _run_page,
     "session": _session_page,
-    "search": _search_page,
+    "search": lambda artifact, member: _searched(artifact).summary,
     "study": _study_page,
     "policy": _policy_page,
 }

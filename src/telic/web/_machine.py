@@ -22,7 +22,6 @@ from telic.web._place import WebPlace
 
 _GPU_FIELDS = "name,utilization.gpu,memory.used,memory.total"
 _TIMEOUT_S = 3.0
-_FIRST_POLL_S = 0.1
 _MEBIBYTE = 1 << 20
 
 
@@ -68,7 +67,7 @@ class MachineState(Record):
 @cache
 def _start_measuring() -> None:
     psutil.cpu_percent(percpu=True)  # the first call returns no measurement
-    time.sleep(_FIRST_POLL_S)
+    time.sleep(0.1)
 
 
 def _gpus() -> tuple[GpuUsage, ...]:

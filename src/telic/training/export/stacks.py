@@ -10,7 +10,7 @@ observation. ROS 2 and unitree_sdk2 also get a node that runs the bundle itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -109,7 +109,7 @@ def write_stack(name: StackName, policy: Policy, about: Deployment, folder: Path
         **{"trim_blocks": True, "keep_trailing_newline": True},
         undefined=jinja2.StrictUndefined,
     )
-    jinja.filters |= {"row": _row, "names": _names}
+    jinja.filters |= {"row": _row, "names": lambda values: json.dumps(values, default=list)}
     for template in sorted((_TEMPLATES / name).rglob("*.j2")):
         inside = template.relative_to(_TEMPLATES / name).with_suffix("")
         path = folder / str(inside).replace("ROBOT", robot)
@@ -125,10 +125,6 @@ def write_stack(name: StackName, policy: Policy, about: Deployment, folder: Path
 
 def _row(values: Any) -> str:
     return json.dumps([round(value, 6) for value in np.array(values).tolist()])
-
-
-def _names(values: Iterable[str]) -> str:
-    return json.dumps(list(values))
 
 
 def _relative(arrays: PolicyArrays, about: Deployment, is_by_term: bool) -> PolicyArrays:
