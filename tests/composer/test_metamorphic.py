@@ -556,10 +556,10 @@ def test_thrift_asks_for_less_effort_than_a_plain_gait_was_measured_with(robot):
         assert saves.goal < saves.zero <= known and saves.is_stated
 
 
-@pytest.mark.parametrize("detail", ["over rough terrain", "up the stairs"])
-def test_a_suggestion_leaves_out_only_the_refused_detail(detail):
-    with pytest.raises(TelicError, match='Nearest: "run forward"'):
-        compose(f"run forward {detail}", spec_of("HalfCheetah-v5"))
+@pytest.mark.parametrize("detail", ["over rough terrain", "up the stairs", "and reach the target"])
+def test_what_a_robot_cannot_do_besides_is_named(detail):
+    made, plain = (composed("HalfCheetah-v5", f"run forward {part}") for part in (detail, "fast"))
+    assert detail.removeprefix("and ") in made.not_understood and not plain.not_understood
 
 
 @pytest.mark.parametrize("robot", EVERY)
@@ -570,3 +570,26 @@ def test_a_refusal_offers_something_that_this_robot_can_do(robot):
         near = str(refused.value).partition('Nearest: "')[2].partition('"')[0]
         assert near and composed(robot, near) is not None, text
         assert f"{robot} can: " in str(refused.value) and "--model" in str(refused.value)
+
+
+DETAILS = [
+    ", positional error below 5 mm", " with an accuracy of 3 cm", ", tolerance 2 degrees",
+    " with less than 0.3 m of blorp", ", blorp no more than 4 cm", " to within 5 percent",
+    ", yaw error under 3 degrees", " while juggling", ", then juggle at 2 m/s for 7 seconds",
+    " and put the kettle back where it was", ", without ever having fewer than nine kettles",
+    ", with left/right blorp matching within 5 percent", ", drift under 0.2 m",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("robot", EVERY)
+def test_a_bound_or_an_unknown_detail_refuses_nothing_and_changes_no_goal(robot):
+    for text in ("run forward", "stand still for 3 seconds", "jump twice", "walk 3 m, then hop"):
+        if (plain := composed(robot, text)) is None:
+            continue
+        for detail in DETAILS[len(text) % 3 :: 3]:
+            made = composed(robot, text + detail)
+            assert made is not None, detail
+            goals = {c.title: c.goal for c in made.criteria}
+            lost = [c.title for c in plain.criteria if goals.get(c.title) != c.goal]
+            assert not lost, (text + detail, lost)
+            assert made.not_understood or made.dropped or len(made.criteria) > len(plain.criteria)

@@ -82,7 +82,7 @@ SENTENCES = """
 HalfCheetah: run forward fast => go run forward fast/speed
 Walker2d: walk slowly backward => go walk backward slow/speed
 HalfCheetah: run at 3 m/s => go run 3m/s/speed
-HalfCheetah: run at 1.5 +/- 0.1 m/s => go run 1.5m/s/speed; ? ± 0.1 m s
+HalfCheetah: run at 1.5 +/- 0.1 m/s => go run 1.5m/s/speed
 HalfCheetah: Please make the cheetah run as fast as you can! => go run most/speed
 Humanoid: I want the robot to walk naturally like a human => go walk natural
 Swimmer: swim forward as fast as possible => go swim forward most/speed
@@ -321,7 +321,7 @@ HalfCheetah: run forward with purple shoes | purple shoes
 HalfCheetah: walk forward like a kangaroo | like a kangaroo
 HalfCheetah: run faster than an ant | than an ant
 HalfCheetah: blorp the fnord | refused
-HalfCheetah: run forward, then blorp | refused
+HalfCheetah: run forward, then blorp | blorp
 Ant: walk forward and face the camera | face the camera
 Ant: walk forward three times | three times
 Ant: walk to the kitchen | kitchen
@@ -368,7 +368,6 @@ Hopper: hop forward in purple jumps | purple
 Hopper: hop forward quietly like a cat | like a cat
 Walker2d: walk forward backwards | backwards
 Walker2d: walk fast slowly | slowly
-Walker2d: walk forward, accelerating from 1 to 3 m/s | accelerating
 Walker2d: walk with long strides | strides
 Humanoid: raise your arms above 45 degrees | above 45 degrees
 Ant: roll less than 90 degrees to the left | less than 90 degrees
@@ -693,7 +692,6 @@ Swimmer: gallop forward | no feet
 Walker2d: stand on the rear legs | in front and behind
 Walker2d: pace forward | four feet at the corners of the body, but it has two
 Hopper: walk forward | one foot
-Ant: walk without using the legs | no other foot
 Ant: reach the target | a target
 Ant: go up | name the terrain to climb
 Ant: skip forward | two feet, but it has four
@@ -767,7 +765,7 @@ def test_one_typo_is_corrected_with_a_note_and_more_are_not_guessed():
 
 
 def test_a_refusal_says_the_nearest_intent_that_is_understood():
-    with pytest.raises(NotUnderstood, match='Nearest: "run forward"'):
-        composed("run forward, then juggle")
+    with pytest.raises(NotUnderstood, match='Nearest: "lie down"'):
+        composed("sleep, then run forward", "Ant")
     with pytest.raises(TelicError, match="Nothing in"):
         composed("blorp the fnord", "Reacher")

@@ -1,7 +1,5 @@
 """Parse numbers, units, counts and durations from the tokens of an intent."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +37,8 @@ class Reading(WordSpan):
     """comparison such as "at least", or None if unspecified"""
     is_strict: bool = False
     """whether the number itself is excluded, as in "more than twice" (at least three times)"""
+    is_end: bool = False
+    """whether "to" precedes the number"""
     is_steps: bool = False
     """whether the period is that of a step, of which a stride has two"""
     spread: float = 0.0
@@ -92,18 +92,19 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     if after is not None:
         at, rule = at + after.at, cast("AmountRule", after.senses[0].value)
     found = _with_unit(at, round(value * factor, 9), cast("Unit", kind), rule, "in" in before)
-    return replace(found, spread=round(spread * factor, 9), is_strict=is_strict)
+    is_end = words[max(start - 1, 0)] == "to"
+    return replace(found, spread=round(spread * factor, 9), is_strict=is_strict, is_end=is_end)
 
 
-def number_reader(*kinds: str) -> PhraseReader:
-    """Return a phrase reader for numbers of the given kinds.
+def number_reader(*kinds: str, rules: Sequence[str | None] = ()) -> PhraseReader:
+    """Return a phrase reader for numbers of the given kinds, or only for those with `rules`.
 
     A kind is a unit or a property of a `Reading`. Without kinds, any number matches.
     """
 
     def read(tokens: Sequence[Token], place: int) -> tuple[tuple[int, ...], Reading] | None:
         found = read_amount(tokens, place)
-        if found is None:
+        if found is None or (rules and ("range" if found.spread else found.rule) not in rules):
             return None
         unit = found.amount.unit if found.amount else None
         is_kind = any(unit == kind or getattr(found, kind, None) is not None for kind in kinds)
@@ -167,6 +168,8 @@ def _read_range(tokens: Sequence[Token], place: int) -> tuple[float, float, int]
         return None
     value, place = first
     joint = tokens[place].word if place < len(tokens) else ""
+    if joint == "±" and (around := _read_number(tokens, place + 1)):
+        return value, *around
     if joint in ("and", "to", "or"):
         second = _read_number(tokens, place + 1)
         if second is not None and (between or joint != "and"):

@@ -36,7 +36,6 @@ _LASTS_S = 4.0
 _UPRIGHT, _TILTED, _INVERTED = 0.5, 0.2, -0.2
 _LOW, _LYING, _HIGH = 0.7, 0.3, 0.85
 """heights between lying and standing, as fractions"""
-_LATER = re.compile(r",?\s*\b(?:and then|then|after that|afterwards|before|finally|next)\b")
 
 
 class Demand(NamedTuple):
@@ -199,48 +198,32 @@ def _about(track: str, demand: Demand) -> Demand:
     return demand._replace(quantity=track)
 
 
-def not_understood(parsed: ParsedIntent, lost: Sequence[str], hint: str) -> NotUnderstood:
-    """Return the error for an intent that has unknown verbs (`lost`) or no known words."""
-    words = ", ".join(f'"{word}"' for word in lost)
-    message = (
+def not_understood(parsed: ParsedIntent) -> NotUnderstood:
+    """Return the error for an intent that has unknown verbs or no known words."""
+    words = ", ".join(f'"{word}"' for word in parsed.lost)
+    return NotUnderstood(
         f"I do not know how to judge {words}, which is the requested action."
-        if lost
+        if parsed.lost and parsed.frames
         else f'Nothing in "{parsed.intent}" is a movement known to the composer.'
     )
-    given = re.findall(r"\w+", parsed.intent.lower())
-    foreign = [word for word in given if word in word_table("requests")["foreign"]["words"]]
-    if len(foreign) > 1 or (foreign and len(given) < 4) or not parsed.intent.isascii():
-        hint = f"Only English is supported. {hint}"
-    return NotUnderstood(message, hint=hint)
 
 
-def _begins_detail(words: Sequence[str], place: int) -> bool:
-    before = words[place - 1].lower()
-    return before != "go" and (
-        words[place].lower() in word_table("requests")["details"]["words"] or before[-1] in ",;"
+def what_instead(intent: str, name: str, able: Sequence[str], works: Callable[[str], bool]) -> str:
+    """Return suggestions after a refusal: the intent nearest in meaning, or the use of a model."""
+    words, options = re.findall(r"\w+", intent.lower()), list[str]()
+    foreign = [word for word in words if word in word_table("requests")["foreign"]["words"]]
+    is_foreign = (
+        len(foreign) > 1
+        or (foreign and len(words) < 4)
+        or not "".join(filter(str.isalpha, intent)).isascii()
     )
-
-
-def what_instead(
-    intent: str, lost: Sequence[str], name: str, able: Sequence[str], works: Callable[[str], bool]
-) -> str:
-    """Return suggestions after a refusal: similar supported intents, or the use of a model.
-
-    The first suggestion is the intent without the refused part, or its longest possible beginning.
-    Next are the example nearest in meaning and the example with the most words in common.
-    """
-    pieces = [piece.strip(" ,.;") for piece in _LATER.split(intent)]
-    kept = [piece for piece in pieces if not any(word in piece for word in lost)]
-    options = [", then ".join(kept)] if lost and kept else []
-    words = intent.strip(" .!").split()
-    ends = (place for place in range(len(words) - 1, 0, -1) if _begins_detail(words, place))
-    options += [" ".join(words[:place]).rstrip(",;") for place in ends]
     for meaning, deeds in word_table("requests")["near"].items():
         if re.search(rf"\b({meaning})(s|es|ing|ped|ed)?\b", intent, re.IGNORECASE):
             options += deeds
-    given = set(re.findall(r"\w+", intent.lower())) - ignored_words()
+    given = {*words} - ignored_words()
     options += sorted(able, key=lambda example: -len(given & {*example.split()}))
     near = next((each for each in options if each != intent and works(each)), None)
     nearest = f'Nearest: "{near}". ' if near else ""
+    nearest = f"Only English is supported. {nearest}" if is_foreign else nearest
     can = f"{name} can: {', '.join(able)}. " if able else "Try another environment. "
     return f"{nearest}{can}Or use a model: --model PROVIDER:MODEL (see telic run --help)."

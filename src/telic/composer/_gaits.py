@@ -11,8 +11,6 @@ The environment generates terrain of increasing difficulty, and new terrain for 
 climbing robot starts at the lowest level, so it cannot gain height without climbing.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import NamedTuple

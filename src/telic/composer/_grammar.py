@@ -8,8 +8,6 @@ Clauses are in order of execution: "stand after jumping" means jump, then stand.
 negation, condition, alternative or comparison is not parsed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -38,6 +36,8 @@ _TRAVELS = {"go", "hop", "jump"}
 _MANNERS = {"direction", "posture", "degree", "style", "part"}
 _STRENGTH = {"start": 0, "and": 1, "stop": 2, "while": 3}
 _STRENGTH |= {"then": 4, "after": 4, "before": 4, "first": 4}
+_BOUNDED = ("m", "rad", "turns", "m/s", "rad/s", "share")
+_CLOSED = ("negation", "aside")
 _IF = ("if", "when", "whenever", "unless")  # what follows is not done: "but if you fall, stop"
 _NEGATIONS = ("without", "never", "don't", "dont")
 _NOUNS, _JOINED = ("at", "with", "of", "in", "a", "the", "its", "your"), (",", ".", "and", "then")
@@ -255,6 +255,37 @@ def _join_meant(item: Item, words: Sequence[str], rest: Sequence[Item], last: Cl
     return "manner" if word == "with" and is_how else join
 
 
+def side_clauses(tokens: Sequence[Token]) -> list[frozenset[int]]:
+    """Return the positions of each clause or phrase after the first that can be omitted.
+
+    Amounts belong to the phrase before them, and what follows a negation or a condition to that.
+    """
+    details = word_table("requests")["details"]
+    starts, opened, is_closed = list[tuple[int, int]](), 0, False
+    for place, token in enumerate(tokens):
+        join = lexicon().find(tokens, place, "join")
+        value = join.senses[0].value if join is not None else ""
+        is_mark = token.silent and token.word in (",", ".")
+        is_doing = token.word.endswith("ing") and tokens[place - 1].word not in determiners()
+        is_detail = is_doing or token.word in details["words"] or value in _CLOSED
+        if not (is_mark or is_detail or value in _STRENGTH):
+            continue
+        is_amount = any(read_amount(tokens, k) for k in (place, place + 1)) and not is_doing
+        is_part = is_closed or (is_amount and token.word not in details["tolerances"])
+        is_closed = value in _CLOSED or (is_closed and not is_mark)
+        if is_part and not is_mark and value != "then":
+            continue
+        after = place if is_detail else join.end if join else place + 1
+        if place > opened:
+            starts.append((place, after))
+        elif starts:  # ", and with"
+            starts[-1] = (starts[-1][0], max(starts[-1][1], after))
+        opened = join.end if join else place + 1
+    ends = [*(start for start, _ in starts[1:]), len(tokens)]
+    pieces = [range(after, end) for (_, after), end in zip(starts, ends, strict=False)]
+    return [frozenset(each) for each in pieces if not all(tokens[k].silent for k in each)]
+
+
 # ------------------------------------------------------------------------------------------ items
 
 
@@ -281,6 +312,10 @@ class _Scanner:
             "bare": number_reader("bare"),
             "multiple": number_reader("count", "bare"),
             "length": number_reader("m"),
+            "angle": number_reader("rad"),
+            "short": number_reader("m", rules=["at_most"]),
+            "narrow": number_reader("rad", rules=["at_most"]),
+            "bound": number_reader(*_BOUNDED, rules=["at_most", "at_least"]),
         }
 
     def scan(self) -> list[Item]:
@@ -423,7 +458,8 @@ class _Scanner:
             return None  # "a straight back"
         limit = senses[0].value if senses[0].slot == "limit" else None
         slot = "until_end" if senses[0].value == "until_end" else senses[0].slot
-        amount = _at_most(match.read[0].amount) if limit and match.read else None
+        given = [each.amount for each in match.read if isinstance(each, Reading) and each.amount]
+        amount = _at_most(given[0]) if limit and given else None
         parts = [each for each in match.read if isinstance(each, BodyPart)]
         part = parts[0] if parts else None
         return Item(slot, match.at, senses, limit=limit, amount=amount, part=part)

@@ -3,8 +3,6 @@
 Limits are constraints, so satisfying a limit does not earn credit.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@
 (`tables/held.toml`)
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -206,15 +204,7 @@ def read_held(
     tokens: Sequence[Token], start: int, spec: EnvSpec, parts: Mapping[int, BodyPart]
 ) -> tuple[tuple[int, ...], tuple[Held, ...]] | None:
     """Return the quantities that are held by the words at a position."""
-
-    def bound(*rules: str) -> PhraseReader:
-        def read(_: Sequence[Token], place: int) -> tuple[tuple[int, ...], Reading] | None:
-            found = number_reader("amount")(tokens, place)
-            rule = "range" if found and found[1].spread else found and found[1].rule
-            is_limit = "at_most" in rules and tokens[start].word.startswith("limit")
-            return found if is_limit or rule in rules else None
-
-        return read
+    most = [None, "about", "at_most"] if tokens[start].word.startswith("limit") else ["at_most"]
 
     def body(_: Sequence[Token], place: int) -> tuple[tuple[int, ...], BodyPart] | None:
         part = parts.get(place)
@@ -223,9 +213,9 @@ def read_held(
     readers: dict[str, PhraseReader] = {
         "amount": number_reader("amount", "bare"),
         "length": number_reader("m"),
-        "bounded": bound("at_most", "at_least", "range"),
-        "range": bound("range"),
-        "most": bound("at_most"),
+        "bounded": number_reader("amount", rules=[*most, "at_least", "range"]),
+        "range": number_reader("amount", rules=["range"]),
+        "most": number_reader("amount", rules=most),
         "body": body,
         "joint": lambda _, place: _find_joints(tokens, place, spec),
     }

@@ -1,7 +1,5 @@
 """Arrange the frames of an intent into sequential phases of simultaneous frames."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

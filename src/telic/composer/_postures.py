@@ -1,7 +1,5 @@
 """Poses (standing, balancing, sitting, lying, getting up), postures and styles."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,6 +31,8 @@ _REARED, _HAUNCHES, _TILTED = 0.7, 0.6, 0.35
 """pitch of a rearing torso and of a sitting dog's torso, and minimum pitch of sitting, in rad"""
 _LEANS, _OF_FOUR = {"little": 0.15, "usual": 0.26, "much": 0.5}, 0.6
 """lean of the torso in rad, and the fraction of it that four legs reach"""
+_BOUNDS = {"about": 1.0, "at_least": 1.4, "at_most": 0.6}
+"""middle of the range of a lean, as a fraction of a stated angle"""
 _DEEP = 0.3
 """height of a deep squat as a fraction between lying and standing"""
 _FLAT = 0.5
@@ -206,10 +206,12 @@ def lean(frame: Frame, scene: Scene, draft: Draft) -> None:
         manners.repeat("bows and comes up", nods, frame, scene, draft, tag="under_rotates")
         return
     tilt, seen = Measured(quantity, sign=sign), track(quantity, sign=sign)
+    width = 0.4 * angle
+    angle *= _BOUNDS[frame.amount.rule if frame.turns and frame.amount else "about"]
     words = f"leaning {way} by {angle:.2g} rad"
-    draft.pay("lean", 1.0, terms.Peak(tilt, angle, 0.5 * angle), words)
-    title = f"leans {math.degrees(angle):.0f}° {way} (± {math.degrees(0.4 * angle):.0f}°)"
-    value = tracks.share(abs(seen - angle) < 0.4 * angle)
+    draft.pay("lean", 1.0, terms.Peak(tilt, angle, 1.25 * width), words)
+    title = f"leans {math.degrees(angle):.0f}° {way} (± {math.degrees(width):.0f}°)"
+    value = tracks.share(abs(seen - angle) < width)
     draft.score(title, value, 0.2, 0.7, weight=5.0, tag="under_rotates")
     if not scene.is_going:
         manners.hold_still(scene, draft, weight=0.5)

@@ -10,8 +10,6 @@ so that titles, constraints, reward and judge follow. Only a goal that does not 
 of the intent (such as a fraction of the time) changes alone.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -31,8 +29,7 @@ from telic.composer.frames import (
     Unit,
     WordClaim,
 )
-from telic.composer.lexicon import read_tokens, word_table
-from telic.composer.reader import parse
+from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
 from telic.errors import BadEnvironment, TelicError, UnknownName
 from telic.judges.criteria import Composition, CoveredPhrase, Criterion
@@ -53,6 +50,9 @@ _FITS = {
 }
 """words that may contribute to a degree"""
 _CLEARED: dict[str, dict[str, Any]] = {
+    "direction": {"direction": None},
+    "degree": {"degree": None, "dimension": None},
+    "part": {"part": None, "bodies": ()},
     "until_end": {"until_end": False},
     "within": {"within_s": None},
     "held": {"held": ()},
@@ -81,7 +81,6 @@ def audit_words(
     weights = {each.title: each.weight for each in made.criteria}
     for claim in parsed.claims:
         titles = trial.carriers(claim)
-        titles = trial.repeated(claim) if titles is None else titles
         if titles and titles != trial.all and claim.slot != "verb":
             stated.add(max(titles, key=lambda title: weights[title]))
         elif claim.slot == "verb" and parsed.frames[claim.index].gait not in _PLAIN_GAITS:
@@ -102,17 +101,9 @@ def audit_words(
         number = parsed.frames[claim.index].given("m/s") if is_speed else None
         if number is not None:
             doubts.append(f'"{claim.words}" is interpreted as {number:g} m/s, the given number')
-    # Report only the longer of overlapping phrases such as "far" and "as far as you can".
-    dropped = [
-        claim.words
-        for claim in left
-        if not any(
-            other.at[0] <= claim.at[0]
-            and claim.at[-1] <= other.at[-1]
-            and len(claim.words) < len(other.words)
-            for other in left
-        )
-    ]
+    # Report only the outer phrase of "far" and "as far as you can".
+    spans = [(each.at[0], each.at[-1]) for each in left]
+    dropped = [e.words for e in left if not any(a < e.at[0] <= e.at[-1] < b for a, b in spans)]
     update = {"covered": tuple(covered), "dropped": tuple(dropped), "doubts": tuple(doubts)}
     return made.model_copy(update=update), stated
 
@@ -161,12 +152,12 @@ class _Ablation:
                 return whole or self.all
             case "target":
                 return (whole or self.all) if frame.verb == "reach" else None
+            case "posture" if whole is not None or claim.value != "upright":
+                return self._posture(claim.value, frame)
             case _ if whole is None and len(self.parsed.frames) > 1:
                 # "land on your feet, stably" after a flip, which includes landing
-                own = claim.value in ("upright", "steady") or claim.slot == "until_end"
+                own = claim.value in ("upright", "steady") or claim.slot in ("until_end", "part")
                 return self.all if own and frame.verb in ("stand", "balance") else None
-            case "posture":
-                return self._posture(claim.value, frame)
             case "style":
                 style = claim.value
                 return self._alone(lambda draft: do_it(style, frame, scene, draft))
@@ -181,28 +172,6 @@ class _Ablation:
                 return self.all
             case _:
                 return self._tried(claim.slot, index)
-
-    def repeated(self, claim: WordClaim) -> tuple[str, ...] | None:
-        """Return the criteria that a phrase shares with another one, or None.
-
-        All criteria remain without the other phrase, but not without both: "rear up and stand on
-        your hind legs".
-        """
-        for other in self.parsed.claims:
-            if other.at != claim.at and self._titles_without(other.at) == {*self.all}:
-                none = self._titles_without((*claim.at, *other.at))
-                if none and (shared := tuple(each for each in self.all if each not in none)):
-                    return shared
-        return None
-
-    def _titles_without(self, left_out: Sequence[int]) -> set[str]:
-        """Return the titles of the criteria of the intent without some of its words."""
-        tokens = [token.text for token in read_tokens(self.parsed.intent)]
-        text = " ".join(word for place, word in enumerate(tokens) if place not in left_out)
-        try:
-            return {each.title for each in self.build(parse(text, self.scene.spec)).criteria}
-        except TelicError:
-            return set()
 
     def without(self, index: int, change: dict[str, Any] | None) -> tuple[str, ...] | None:
         """Return the criteria affected by changing or removing a frame, or None."""
@@ -226,6 +195,8 @@ class _Ablation:
         frame = self.parsed.frames[index]
         changed = (self.without(index, change) for change in _changes(slot, frame))
         titles = next((each for each in changed if each is not None), None)
+        if slot == "amount" and frame.bounds and not self.without(index, {"bounds": ()}):
+            return None  # "0.3 ± 0.02 m", of which only 0.3 m is judged
         given = (*((frame.amount,) if frame.amount else ()), *frame.bounds)
         is_most = any(amount.rule == "at_most" for amount in given)
         if slot == "amount" and (is_most or frame.count_rule == "at_most"):
@@ -309,32 +280,21 @@ def _is_own(slot: str, frame: Frame, scene: Scene) -> bool:
 
 def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
     """Yield changes of a frame that test whether any criterion depends on a slot."""
-    match slot:
-        case "direction":
-            yield {"direction": None}
-            if frame.direction is not None and frame.direction in OPPOSITE:
-                # Forward may be what is done anyway.
-                yield {"direction": OPPOSITE[frame.direction]}
-        case "degree":
-            yield {"degree": None, "dimension": None}
-        case "part":
-            yield {"part": None, "bodies": ()}
-            yield {"part": "nothing", "bodies": ()}
-        case "until_end" | "within" | "held" | "ground":
-            yield _CLEARED[slot]
-        case "count" if frame.count is not None:
-            yield {"count": frame.count - 1 or 2}
-        case "duration" if frame.duration_s is not None:
-            yield {"duration_s": _OTHER * frame.duration_s}
-            yield {"duration_s": _MUCH * frame.duration_s}
-        case "period" if frame.period_s is not None:
-            yield {"period_s": _OTHER * frame.period_s}
-        case "amount" if frame.amount is not None:
-            more = _OTHER * frame.amount.value + (frame.amount.unit == "steps")
-            other = replace(frame.amount, value=more)
-            yield {"amount": other}
-            if frame.bounds:
-                yield {"bounds": ()}
+    if slot in _CLEARED:
+        yield _CLEARED[slot]
+    if slot == "direction" and frame.direction in OPPOSITE:
+        yield {"direction": OPPOSITE[frame.direction]}  # forward may be what is done anyway
+    elif slot == "part":
+        yield {"part": "nothing", "bodies": ()}
+    elif slot == "count" and frame.count is not None:
+        yield {"count": frame.count - 1 or 2}
+    elif slot == "amount" and frame.amount is not None:
+        more = _OTHER * frame.amount.value + (frame.amount.unit == "steps")
+        yield {"amount": replace(frame.amount, value=more)}
+        yield {"bounds": ()}
+    elif seconds := getattr(frame, f"{slot}_s", None):
+        yield {f"{slot}_s": _OTHER * seconds}
+        yield {f"{slot}_s": _MUCH * seconds}
 
 
 # ------------------------------------------------------------------------------------ edited goals

@@ -8,8 +8,6 @@ them: the goal for a humanoid that cannot run yet is still a run. Numbers that c
 in an episode are rejected.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -59,6 +57,7 @@ class Goal(NamedTuple):
     best_source: str = ""
     is_given: bool = False
     """whether the intent states the number"""
+    within: float | None = None
     base: float | None = None
     """baseline of a comparison, such as the plain walk in "walk faster" """
 
@@ -102,7 +101,10 @@ def speed(frame: Frame, scene: Scene) -> Goal:
             # Well below the upper bound, so that a speed at the bound does not pass.
             source = f"below the given {amount.value:g} m/s"
             return Goal(BELOW * amount.value, True, source, is_given=True)
-        return Goal(amount.value, is_exact, "as given", is_given=True)
+        within = [amount.value * share for share in frame.tolerances]
+        return Goal(
+            amount.value, is_exact, "as given", is_given=True, within=min(within, default=None)
+        )
     degree = frame.degree if frame.dimension in (None, "speed") else None
     if frame.dimension == "distance" and frame.degree == "most":
         degree = "most"  # maximum distance in a given time means maximum speed

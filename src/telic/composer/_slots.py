@@ -1,7 +1,5 @@
 """Fill the slots of a frame from parsed items, and record the words used for each."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -65,6 +63,7 @@ class Slots:
         """items that request staying in place"""
         self.part: BodyPart | None = None
         self._fills: dict[str, Any] = {}
+        self._is_end = any(item.reading and item.reading.is_end for item in deed.items)
         self.verb = self._verb()
         self._is = word_table("acts")[self.verb]
 
@@ -83,15 +82,16 @@ class Slots:
             # "at -2 m/s" is backward, "by -90 degrees" to the right
             amount = replace(amount, value=-amount.value)
             back = "right" if verb == "turn" else "backward"
-            fills["direction"] = fills["direction"] or back
+            back = "left" if fills["direction"] == "right" else back
+            fills["direction"] = back if says.get("direction") else fills["direction"] or back
         if amount is not None and amount.unit == "share":
             degree = None if degree == "most" else degree  # "80 % of top speed"
             if factor is not None:  # "20 % faster"
                 factor, amount = 1.0 + math.copysign(amount.value, factor - 1.0), None
         shift = 1 if self.deed.verb == "lift" and verb == "stand" else says.get("shift")
         if amount is not None and shift and amount.unit == "m":
-            dimension, fills["is_change"] = "height", True
-            amount = replace(amount, value=shift * amount.value)
+            dimension, fills["is_change"] = "height", not self._is_end
+            amount = amount if self._is_end else replace(amount, value=shift * amount.value)
         elif amount is None and degree is None and factor is None:
             dimension = None
         elif dimension is None and amount is not None:
@@ -159,9 +159,11 @@ class Slots:
             return next(filter(None, map(implied_verb, ways)), verb)
         if verb == "lift" and name == "torso":
             return "stand"  # tall: see _postures
-        given = [item.reading.amount for item in self.deed.items if item.reading]
-        angles = [abs(each.value) for each in given if each and each.unit == "rad"]
-        if verb == "roll" and any(angle < _LEANS_RAD for angle in angles):
+        readings = [item.reading for item in self.deed.items if item.reading]
+        angles = [abs(r.amount.value) for r in readings if r.amount and r.amount.unit == "rad"]
+        angles += [math.radians(each.bare or 0.0) for each in readings]
+        if verb == "roll" and any(0.1 < angle < _LEANS_RAD for angle in angles):
+            self.deed.says.setdefault("direction", "right")
             return "lean"  # "roll your body left by 15 degrees"
         postures = {sense.value for item in self.deed.items if (sense := item.sense(verb))}
         is_limb = any(word in name for word in word_table("parts")["limbs"])
@@ -249,8 +251,8 @@ class Slots:
             if reading is None or dimension == "energy" or is_other:
                 continue  # power is not measured
             amount, count = reading.amount, reading.count
-            if amount and amount.unit == "share" and not (dimension or self._senses("degree")):
-                continue  # "30 % of each stride" says nothing about the speed
+            if amount and not self._is_about(item, amount, dimension):
+                continue
             if reading.bare is not None:
                 # "speed 2" is one number; in "two quick jumps" it is a count.
                 is_named = any(self._senses("dimension")) or 0 < reading.bare < 1
@@ -290,11 +292,19 @@ class Slots:
                     fills |= {"count": max(1, count + step), "count_rule": reading.rule}
             self.claims.append((next(iter(given)).removesuffix("_s"), item, None))
 
+    def _is_about(self, item: Item, amount: Amount, dimension: str | None) -> bool:
+        """Return whether a number says something about this action."""
+        if amount.unit == "share":  # "30 % of each stride" says nothing about the speed
+            return bool(dimension or self._senses("degree"))
+        if amount.rule == "about" or item.senses or amount.unit not in ("m", "rad", "turns"):
+            return True  # but not "finish within 20 cm", a height
+        return self._is["about"] != "duration" if amount.unit == "m" else "turning" in self._is
+
     def _bare(self, reading: Reading, dimension: str | None) -> tuple[Amount | None, int | None]:
         """Return the meaning of a number without a unit for this verb."""
         value, unit, is_part = reading.bare or 0.0, None, 0 < (reading.bare or 0.0) < 1
         units = {"speed": "m/s", "height": "m", "distance": "m", "turning": "rad/s"}
-        if "turning" in self._is and value in word_table("numbers")["angles"]["bare_degrees"]:
+        if "turning" in self._is and value >= 10:  # an angle rather than a count
             value, unit = math.radians(value), "rad"
         elif "turning" in self._is and is_part:  # "a half twist"
             unit = "turns"

@@ -5,8 +5,6 @@ seconds, sometimes as zero. The error of each of the three rates is judged relat
 standing still, so a robot fails if it never moves or ignores one rate.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -152,7 +150,11 @@ def be_fast(
     target, along, value = goal.value, Along(seen, aside), metrics.net_speed(seen, aside)
     way = name if aside is None else f"{name} and {aside}"
     if goal.is_exact:
-        pays, tag, within = Exact(along, target, 0.5 * target), "wrong_speed", 0.25 * target
+        pays, tag, within = (
+            Exact(along, target, 0.5 * target),
+            "wrong_speed",
+            goal.within or 0.25 * target,
+        )
         draft.pay("speed", 1.0, pays, f"speed {way}, best at {target:.2g} m/s")
     else:
         tag, within = "too_slow", None
@@ -202,7 +204,8 @@ def _go_distance(
     pays = terms.Arrive(made, aim, max(0.2 * target, 0.1))
     draft.pay("way", 1.0, pays, f"close to {aim:.2g} m {direction}")
     title, value = f"ends %s {direction}", tracks.last(seen)
-    within = None if is_least else min(max(0.12 * target, 0.05), target / 4)
+    around = min([max(0.12 * target, 0.05), target / 4, *(target * k for k in frame.tolerances)])
+    within = None if is_least else around
     draft.score(title, value, 0.5 * target, target, within=within, weight=3.0, tag="too_far")
     title, value = f"covers %s {direction}", tracks.highest(seen)
     draft.score(title, value, 0.1 * target, 0.9 * target, weight=1.5, tag="too_slow")
@@ -423,7 +426,7 @@ def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
             f'"{frame.word}": about {sizes.BELOW * turns:.2g} turns, below the given {turns:.2g}'
         )
         turns *= sizes.BELOW
-    tolerance = min(0.06 + 0.05 * turns, turns / 4.0)
+    tolerance = min([0.06 + 0.05 * turns, turns / 4.0, *(turns * off for off in frame.tolerances)])
     slow = 1.0 if frame.degree not in sizes.GENTLE else 0.5
     draft.seconds = min(max(3.0, 3.0 * math.pi * turns / slow + 2.0), 30.0)
     heading, turned = Turns(side), metrics.turned(side)

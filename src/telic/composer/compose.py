@@ -5,10 +5,8 @@ behavior is correct, so weights near 1 are sensible. Every behavior adds constra
 look-alikes (falling forward is not running) and defines a condition for completion.
 
 Simultaneous frames form a phase, and phases are executed in sequence. Demonstrations are scripted
-(`telic.composer._demonstration`) or taken from a reference motion (`telic.composer.reference`).
+(`telic.composer.reference`) or taken from a reference motion (`telic.composer.reference`).
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -19,34 +17,34 @@ from typing import Any
 from telic.composer import _manners as manners
 from telic.composer import _postures as postures
 from telic.composer import _travel as travel
-from telic.composer._acrobatics import hop, jump, turn_over
 from telic.composer._conflict import (
     not_understood,
     require_consistent,
     require_possible,
     what_instead,
 )
-from telic.composer._demonstration import demonstrated, right_failure_modes
-from telic.composer._draft import Draft, edit
-from telic.composer._limbs import keep_away, kick, lift, reach, swing
+from telic.composer._draft import ORDINALS, Draft, composition, edit, put_in_order
+from telic.composer._grammar import side_clauses
+from telic.composer._movements import hop, jump, keep_away, kick, lift, reach, swing, turn_over
 from telic.composer._phases import arrange, comes_home, goes_low, limits_of, travels
-from telic.composer._scope import audit_words, follow_edits, still_covered
+from telic.composer._scope import Build, audit_words, follow_edits, still_covered
 from telic.composer._sizes import MAX_S, require_sizes
-from telic.composer._write import ORDINALS, composition, put_in_order
 from telic.composer.frames import Act, Frame, ParsedIntent
-from telic.composer.lexicon import word_table
+from telic.composer.lexicon import read_tokens, word_table
 from telic.composer.observed import EXAMPLES, can_have_block, compose_observed, is_observed
 from telic.composer.reader import parse
 from telic.composer.reference import (
     Reference,
+    demonstrated,
     follow_motion,
     is_shown,
+    right_failure_modes,
     shown_motions,
     wave_as_shown,
 )
 from telic.composer.scene import Scene
 from telic.envs.spec import EnvSpec
-from telic.errors import BadEnvironment, Refused, TelicError
+from telic.errors import BadEnvironment, BeyondLimits, Contradiction, Refused, UsageError
 from telic.judges import metrics, tracks
 from telic.judges.criteria import Composition, Criterion
 from telic.rewards.signals import Gone, Measured
@@ -96,48 +94,108 @@ def compose(
     """
     if is_observed(intent, spec):
         return compose_observed(intent, spec, criteria)
+    try:
+        return _composed(intent, spec, criteria, reference, may_omit=False)
+    except UsageError:
+        return _composed(intent, spec, criteria, reference, may_omit=True)
+
+
+def _composed(
+    intent: str,
+    spec: EnvSpec,
+    criteria: Sequence[Criterion] | None,
+    reference: Reference | None,
+    may_omit: bool,
+) -> Composition:
+    """Compose an intent, whose requests are replaced by known actions."""
     requests = word_table("requests")
     known = requests["known"] | requests["feet"].get(str(min(len(spec.feet), 4)), {})
     for phrase, deeds in known.items():
         pattern = re.compile(rf"{_NOT_DENIED}\b({phrase})(?!\w)", re.IGNORECASE)
         for deed in deeds if pattern.search(intent) else ():
-            try:
-                made = compose(pattern.sub(deed, intent), spec, criteria, reference)
-            except BadEnvironment:
-                continue
-            doubt = f'it is interpreted as "{pattern.sub(deed, intent)}"'
-            return made.model_copy(update={"intent": intent, "doubts": (doubt, *made.doubts)})
-    parsed = parse(intent, spec)
-    scene = _scene(parsed, spec)
+            meant = pattern.sub(deed, intent)
+            with suppress(BadEnvironment):
+                made = _composed(meant, spec, criteria, reference, may_omit)
+                doubts = (f'it is interpreted as "{meant}"', *made.doubts)
+                return made.model_copy(update={"intent": intent, "doubts": doubts})
     build = partial(_compose, spec=spec, reference=reference)
     trial = partial(build, is_written=False)
+    parsed, made = _possible(parse(intent, spec), trial, spec, may_omit)
+    scene = _scene(parsed, spec)
+    if criteria is not None:
+        parsed, criteria = follow_edits(parsed, made, criteria, trial)
+        made = trial(parsed)
+    made, stated = audit_words(parsed, scene, made, trial)
+    judged = build(parsed, stated=stated, criteria=criteria)
+    return still_covered(made, judged)
+
+
+def _checked(parsed: ParsedIntent, build: Build, spec: EnvSpec) -> Composition:
+    """Compose an intent if its action is understood and its parts do not contradict each other."""
+    if parsed.lost or not arrange(parsed):
+        raise not_understood(parsed)
+    require_possible(parsed, _scene(parsed, spec))
+    return build(parsed)
+
+
+def _possible(
+    parsed: ParsedIntent, build: Build, spec: EnvSpec, may_omit: bool
+) -> tuple[ParsedIntent, Composition]:
+    """Compose an intent, with `may_omit` without side clauses for which it would be refused."""
 
     def works(intent: str) -> bool:
-        parsed = parse(intent, spec)
-        with suppress(TelicError):
-            _compose(parsed, spec, is_written=False)
-            return not parsed.unread and not parsed.lost
+        other = parse(intent, spec)
+        with suppress(UsageError, Refused):
+            return not other.unread and bool(_checked(other, build, spec))
         return False
 
-    def instead(lost: Sequence[str] = ()) -> str:
-        return what_instead(intent, lost, scene.name, able(scene), works)
-
-    if not arrange(parsed):
-        raise not_understood(parsed, (), instead())
     try:
-        require_possible(parsed, scene)
-        made = trial(parsed)
-        if parsed.lost:
-            raise not_understood(parsed, parsed.lost, instead(parsed.lost))
-        if criteria is not None:
-            parsed, criteria = follow_edits(parsed, made, criteria, trial)
-            made = trial(parsed)
-        made, stated = audit_words(parsed, scene, made, trial)
-        judged = build(parsed, stated=stated, criteria=criteria)
-        return still_covered(made, judged)
-    except BadEnvironment as error:
-        error.hint = error.hint or instead()
+        return parsed, _checked(parsed, build, spec)
+    except UsageError as error:
+        is_strict = isinstance(error, (BeyondLimits, Contradiction))
+        if may_omit and (found := _omitting(parsed, build, spec, 3 if is_strict else 1)):
+            return found
+        scene = _scene(parsed, spec)
+        error.hint = error.hint or what_instead(parsed.intent, scene.name, able(scene), works)
         raise
+
+
+def _omitting(
+    parsed: ParsedIntent, build: Build, spec: EnvSpec, least: int
+) -> tuple[ParsedIntent, Composition] | None:
+    """Compose an intent without some of its side clauses, of which there must be `least`.
+
+    The main clause remains, and all others keep their actions and directions.
+    """
+    verbs = [claim.at[0] for claim in parsed.claims if claim.slot == "verb"]
+    heads = {*verbs, *(place for place, _ in parsed.unknown)}
+    ways = {at for each in parsed.claims if each.slot in ("direction", "posture") for at in each.at}
+    pieces = [frozenset({*verbs[:1]})]
+    for piece in side_clauses(read_tokens(parsed.intent)):
+        if heads & piece or not ways & piece:
+            pieces.append(piece)
+        else:  # the direction of the action before it
+            pieces[-1] |= piece
+    pieces = [piece for piece in pieces if not {*verbs[:1]} & piece]
+
+    def tried(omitted: frozenset[int]) -> tuple[ParsedIntent, Composition] | None:
+        other = parse(parsed.intent, spec, omitted)
+        deeds = {(frame.verb, frame.word) for frame in parsed.frames}
+        ways = {None, "forward", *(frame.direction for frame in parsed.frames)}
+        if all((f.verb, f.word) in deeds and f.direction in ways for f in other.frames):
+            with suppress(UsageError, Refused):
+                return other, _checked(other, build, spec)
+        return None
+
+    omitted, found = frozenset[int](), None
+    for piece in reversed(pieces if parsed.frames and len(pieces) >= least else []):
+        omitted |= piece
+        if found := tried(omitted):
+            break
+    for piece in pieces:
+        if found and piece <= omitted and (more := tried(omitted - piece)):
+            omitted, found = omitted - piece, more
+    return found
 
 
 def able(scene: Scene) -> list[str]:
@@ -146,13 +204,11 @@ def able(scene: Scene) -> list[str]:
     for verb, (behavior, example) in BEHAVIORS.items():
         if not example or (verb == "balance" and not scene.has("pole_angle")):
             continue  # without a pole, balancing means standing
-        try:
-            behavior(Frame(verb=verb, word=verb), scene, Draft())
-        except BadEnvironment:
-            continue
         if verb == "go" and not scene.spec.feet:
             example = "move to the right" if scene.on_rail else "go forward fast"
-        found.append(example)
+        with suppress(BadEnvironment):
+            behavior(Frame(verb=verb, word=verb), scene, Draft())
+            found.append(example)
     return [*found, *(EXAMPLES if can_have_block(scene.spec) else ())]
 
 

@@ -3,8 +3,6 @@
 Forward is +x and left is +y, as everywhere in telic.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal
@@ -111,6 +109,12 @@ class Frame:
         return self.amount.value if self.amount and self.amount.unit == unit else None
 
     @property
+    def tolerances(self) -> list[float]:
+        """Distances of the stated bounds from the amount, as fractions of it."""
+        amount = self.amount.value if self.amount else 0.0
+        return [abs(bound.value / amount - 1.0) for bound in self.bounds if amount]
+
+    @property
     def turns(self) -> float | None:
         """Given angle in turns."""
         angle = self.given("rad")
@@ -176,3 +180,5 @@ class ParsedIntent:
     """descriptions of corrected typos"""
     lost: tuple[str, ...]
     """words in verb position without a meaning"""
+    omitted: frozenset[int] = frozenset()
+    """positions of words that are not parsed"""

@@ -6,8 +6,6 @@ alternatives, and "within {amount}" contains text matched by the reader of that 
 possessives between words are skipped.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 import unicodedata
@@ -23,11 +21,6 @@ _TOKEN = re.compile(
     r"|(?P<word>[^\W\d_]\w*(?:\.\d+(?!\w))?(?:'[^\W\d_]+)?)"
     r"|(?P<mark>\n+|>=|<=|\S)"
 )
-_TOLERANCE = re.compile(
-    r"(\d[\d.,]*)\s*(?:±|\+/?-|plus or minus)\s*(\d[\d.,]*)\s*"
-    r"([^\W\d_]+(?:/\w+|\s+(?:per|a)\s+\w+)?|%|°)"
-)
-"""number with a tolerance, of which only the tolerance has a unit: 1.5 ± 0.1 m/s"""
 _SPELLINGS = {"&": "and", "+": "and", "%": "percent", "°": "degrees"}
 _DASHES = "-‐‑–—"
 _QUOTES = "'*`\"“”"
@@ -94,7 +87,7 @@ def read_tokens(text: str, names: Iterable[str] = ()) -> list[Token]:
     The tokens omit only whitespace. `names` are exempt from spelling correction.
     """
     text = unicodedata.normalize("NFKC", readable(text)).translate(_STRAIGHT)
-    text = _TOLERANCE.sub(r"\1 \3 ± \2 \3", text)
+    text = re.sub(r"\+/?-(?=[\s\d.])|\bplus or minus\b", " ± ", text)
     known = {name.lower() for name in names}
     tokens: list[Token] = []
     for match in _TOKEN.finditer(text):

@@ -6,8 +6,6 @@ agreed judge does not change: notes affect only the terms and weights of the rew
 changes neither is rejected.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -13,16 +13,13 @@ For an arm, the words determine the contents of the environment: a block, and a 
 table or in the air.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args
 
 from telic.composer._amounts import Reading, number_reader, read_amount
-from telic.composer._draft import Draft, edit
-from telic.composer._write import composition
+from telic.composer._draft import Draft, composition, edit
 from telic.composer.lexicon import (
     Lexicon,
     Match,

@@ -8,8 +8,6 @@ and never fails, because every word is used, deliberately ignored or reported.
 `telic.composer._scope` determines which criteria depend on the used words.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -60,8 +58,8 @@ _MANNER = ("at", "in", "with", "by", "using")
 """prepositions after which a verb modifies another verb"""
 
 
-def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
-    """Parse an intent for the robot of an environment.
+def parse(intent: str, spec: EnvSpec, omitted: frozenset[int] = frozenset()) -> ParsedIntent:
+    """Parse an intent for the robot of an environment, without the words at `omitted` positions.
 
     If nothing is understood, the result has no frames and `unknown` lists every word.
     """
@@ -70,7 +68,8 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
     names = {word.lower() for word in (*pieces, "".join(pieces), spec.id)}
     names |= {*word_table("ignored")["kinds"].get(str(len(spec.feet)), ())}
     names = frozenset(names - {*word_table("numbers")["values"]})
-    tokens = read_tokens(intent, (*spec.body_names, *names))
+    typed = read_tokens(intent, (*spec.body_names, *names))
+    tokens = [Token(t.text, "", True) if k in omitted else t for k, t in enumerate(typed)]
     clauses = outline(tokens, spec)
     deeds = _Deeds(tokens, names, spec)
     deeds.used |= clauses.joints
@@ -83,13 +82,13 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
     for item in clauses.items:
         if len(item.at) > 1 and item.slot in _SLOTS and item.at not in idle:
             left_out -= {*item.at}
-    words = {place for place, token in enumerate(tokens) if not token.silent}
+    words = {place for place, token in enumerate(typed) if not token.silent}
     unknown = words - used - left_out
     # Quote all words of an unused number: "for at least 4 seconds".
     numbers = [item.at for item in clauses.items if item.reading and not used & {*item.at}]
     unknown |= {place for at in numbers if unknown & {*at} for place in at}
     left_out -= unknown
-    unread = quotes(tokens, unknown, left_out)
+    unread = quotes(typed, unknown, left_out)
 
     read = [
         (token.text, token.word)
@@ -103,7 +102,8 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
         limits=tuple(deeds.limits),
         claims=claims if frames else (),
         unknown=tuple((place, tokens[place].text) for place in sorted(words & unknown)),
-        lost=_lost_verbs(tokens, clauses.items, used, unknown, unread),
+        lost=_lost_verbs(tokens, clauses.items, used, unknown - omitted),
+        omitted=omitted,
         corrected=tuple(f'"{typed}" is interpreted as "{meant}"' for typed, meant in read),
         unread=unread,
     )
@@ -132,7 +132,8 @@ class _Deeds:
     def read(self, groups: Sequence[Sequence[Clause]]) -> None:
         """Parse all clauses. A group is one phase, or two if it ends with a landing."""
         items = (item for group in groups for clause in group for item in clause.items)
-        turns = any(item.act in ("turn", "flip", "roll") for item in items)
+        verbs = {item.act for item in items}
+        moves = {"no_turn": {"turn", "flip", "roll"} & verbs, "no_drift": {"go", "jump"} & verbs}
         for group in groups:
             if self.all:
                 self._phase = self.all[-1].phase + 1
@@ -142,7 +143,7 @@ class _Deeds:
                     self._wait(clause, clause.delay)
                 items = [item for item in clause.items if item.limit is None]
                 for item in clause.items:
-                    if item.limit == "no_turn" and item.senses and turns:
+                    if item.senses and item.says("at_rest") and moves.get(item.limit or ""):
                         continue  # "do a pirouette, finishing face to the front"
                     if item.limit is not None:
                         self._limit(item.limit, item.at, item.amount, item.part)
@@ -308,6 +309,7 @@ class _Deeds:
                 self.all.append(Deed("go", "take steps", self._phase, {"gait": "step"}, items))
                 return
             is_angle = item.unit in ("turns", "rad", "rad/s")
+            is_angle = is_angle and (not item.reading or item.reading.rule != "at_most")
             is_own = bool(acts.get("turning")) or (bool(self.all) and self.all[-1].verb == "obey")
             is_own = is_own or any(each.part for each in items)  # "turn your head by 60 degrees"
             if is_angle and not is_own:
@@ -339,7 +341,8 @@ class _Deeds:
             self._pending += items
         if not acts and self._pending:
             words = quoted(self._tokens[items[0].at[0] : items[-1].end])
-            self.all.append(Deed("stand", words, self._phase, {}, self._pending))
+            verb = next(filter(None, map(implied_verb, self._pending)), "stand")
+            self.all.append(Deed(verb, words, self._phase, {}, self._pending))
             self._pending = []
 
     def _hold(self, items: list[Item], acts: bool) -> None:
@@ -543,29 +546,21 @@ def _says_how_long(item: Item) -> bool:
 
 # ----------------------------------------------------------------------------- word accounting
 def _lost_verbs(
-    tokens: Sequence[Token],
-    items: Sequence[Item],
-    used: set[int],
-    unknown: set[int],
-    unread: Sequence[str],
+    tokens: Sequence[Token], items: Sequence[Item], used: set[int], unknown: set[int]
 ) -> tuple[str, ...]:
     """Return unknown words in the position of verbs, such as "dance" in "run, then dance".
 
     The intent is split at "then" and similar words. A piece without a verb requests an unknown
     behavior if its first content word is not understood.
     """
-    joints = [item for item in items if item.is_join("then", "after", "before")]
-    verbs = [item for item in items if item.slot == "verb"]
-    acts = {place for item in verbs for place in item.at} & used
-    doing = [item for item in verbs if acts & {*item.at}]
+    doing = [item for item in items if item.slot == "verb" and {*item.at} & used]
+    # Stopping, landing and ending up follow another action.
+    is_sequel = len(doing) == 1 and doing[0].says("sequel")
+    acts = {place for item in doing for place in item.at if not is_sequel}
+    is_late = bool(doing) and min(unknown | used) in unknown  # "dance and run"
+    ands = {k for k in used if is_late and tokens[k].word == "and" and k < doing[0].at[0]}
+    joints = [it for it in items if it.is_join("then", "after", "before") or it.at[0] in ands]
     lost: list[str] = []
-    first = min(unknown | used, default=None)
-    if first in unknown and doing:  # "dance and run", "three steps, stop"
-        ands = {item.at[0] for item in items if item.is_join("and")} & used
-        is_joined = any(tokens[k].word == "and" for k in ands if first < k < doing[0].at[0])
-        # Stopping, landing and ending up follow another action.
-        is_sequel = len(doing) == 1 and doing[0].says("sequel")
-        lost += unread[:1] if is_sequel or is_joined else ()
     for begin, end in pairwise((0, *(item.at[0] for item in joints), len(tokens))):
         joint = {place for item in joints if item.at[0] == begin for place in item.at}
         piece = sorted(((unknown | used) - joint) & {*range(begin, end)})
