@@ -180,7 +180,7 @@ def session(worths: list[Worth], chance: np.random.Generator, iterations: int) -
             seen = [max(pair, key=lambda each: each[0]) for pair in zip(seen, scored, strict=True)]
             if look <= INTERIM_EVALUATIONS:
                 times = -(-_usual(alpha) // CHOOSING)
-                promising = sum(proves(np.tile(own, times), THRESHOLD, alpha) for own in choosing)
+                promising = sum(proves([*own] * times, THRESHOLD, alpha) for own in choosing)
                 if promising < NEEDED:
                     continue
             else:
@@ -203,7 +203,7 @@ def _confirmed(
     usual = _usual(alpha)
     scores = [policy.draw(chance, usual) for _, policy in chosen]
     while True:
-        proven = [proves(own, THRESHOLD, alpha) for own in scores]
+        proven = [proves(own.tolist(), THRESHOLD, alpha) for own in scores]
         going_on = [
             place
             for place, own in enumerate(scores)

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,7 @@ class Ours:
         """Start the simulators and wait until they are ready."""
         from telic.core.text import pairs
         from telic.training import _worker as worker
-        from telic.training.folder import create, new_run
+        from telic.training.folder import create_run, new_run
         from telic.training.job import member_groups
         from telic.training.plan import plan
         from telic.training.run import LocalChannel, prepare_folders
@@ -179,7 +180,7 @@ class Ours:
             },
         )
         folder = new_run(Path(tempfile.mkdtemp()), None)
-        create(job, folder, None, confined=False)
+        create_run(job, folder, confined=False)
         cell = member_groups(job, folder)[0]
         prepare_folders(cell, folder)
         self.marks: list[tuple[float, float, float]] = []
@@ -189,6 +190,7 @@ class Ours:
             "job": job.model_dump(mode="json"),
             "run": str(folder.path.absolute()),
             "state": str(cell.state.absolute()),
+            "imports": [],
         }
         self.worker = worker
         self.prepared = worker.prepare(self.payload, self.channel)
@@ -253,7 +255,9 @@ def synchronize(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def curve(marks: list[tuple[float, ...]], batch: int, points: int = 10) -> list[dict[str, float]]:
+def curve(
+    marks: Sequence[tuple[float, ...]], batch: int, points: int = 10
+) -> list[dict[str, float]]:
     """Return the mean reward per step over several intervals of training."""
     rows: list[dict[str, float]] = []
     last = marks[WARM - 1]

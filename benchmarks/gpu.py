@@ -111,7 +111,7 @@ def raw() -> list[dict[str, Any]]:
             {
                 "env": env,
                 "steps_per_second": statistics.median(rates),
-                "room": f"{sim.room.contacts} contacts, {sim.room.rows} rows",
+                "buffers": f"{sim.sizes.contacts} contacts, {sim.sizes.rows} rows",
                 "overflow": sum(sim.complaints().values()),
                 "prepared_s": prepared,
                 "gpu_gib": used_gib(),
@@ -199,7 +199,7 @@ def train(target: float | None, *, env: str = "HalfCheetah-v5", **options: Any) 
         if isinstance(event, LogMessage | Finding):
             console.print(f"  {event.message}")
         if isinstance(event, EvalDone):
-            returns = [each.env_return for each in event.members.values()]
+            returns = [finite(each.env_return) for each in event.members.values()]
             points.append(
                 {
                     "step": event.step,
@@ -274,6 +274,13 @@ def peer(seconds: float = 30.0) -> list[dict[str, Any]]:
             )
             console.print(rows[-1])
     return rows
+
+
+def finite(number: float | None) -> float:
+    """Return a measured return, or end because a policy diverged."""
+    if number is None:
+        sys.exit("A return is not finite.")
+    return number
 
 
 def used_gib() -> float:

@@ -7,7 +7,6 @@ First, the real code is timed on this disk: submitting, starting and settling a 
 heartbeat, and reading a job for `telic jobs`. Then nodes, jobs and the driver are simulated, where
 the driver is a server with a queue. The results are the utilization of nodes and driver, and the
 delay of heartbeats. If the delay exceeds the timeout of a place, live jobs are considered dead.
-a place allows, living jobs are taken for dead.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from telic.jobs._ray_cluster import AttemptMessage as RayLetter
-from telic.jobs._ray_cluster import RayJobs, _Task
+from telic.jobs._ray_cluster import AttemptMessage, _deliver, _Task
 from telic.jobs.board import JobBoard
 from telic.jobs.process import HEARTBEAT_S
 from telic.jobs.spec import JobAttempt, JobHeartbeat, JobSpec
@@ -56,11 +54,11 @@ def measure() -> Costs:
             JobSpec(name=f"job_{n}", argv=("python", "-c", "pass"), cwd=path, key=f"{n:064d}")
             for n in range(COUNT)
         ]
-        submit, records = _timed(lambda: [board.take(spec, "ray")[1] for spec in specs])
+        submit, taken = _timed(lambda: [board.take(spec, "ray") for spec in specs])
         attempt = JobAttempt(number=1, started=time.time())
 
         def settle() -> None:
-            for record in records:
+            for _, record in taken:
                 for state in ("running", "done"):
                     changed = record.model_copy(update={"state": state, "attempts": (attempt,)})
                     write_json(board.folder(record.name).record, changed)
@@ -69,10 +67,9 @@ def measure() -> Costs:
         alive = JobHeartbeat(time=time.time(), node="node", pid=1).model_dump_json()
 
         def hear() -> None:
-            for record in records:
-                task = _Task(None, 1, board.folder(record.name), Path(path))
-                letter = RayLetter(record.name, 1, alive, b"a line\n", None)
-                RayJobs._deliver(None, letter, task)  # pyright: ignore
+            for spec, record in taken:
+                letter = AttemptMessage(record.name, 1, alive, b"a line\n", None)
+                _deliver(letter, _Task(None, 1, board.folder(record.name), spec))
 
         beat, _ = _timed(hear)
         read, _ = _timed(board.lines)
@@ -197,14 +194,14 @@ def main() -> None:
         "listing_s": round(1e6 * costs.read),
         "board_gb": round(1e6 * costs.bytes / 1e9, 1),
     }
-    told = {
+    result = {
         "costs": _shown(costs),
         "one_driver": rows,
         "a_million_jobs": million,
         "database": _shown(base),
         "one_driver_with_a_database": others,
     }
-    sys.stdout.write(json.dumps(told, indent=2) + "\n")
+    sys.stdout.write(json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -303,8 +303,8 @@ def probed_rewards(job: TrainJob) -> list[Reward]:
     return rewards
 
 
-def train(job: TrainJob, out: Path, *, native: bool) -> float:
-    """Train a job of one member, write its policy, and return the mean evaluated return."""
+def train(job: TrainJob, out: Path, *, native: bool) -> float | None:
+    """Train a job of one member, write its policy, and return the mean return if it is finite."""
     alone, settings = solo(job), job.settings
     rewards = probed_rewards(alone)
     env = make_env(alone, settings.num_envs, [alone.members[0].seed])
@@ -319,14 +319,15 @@ def train(job: TrainJob, out: Path, *, native: bool) -> float:
     )
     model.learn(job.steps)
     adopt(setup.population, model)
-    facts = {"env": job.env, "env_args": job.env_args, "step": job.steps}
+    facts: dict[str, Any] = {"env": job.env, "env_args": job.env_args, "step": job.steps}
     facts["obs_names"] = list(env.spec.obs_names)
     save_policy(out, setup.population, 0, env.action_low, env.action_high, facts)
     episodes = make_env(alone, alone.eval_episodes, Evaluator.seeds(alone))
     scoring = make_scoring(alone, episodes, rewards)
     evaluator = Evaluator(alone, episodes, scoring, setup.population.networks)
     evaluation = evaluator.evaluate(setup.population.actor(), job.steps)
-    return float(np.mean([row.mean_return for row in evaluation.records]))
+    (record,) = evaluation.records
+    return record.mean_return
 
 
 def main() -> None:
@@ -334,7 +335,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Stable-Baselines3's PPO on our environments.")
     parser.add_argument("env")
     parser.add_argument("--reward", default=None)
-    parser.add_argument("--steps", type=read_count, default=None)
+    parser.add_argument("--steps", type=lambda text: read_count(text, "--steps"), default=None)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--defaults", action="store_true", help="use the peer's settings")
     parser.add_argument("--out", type=Path, default=Path("policy.pt"))
@@ -346,7 +347,8 @@ def main() -> None:
     elif missing := not_honored(job.settings):
         print(f"not supported by Stable-Baselines3: {', '.join(missing)}")
     mean = train(job, given.out, native=given.defaults)
-    print(f"mean return {mean:.1f} over {job.eval_episodes} episodes; {given.out}")
+    shown = "is not finite" if mean is None else f"{mean:.1f}"
+    print(f"mean return {shown} over {job.eval_episodes} episodes; {given.out}")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ class Peer:
         told = {**asdict(learning), "seed": seed, "logger": "tensorboard", "upload_model": False}
         self.runner = MjlabOnPolicyRunner(self.wrap(self.env), told, None, self.device)
         self.batch = envs * learning.num_steps_per_env
-        self.starts: Any = None
+        self.starts: tuple[Any, Any, torch.Tensor] | None = None
         self.done, self.seconds = 0, 0.0
 
     def made(self, config: Any) -> Any:
@@ -72,7 +72,7 @@ class Peer:
         self.done += iterations
         return time.perf_counter() - began
 
-    def prepare_starts(self) -> None:
+    def prepare_starts(self) -> tuple[Any, Any, torch.Tensor]:
         """Create the nominal environment for fresh episodes, with noise only on initial states."""
         from mjlab.tasks.registry import load_env_cfg
 
@@ -90,7 +90,7 @@ class Peer:
             command.time_steps[ids] = begin[ids]
 
         command._uniform_sampling = place
-        self.starts = (self.wrap(env), command, begin)
+        return self.wrap(env), command, begin
 
     @torch.inference_mode()  # as its own training steps the environment
     def play(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Peer:
         from mjlab.utils.lab_api.math import quat_error_magnitude
 
         if self.starts is None:
-            self.prepare_starts()
+            self.starts = self.prepare_starts()
         wrapped, command, begin = self.starts
         policy = self.runner.get_inference_policy(device=self.device)
         ends = [command.cfg.body_names.index(name) for name in ENDS]

@@ -85,15 +85,15 @@ def started(runs_dir: Path) -> tuple[subprocess.Popen[str], str, str]:
 
 def row(name: str, client: httpx2.Client, path: str, query: dict, count: int = 60) -> None:
     """Repeat a request, and print the durations."""
-    taken = []
+    taken, size = [], 0.0
     for _ in range(count):
         start = time.perf_counter()
         answer = client.get(path, params=query)
         taken.append((time.perf_counter() - start) * 1000)
         assert answer.status_code == 200, answer.text
+        size = len(answer.content) / 1000
     first, *later = taken
     middle, worst = statistics.median(later), statistics.quantiles(later, n=20)[-1]
-    size = len(answer.content) / 1000
     print(f"| {name} | {first:.0f} | {middle:.0f} | {worst:.0f} | {size:.0f} |", flush=True)
 
 

@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -133,17 +134,15 @@ def study_run(folder: Path) -> list[str]:
     """Return the files from `telic study run` to the process that it starts, in a toy study."""
     sys.path.insert(0, str(ROOT))
     os.environ["TELIC_CONFIG_DIR"] = str(folder / "config")
-    from tests.studies.toy.doors import CommandLine
     from tests.studies.toy.driver import ToyStudy
+    from tests.studies.toy.interfaces import CommandLine
 
     root = folder / "repository"
     study = ToyStudy(CommandLine(root), root)
     study.begin()
-    study.go_on(until="launch")
-    candidate = study.door.agent("next")["args"]["candidate"]
-    study.door.person("approve", "experiment", "--candidate", candidate)
-    words = ("study", "run", candidate, "--root", str(root))
-    return files_until_process(lambda: command(*words, "--confirm", "RUN_CANDIDATE", "--json"))
+    study.door.agent("adapter", "--smoke", "--confirm", "RUN_CANDIDATE")
+    words = ("study", "run", "--root", str(root), "--confirm", "RUN_CANDIDATE", "--json")
+    return files_until_process(lambda: command(*words))
 
 
 FLOWS = {"train": train, "run": run, "search": search, "study run": study_run}
@@ -176,11 +175,12 @@ def _one(name: str) -> NoReturn:
     files: list[str] = []
     try:
         files = FLOWS[name](folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        with os.fdopen(screen, "w") as out:
-            out.write(f"{name}: {len(files)} files\n" + "".join(f"  {each}\n" for each in files))
-        os._exit(0 if files else 1)
+    except BaseException:  # a child must not return to the loop of its parent
+        traceback.print_exc()
+    shutil.rmtree(folder, ignore_errors=True)
+    with os.fdopen(screen, "w") as out:
+        out.write(f"{name}: {len(files)} files\n" + "".join(f"  {each}\n" for each in files))
+    os._exit(0 if files else 1)
 
 
 def _where(files: list[str], name: str) -> int:

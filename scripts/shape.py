@@ -181,8 +181,9 @@ def _is_alias(value: ast.expr) -> bool:
             *("Literal", "Callable", "Union", "Annotated"),
             *("dict", "list", "tuple", "Mapping", "Sequence", "NDArray"),
         )
-    is_union = isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitOr)
-    return is_union and all(
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.BitOr):
+        return False
+    return all(
         isinstance(part, ast.Name | ast.Attribute | ast.Constant | ast.BinOp | ast.Subscript)
         for part in (value.left, value.right)
     )

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import gymnasium
 import numpy as np
@@ -230,6 +230,10 @@ class TrainedNetwork:
     def weights(self, params: Floats) -> Weights:
         """Return nothing, because the network has its own weights."""
         return ()
+
+    def network(self, params: tuple[float, ...]) -> NoReturn:
+        """Fail, because the network of another library cannot be exported."""
+        raise NotImplementedError
 
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
         """Act without exploration."""

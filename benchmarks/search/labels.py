@@ -20,11 +20,10 @@ import scipy.stats
 from revisions import is_vivid
 
 from telic.core.config import Record
-from telic.core.events import ignore
 from telic.core.seeds import derive
 from telic.errors import UsageError
-from telic.llm import Budget, ModelAnswerError, Models
-from telic.search._language_model import PolicyRequester, connect_model, objection
+from telic.llm import Budget, ModelAnswerError, Models, connect
+from telic.search._language_model import PolicyRequester, objection
 from telic.search._writer import Prompt, WatchedCandidate, Writer, describe_trace, nearest
 from telic.search.plan import SearchPlan
 from telic.search.records import History, PolicyCandidate
@@ -192,7 +191,7 @@ def _pair(plan: SearchPlan, run: int, candidate: PolicyCandidate) -> LabelPair:
 
 def _ask(plan: SearchPlan, models: Models, pair: LabelPair) -> list[tuple[float, ...]] | None:
     """Return the revisions by the honest and by the moved label, or None if one is never valid."""
-    asker = PolicyRequester(models, plan.policy.space, pair.run)
+    asker = PolicyRequester(models, plan, pair.run)
     welcome = objection(History(confirm=0, keeps_losers=True), may_repeat=True)
     prompts = (pair.honest, pair.moved)
     try:
@@ -250,14 +249,7 @@ def main():
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"))
     options = parser.parse_args()
     result = load_search(options.runs_dir, options.search)
-    budget = Budget(usd=options.max_usd)
-    models = connect_model(
-        options.model,
-        result.folder.path,
-        budget=budget,
-        on_event=ignore,
-        should_stop=lambda: False,
-    )
+    models = connect(options.model, result.folder.path, budget=Budget(usd=options.max_usd))
     report = label_report(result, models, options.cases)
     print(report.title, *report.rows(), report.conclusion, sep="\n")
 

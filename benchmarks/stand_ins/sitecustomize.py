@@ -5,18 +5,17 @@ A Python with this folder in PYTHONPATH finds them after all installed packages.
 
 from __future__ import annotations
 
+import importlib.abc
 import importlib.machinery
 import sys
 import types
-from typing import Any, ClassVar
+from typing import Any
 
 ONLY_FOR_LOOKING = ("wandb", "viser", "mjviser", "mediapy", "torchrunx")
 
 
 class StandIn(types.ModuleType):
     """Placeholder for a visualization package that is not installed."""
-
-    __path__: ClassVar[list[str]] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -26,7 +25,7 @@ class StandIn(types.ModuleType):
         return type(name, (), {}) if name[0].isupper() else MagicMock()
 
 
-class StandIns:
+class StandIns(importlib.abc.Loader):
     """Find placeholders for visualization packages."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:

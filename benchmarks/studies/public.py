@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.published import publish
-from tests.studies.toy.doors import CommandLine
+from tests.studies.toy.interfaces import CommandLine
 
 from telic.studies.documents.base import read_yaml, update_yaml, write_yaml
 from telic.studies.loop import run_study
@@ -240,15 +240,7 @@ def describe(study: Study, environment: Path, case: Case) -> None:
                 "files": {"allow": [case.patched] if case.patched else []},
             },
             # Only numbers of a configuration file change, and they are read by the person.
-            "exceptions": [
-                {
-                    "rule": "evaluator_required",
-                    "reason": "the log of an unchanged trainer is measured",
-                    "approved_by": "human",
-                }
-            ]
-            if case.patched
-            else [],
+            "evaluation": {"measures_training_log": case.patched is not None},
             "budget": {"launches": 100, "wall_clock_h": 5},
             "baseline": {"est": {"wall_clock_h": 0.3}, "overrides": case.baseline or {}},
             "task": {"success_definition": "a higher return"},
@@ -267,7 +259,7 @@ def try_change(
 ) -> dict[str, Any]:
     """Propose a change, run it to its audit, and return the verdict without accepting it."""
     study = Study.find(root)
-    draft = {
+    draft: dict[str, Any] = {
         "title": title,
         "kind": "config",
         "hypothesis": {

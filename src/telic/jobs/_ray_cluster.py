@@ -128,7 +128,7 @@ class RayJobs:
         del self._tasks[spec.name]
         try:
             end, letter = self._ray.get(task.ref)
-            self._deliver(letter, task)
+            _deliver(letter, task)
         except self._ray.exceptions.RayError as error:
             return _first_line(error)
         except BadFile as error:
@@ -158,8 +158,7 @@ class RayJobs:
 
     def _over(self) -> set[Any]:
         """Return the finished tasks. All tasks are polled together."""
-        now = time.monotonic()
-        if now - self._looked > _POLL_S:
+        if time.monotonic() - self._looked > _POLL_S:
             refs = [task.ref for task in self._tasks.values()]
             self._ready = set(self._ray.wait(refs, num_returns=len(refs), timeout=0)[0])
             self._looked = time.monotonic()
@@ -179,18 +178,19 @@ class RayJobs:
             task = self._tasks.get(letter.name)
             # An abandoned attempt may still write; its letters are ignored.
             if task is not None and task.attempt == letter.attempt:
-                self._deliver(letter, task)
+                _deliver(letter, task)
 
-    def _deliver(self, letter: AttemptMessage, task: _Task) -> None:
-        beat = JobHeartbeat.model_validate_json(letter.beat)
-        if letter.log:
-            with open_append(task.folder.log(letter.attempt)) as log:
-                log.write(letter.log)
-        if letter.archive is not None:
-            # Save the archive first: a crash while unpacking must leave no partial state.
-            write_bytes(task.folder.archive, letter.archive)
-            _take_in(task.folder, letter.archive, task.spec)
-        write_json(task.folder.beat(letter.attempt), beat)
+
+def _deliver(letter: AttemptMessage, task: _Task) -> None:
+    beat = JobHeartbeat.model_validate_json(letter.beat)
+    if letter.log:
+        with open_append(task.folder.log(letter.attempt)) as log:
+            log.write(letter.log)
+    if letter.archive is not None:
+        # Save the archive first: a crash while unpacking must leave no partial state.
+        write_bytes(task.folder.archive, letter.archive)
+        _take_in(task.folder, letter.archive, task.spec)
+    write_json(task.folder.beat(letter.attempt), beat)
 
 
 def _take_in(folder: JobFolder, content: bytes, spec: JobSpec) -> None:
