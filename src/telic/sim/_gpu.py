@@ -272,18 +272,13 @@ class GpuSimulation(Simulation):
             return
         graph = self._graphs.get(calls)
         if graph is None:
-            with self._on_stream():
-                self._warm(calls)
+            with self._on_stream(), self._undone():  # run each function once to compile its kernels
+                self._call(tuple(dict.fromkeys(calls)))
             with self._warp.ScopedDevice(self._place), self._warp.ScopedCapture() as capture:
                 self._call(calls)
             graph = self._graphs[calls] = capture.graph
         stream = self._warp.stream_from_torch(torch.cuda.current_stream(self.device))
         self._warp.capture_launch(graph, stream=stream)
-
-    def _warm(self, calls: tuple[str, ...]) -> None:
-        """Run each function once to compile its kernels, and restore the state."""
-        with self._undone():
-            self._call(tuple(dict.fromkeys(calls)))
 
     @contextmanager
     def _undone(self) -> Generator[None]:

@@ -346,9 +346,6 @@ class Journal:
     def _public(self) -> str | None:
         return None if self._key is None else self._key.public
 
-    def _is_ours(self, entry: JournalEntry) -> bool:
-        return (entry.sig or "").startswith(f"ed25519:{self._public}:")
-
     def _noted_files(self, first: str) -> list[Path]:
         """Return the paths of the head's copies, named after the first line's hash and the path."""
         # A link to its folder leads to the same journal. Earlier versions did not follow links.
@@ -384,7 +381,8 @@ class Journal:
         if isinstance(noted, str):
             return noted
         head = self._end
-        others = sum(not self._is_ours(entry) for entry in self._entries)
+        ours = f"ed25519:{self._public}:"
+        others = sum(not (entry.sig or "").startswith(ours) for entry in self._entries)
         if noted is None and self._guard and self._key and others:
             return f"{others} of {len(self._entries)} lines are not signed with your key"
         if noted is None and self._guard == "path" and self._key and self._entries:

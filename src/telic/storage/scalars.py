@@ -58,7 +58,8 @@ class ScalarLog(JsonLines):
         kept = [row for row in rows if row["global_step"] <= global_step]
         if len(kept) < len(rows):
             self.close()
-            write_text(self.path, "".join(_line(row) for row in kept))
+            lines = [json.dumps(plain(row), separators=(",", ":")) + "\n" for row in kept]
+            write_text(self.path, "".join(lines))
             super().__init__(self.path)
         return len(rows) - len(kept)
 
@@ -128,10 +129,6 @@ def downsample(
         ]
         series = series[:, [0, *kept, size - 1]]
     return series[0].tolist(), series[1].tolist()
-
-
-def _line(row: _MetricRow) -> str:
-    return json.dumps(plain(row), separators=(",", ":")) + "\n"
 
 
 def _is_number(value: Any) -> bool:

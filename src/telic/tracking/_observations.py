@@ -116,10 +116,6 @@ def point_turns(bodies: BodyStates, parts: TrackedParts) -> Tensor:
     return multiply(conjugate(bodies.quat[:, :1]).expand_as(quat), quat)
 
 
-def _anchor_place(m: TrackingMoment) -> Tensor:
-    return rotate(conjugate(m.root.quat), m.now.root_pos - m.root.pos)
-
-
 def _body_places(m: TrackingMoment) -> Tensor:
     way = m.bodies.pos - m.bodies.pos[:, :1]
     return rotate(conjugate(m.bodies.quat[:, :1]), way).flatten(1)
@@ -149,7 +145,9 @@ COMMANDED: dict[str, ObservationTerm] = {
     "anchor_turn": ObservationTerm(
         lambda f: 6, lambda m: turned(m.root.quat, m.now.root_quat[:, None])
     ),
-    "anchor_place": ObservationTerm(lambda f: 3, _anchor_place),
+    "anchor_place": ObservationTerm(
+        lambda f: 3, lambda m: rotate(conjugate(m.root.quat), m.now.root_pos - m.root.pos)
+    ),
     "lower_joints": ObservationTerm(lambda f: f.frames * 2 * f.lower, _lower_joints),
     "points": ObservationTerm(
         lambda f: 3 * f.points, lambda m: local_points(m.target, m.parts).flatten(1)

@@ -92,10 +92,6 @@ def _array(content: Any, kind: Any, shape: Any, order: Any) -> np.ndarray:
     return array.reshape(shape, order="F" if order == "F" else "C").copy()
 
 
-def _scalar(kind: Any, content: Any = b"") -> Any:
-    return _array(content, kind, (), "C").item()
-
-
 def _encoded(text: Any, _: Any = "latin-1") -> bytes:
     if not isinstance(text, str):
         raise _Refused("invalid bytes")
@@ -114,7 +110,7 @@ _NAMES: dict[tuple[str, str], Any] = {
         for module in ("multiarray", "numeric")
         for name, made in (
             ("_reconstruct", _Array),
-            ("scalar", _scalar),
+            ("scalar", lambda kind, content=b"": _array(content, kind, (), "C").item()),
             ("_frombuffer", _array),
         )
     },
