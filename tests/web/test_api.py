@@ -7,7 +7,9 @@ import shutil
 import zipfile
 
 from telic.robots.catalogue import named_robot, robot_names
+from telic.storage.files import write_json
 from telic.verbs.artifacts import list_artifacts
+from telic.verbs.background import JobFile
 from telic.web._place import WebPlace
 from tests.web.conftest import client_of
 from tests.web.made import RUN, SEARCH, SESSION, VIDEO, make_run, write
@@ -200,8 +202,14 @@ def test_an_export_is_downloaded_as_one_archive(own):
 
 def test_a_folder_whose_name_is_not_text_hides_no_other(own):
     runs = own / "runs"
-    for name in (b"\xff", b"run\nsession passed"):
+    for name in (b"\xff", b"run\nsession passed", b"bench_\xff"):
         shutil.copytree(runs / RUN, runs / os.fsdecode(name))
+    write_json(runs / os.fsdecode(b"bench_\xff/bench.json"), {})
+    started = JobFile(job="a", verb="search:search", values={}, command="telic search")
+    write_json(runs / "started" / os.fsdecode(b"\xff.json"), started)
+    write_json(own / ".telic/tasks" / os.fsdecode(b"\xff/studies/a/ledger.jsonl"), {})
+    for kind in ("jobs", "benchmarks"):
+        assert client_of(own).get(f"/api/{kind}").json() == []
     known = {line["id"] for line in client_of(own).get("/api/artifacts").json()["artifacts"]}
     assert known == {SESSION, RUN, SEARCH}
     assert {line.id for line in list_artifacts(runs_dir=runs).data} == known

@@ -92,7 +92,7 @@ class Artifact:
 def kind_of(path: Path) -> ArtifactKind | None:
     """Return the kind of artifact at a path, or None, also for a name that is not printable."""
     try:
-        return _kind_of(path) if path.name.isprintable() else None
+        return _kind_of(path) if "".join(path.parts[-3:]).isprintable() else None
     except OSError:  # no name that a file can have
         return None
 

@@ -186,7 +186,7 @@ def read_log(runs_dir: Path, job: str) -> str:
 
 
 def _requests(runs_dir: Path) -> list[Path]:
-    files = (runs_dir / STARTED).glob("*.json")
+    files = (x for x in (runs_dir / STARTED).glob("*.json") if x.name.isprintable())
     return [path for path in files if not path.name.endswith(".state.json")]
 
 

@@ -89,8 +89,8 @@ def routes(place: WebPlace) -> APIRouter:
     router = APIRouter(tags=["benchmarks"])
 
     def folders() -> dict[str, Path]:
-        found = place.runs_dir.glob("bench_*/bench.json")
-        return {file.parent.name: file.parent for file in found if not file.parent.is_symlink()}
+        found = (file.parent for file in place.runs_dir.glob("bench_*/bench.json"))
+        return {x.name: x for x in found if x.name.isprintable() and not x.is_symlink()}
 
     def folder_of(name: str) -> Path:
         known = folders()
