@@ -1,8 +1,7 @@
 import pytest
 
 from telic.core.config import Record
-from telic.errors import UsageError
-from telic.llm import Image, Request, Tokens, fill_template
+from telic.llm import Image, Request, Tokens
 from telic.llm.answers import InvalidAnswer, read_answer
 
 from .conftest import Plan, question
@@ -47,23 +46,3 @@ def test_non_numeric_value_is_not_an_answer(number):
     """Parsers take it, and training on it would break a session for good."""
     with pytest.raises(InvalidAnswer, match="every number must be finite"):
         read_answer(f'{{"title": "t", "weights": {{"speed": {number}}}}}', Plan)
-
-
-def test_values_are_put_into_a_template_and_never_read_as_one():
-    assert (
-        fill_template("Do {{what}}, {{ what }} in {{where}}.", what="x", where=1) == "Do x, x in 1."
-    )
-    assert fill_template("{{a}} {{b}}", a="{{b}}", b="}}") == "{{b}} }}"
-
-
-@pytest.mark.parametrize(
-    ("template", "values", "problem"),
-    [
-        ("{{intent}}", {"env": "Ant"}, "do not match: env, intent"),
-        ("{{intent}}", {"intent": "run", "env": "Ant"}, "do not match: env"),
-        *((template, {"a": 1}, "do not match") for template in ("{{a", "{{a b}}", "{{}}", "{{1}}")),
-    ],
-)
-def test_a_template_and_values_that_do_not_fit_are_refused(template, values, problem):
-    with pytest.raises(UsageError, match=problem):
-        fill_template(template, **values)

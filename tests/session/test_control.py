@@ -110,7 +110,7 @@ def test_paused_training_stops_stepping_and_then_completes(sit, spec):
     time.sleep(0.5)
     assert steps_taken(folder) == steps
     assert sitting.control.account.seconds - seconds < 0.2
-    assert f"telic resume {folder.name}" in read_json(folder.waiting)["message"]
+    assert f"telic resume {folder.path}" in read_json(folder.waiting)["message"]
     folder.pause.unlink()
     assert sitting.end().status == "completed"
     assert sitting.saw("session.resumed") and steps_taken(folder) == 8_192

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from telic.authors.author import Brief
-from telic.core.text import few_digits
+from telic.core.text import few_digits, figure
 from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import EnvSpec
@@ -57,7 +57,8 @@ _NARROWLY = 0.1
 _ROWS, _SECONDS, _MAX_STEPS = 4, 5.0, 400
 """episodes per column of measured ranges, and their maximum length in seconds and steps"""
 _STILL = "no action (start → end)"
-_IN_EPISODE = ("action", "dt", "episode_start")
+_IN_EPISODE = ("action", "contacts", "dt", "episode_start")
+"""values of `info` that a judge can use although they are not recorded"""
 _MAX_PARTS = 4
 """maximum number of components of a quantity that are listed with separate ranges"""
 _SIGN = re.compile(r"positive|negative|1 is|turn")
@@ -107,8 +108,11 @@ def session_context(brief: Brief) -> str:
                 rules=RULES.get(spec.id),
                 observations=_observations(spec),
                 facts=_unseen(spec),
-                shapes=_shapes(info, known),
-                unrecorded=_unrecorded(spec, known),
+                shapes=[
+                    (str(("N", *info[name].shape[1:])).replace("'", ""), name)
+                    for name in sorted(set(info) - known)
+                ],
+                unrecorded=sorted(set(spec.info_keys) - {*RECORDED, *known, *_IN_EPISODE}),
                 starts=starts,
                 quantities=_quantities(spec, episodes),
                 columns=list(episodes),
@@ -236,22 +240,6 @@ def _plain(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 10 else f"{round(value, 2) + 0.0:g}"
 
 
-def _shapes(info: Info, quantities: Collection[str]) -> dict[str, list[str]]:
-    """Return the names of the values of `info` by shape."""
-    shapes: dict[str, list[str]] = {}
-    for name in sorted(set(info).difference(quantities)):
-        shape = ", ".join(("N", *map(str, info[name].shape[1:])))
-        shapes.setdefault(f"({shape})" if ", " in shape else "(N,)", []).append(name)
-    return shapes
-
-
-def _unrecorded(spec: EnvSpec, quantities: Collection[str]) -> list[str]:
-    """Return the names of the values of `info` that a judge cannot use."""
-    # Contacts are derived from the recorded forces, as in a live step.
-    derived = {"contacts"} if "cfrc_ext" in spec.info_keys else set[str]()
-    return sorted(set(spec.info_keys) - {*RECORDED, *quantities, *derived, *_IN_EPISODE})
-
-
 def _unseen(spec: EnvSpec) -> Iterator[str]:
     """Yield a note on coordinates of the robot that the policy does not observe."""
     if spec.robot is None or not any(name in spec.obs_names for name in spec.joint_names):
@@ -302,31 +290,24 @@ def _termination(spec: EnvSpec) -> str:
     return f"An episode ends early: {why}{here}. Later steps earn nothing."
 
 
-def _terrain(spec: EnvSpec) -> Iterator[str]:
+def _terrain(spec: EnvSpec) -> list[str]:
     if "terrain" not in spec.arguments:
-        return
+        return []
     ground = ground_in(spec.arguments)
-    if ground.kind == "flat":
-        kinds = ", ".join(f"`{kind}`" for kind in TERRAINS)
-        yield f"The ground is flat. If the intent needs other terrain, it can be {kinds}."
-        return
     tall = spec.robot.rest_height if spec.robot and spec.robot.rest_height else 0.3
-    sizes = {
-        "stairs": f"{steps_of(tall)} steps, each up to {hardest_step(ground.hardest, tall):.2g} m "
-        "high (`ground_step`)",
-        "slopes": f"a slope {STAIRS_M:g} m long, up to {math.degrees(steepest(ground.hardest)):.0f}"
-        " degrees steep (`ground_step`: its rise for each meter)",
-        "rough": "lumps (`ground_step`: the largest height)",
-    }
-    start = "at the foot, with the ascent ahead along +x"
-    if spec.arguments.get("terrain_start") != "foot":
-        start = "in the middle of a field, at its highest point"
-    yield (
-        f"The ground is `{ground.kind}`: fields of {FIELD_M:g} m side by side, from easy to hard, "
-        f"each with {sizes[ground.kind]}. An episode begins {start}. `ground_height` is that of "
-        "the ground below the torso, 0 at the foot of every field; `height` is that of the torso "
-        "above it. The policy sees nothing of the ground. It is judged on freshly drawn fields."
-    )
+    return [
+        render(
+            "terrain",
+            ground=ground,
+            kinds=TERRAINS,
+            field_m=FIELD_M,
+            slope_m=STAIRS_M,
+            degrees=math.degrees(steepest(ground.hardest)),
+            steps=steps_of(tall),
+            step_m=hardest_step(ground.hardest, tall),
+            is_at_foot=spec.arguments.get("terrain_start") == "foot",
+        )
+    ]
 
 
 # ---- criteria and examples
@@ -361,7 +342,7 @@ def example_table(examples: Sequence[ExampleResult], threshold: float | None = N
     terms = list(dict.fromkeys(name for each in examples for name in each.terms))
     most = max((len(each.criteria) for each in examples), default=0)
     heads = ["episode", "judge", "total reward", *terms, *map(str, range(1, most + 1))]
-    rows = [heads, ["---"] * len(heads)]
+    rows = [heads]
     for each in examples:
         judged = f"unknown ({each.reason})"
         if each.score is not None:
@@ -369,17 +350,17 @@ def example_table(examples: Sequence[ExampleResult], threshold: float | None = N
         paid = [each.pay, *map(each.terms.get, terms)]
         sums = ["unknown" if value is None else few_digits(value) for value in paid]
         credits = [
-            "1" if made.counted == 1.0 else credit_words(made.counted, made.value)
+            "1" if made.counted == 1.0 else f"{made.counted:.2g} ({figure(made.value)})"
             for made in each.criteria
         ]
         rows.append([f"{each.name}{' (good)' * each.is_good}", judged, *sums, *credits])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return table_text(rows)
 
 
-def credit_words(credit: float, value: float | None) -> str:
-    """Return a credit with the measured value for which it was given."""
-    measured = "not measured" if value is None else few_digits(value)
-    return f"{few_digits(round(credit, 2))} ({measured})"
+def table_text(rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table, whose first row is its head."""
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _remark(example: ExampleResult, threshold: float | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from telic.authors._context import table_text
 from telic.authors.candidate import (
     MemberScore,
     RewardCandidate,
@@ -76,11 +77,8 @@ class SessionHistory(NamedTuple):
     ) -> str:
         """Return the history as Markdown.
 
-        Args:
-            threshold: score required to pass.
-            notes: feedback from the user.
-            most: maximum number of iterations.
-            criteria: criteria for which details of the training are included, or None.
+        `most` is the maximum number of iterations. With `criteria`, it includes the rewards, the
+        training and the values of the criteria over time.
         """
         latest, best = self.history[-1], self.best
         numbers, stuck = dict.fromkeys((latest.number, best.number)), latest.number - best.number
@@ -162,16 +160,16 @@ class SessionHistory(NamedTuple):
         names = [
             name for name in (*_CURVES, *terms) if any(row.get(name) is not None for row in rows)
         ]
-        heads = " | ".join(name.removeprefix(_TERM) for name in names)
-        lines = [f"| step | {heads} |\n|---|{'---|' * len(names)}"]
-        size = -(-len(rows) // _ROWS)
+        table, size = (
+            [["step", *(name.removeprefix(_TERM) for name in names)]],
+            -(-len(rows) // _ROWS),
+        )
         for group in (rows[start : start + size] for start in range(0, len(rows), size)):
-            cells: list[str] = []
-            for name in names:
-                known = [row[name] for row in group if row.get(name) is not None]
-                cells.append(f"{fmean(known):.3g}" if known else "–")
-            lines.append(f"| {group[-1]['global_step']:,} | {' | '.join(cells)} |")
-        lines[0] = f"Of {best.member}, the last {len(terms)} columns by reward term:\n\n{lines[0]}"
+            known = ([row[name] for row in group if row.get(name) is not None] for name in names)
+            means = (f"{fmean(own):.3g}" if own else "–" for own in known)
+            table.append([f"{group[-1]['global_step']:,}", *means])
+        about = f"Of {best.member}, the last {len(terms)} columns by reward term:"
+        lines = [about, "", table_text(table)]
         scores = [
             f"{row['step']:,} steps {' '.join(map(_known, row['scores'].values()))}"
             for row in read_json_lines(files.checkpoints)
@@ -200,12 +198,12 @@ class SessionHistory(NamedTuple):
         parts = dict.fromkeys(part for each in criteria for part in measured_parts(each.measure))
         tracks = {part: value_of(part, view) for part in parts}
         tracks = {part: own for part, own in tracks.items() if own.shape == (len(view),)}
-        lines = [f"| s | {' | '.join(tracks)} |", f"|---|{'---|' * len(tracks)}"]
+        table = [["s", *tracks]]
         for step in range(0, len(view), max(1, len(view) // _ROWS)):
-            cells = [f"{own[step]:.3g}" for own in tracks.values()]
-            lines.append(f"| {(step + 1) * view.dt:.2f} | {' | '.join(cells)} |")
+            values = (f"{own[step]:.3g}" for own in tracks.values())
+            table.append([f"{(step + 1) * view.dt:.2f}", *values])
         title = f"Median episode of {best.member}, {view.seconds:g} of {view.full_seconds:g} s"
-        return {title: "\n".join(lines)} if tracks else {}
+        return {title: table_text(table)} if tracks else {}
 
 
 def judgment_text(iteration: SessionIteration) -> str:
@@ -214,27 +212,22 @@ def judgment_text(iteration: SessionIteration) -> str:
     if best is None:
         return f"No policy was trained: {iteration.failure}"
     verdicts = best.judgment.verdicts
-    scores = [
-        f"{_known(each.judgment.score)} (lower bound {_known(each.judgment.low)})"
-        for each in members
-    ]
-    codes = [_known(each.code_score) for each in members]
     table = [
         ["criterion", "counts", "no credit at", "full at", *(each.member for each in members)],
-        ["---"] * (4 + len(members)),
-        ["mean score", "", "0", "1", *scores],
-        ["mean score by code alone", "", "0", "1", *codes],
+        ["mean score", "", "0", "1", *(_known(each.judgment.score) for each in members)],
+        ["its lower bound", "", "0", "1", *(_known(each.judgment.low) for each in members)],
+        ["mean by code alone", "", "0", "1", *(_known(each.code_score) for each in members)],
     ]
     for title in best.judgment.criteria:
         row = next(row for each in verdicts for row in each.criteria if row.title == title)
         counts = "multiplies all" if row.is_guard else f"weight {row.weight:g}"
-        ends = [f"{end:g} {row.unit}".rstrip() for end in (row.zero, row.goal)]
+        ends = [f"{end:g} {'' if row.unit == '1' else row.unit}" for end in (row.zero, row.goal)]
         cells = [_earned(each, title) for each in members]
-        table.append([title, counts, *ends, *cells])
+        table.append([title, counts, *map(str.rstrip, ends), *cells])
     lines = [
         "Mean credit of each policy over its episodes, and the 10th, 50th and 90th percentile of "
         "the value measured in them:\n",
-        *(f"| {' | '.join(row)} |" for row in table),
+        table_text(table),
     ]
     disputes: dict[str, None] = {}
     for dispute in [each for verdict in verdicts for each in verdict.disagreements][:_DISPUTES]:

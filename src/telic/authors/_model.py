@@ -35,6 +35,7 @@ from telic.authors.candidate import (
     check_reward,
     structure_text,
     weights_in,
+    with_weights,
 )
 from telic.authors.footage import Footage
 from telic.core.events import LogMessage
@@ -243,8 +244,13 @@ class ModelAuthor:
             objections=[each for each in written.objections if each.withdrawn is None],
             replies=self._replies,
         )
-        objections = reviewed(written, found)
+        objections, own = reviewed(written, found), weights_in(written.reward)
         changes: dict[str, object] = {"objections": objections}
+        weights = {name: value for name, value in found.weights.items() if name in own}
+        if weights and may_rewrite:
+            written = written.model_copy(
+                update={"reward": with_weights(written.reward, own | weights)}
+            )
         self._replies = {}
         for about, measured in (("reward", trial.reward_problems), ("judge", trial.judge_problems)):
             still = [each for each in objections if each.about == about and each.withdrawn is None]

@@ -63,6 +63,7 @@ class VisionJudge:
     ) -> None:
         self._cast, self._judge, self._folder = cast, judge, folder
         self._titles = [criterion.title for criterion in judge.criteria]
+        self._words = [criterion_words(each, is_measured=False) for each in judge.criteria]
         self._environment, self._contrast = environment, contrast or {}
 
     def second_opinion(self, episodes: Sequence[Path], code: Sequence[Verdict]) -> list[Verdict]:
@@ -174,6 +175,7 @@ class VisionJudge:
             images=[Image(data=path.read_bytes()) for path in sheets],
             sample=sample,
             look_for=self._what_to_see(),
+            criteria=dict(zip(self._titles, self._words, strict=True)),
             pictures=words,
             has_contrast=contrast,
             episodes=list(shown.values()),
@@ -196,8 +198,8 @@ class VisionJudge:
 
     def _what_to_see(self) -> dict[str, VisibleSigns]:
         """Return the expected visual evidence of each criterion by title."""
-        words = [criterion_words(each, is_measured=False) for each in self._judge.criteria]
-        answer = self._cast.ask("vision_criteria", look_for_form(self._titles), criteria=words)
+        form = look_for_form(self._titles)
+        answer = self._cast.ask("vision_criteria", form, criteria=self._words)
         return filled(answer, self._titles)
 
     def _doubted(self, footage: Footage, disputes: dict[str, Disagreement]) -> list[str]:
@@ -222,7 +224,6 @@ def contrast_of(
 ) -> dict[str, Trajectory]:
     """Return a demonstration and the failure mode with the highest score, if available."""
     bad = [each for each in trial.examples if not each.is_good and each.name not in trial.fine]
-    bad.sort(key=lambda each: -(each.score or 0.0))
     found: dict[str, Trajectory] = {}
     look = open_env(env, env_args, 1)
     look.close()
@@ -233,7 +234,7 @@ def contrast_of(
         )
         found["for comparison: a scripted demonstration, which is correct"] = led.trajectory(GOOD)
     if bad:
-        name = bad[0].name
+        name = max(bad, key=lambda each: each.score or 0.0).name
         group = led if led is not None and name in led.names else failure_modes(env, env_args)
         if name in group.names:
             words = f'for comparison: a robot that only "{name}", which is incorrect'

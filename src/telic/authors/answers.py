@@ -88,6 +88,9 @@ class Review(Record):
     judge_problems: tuple[str, ...] = Field(
         default=(), description="faults of the judge, each with its criterion and a fix"
     )
+    weights: dict[str, float] = Field(
+        default={}, description="changed weights of the reward by term, applied without a rewrite"
+    )
     withdrawn: tuple[Withdrawal, ...] = Field(
         default=(), description="open objections that no longer apply (all others remain open)"
     )

@@ -109,8 +109,9 @@ class Footage:
     @cached_property
     def flight(self) -> _Part | None:
         """First and last step of the longest time without contact, or None if it is short."""
-        touching = value_of("feet_in_contact", self.episode)
-        flying = np.concatenate(([False], touching < 0.5, [False]))
+        share = value_of("flight_share", self.episode)  # of the steps so far
+        flown = np.diff(share * np.arange(1, len(share) + 1), prepend=0.0) > 0.5
+        flying = np.concatenate(([False], flown, [False]))
         runs = np.flatnonzero(np.diff(flying)).reshape(-1, 2).tolist()
         first, end = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
         return (first, end - 1) if (end - first) * self.episode.dt >= _MIN_S else None

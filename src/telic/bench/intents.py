@@ -95,7 +95,7 @@ def bench_intents(
             case
             for case in chosen
             if case.id not in done
-            or done[case.id].case != case
+            or done[case.id].case != case.shown
             or done[case.id].outcome not in FINAL
         ]
         attempt = partial(_attempt, folder, options, run_session, on_event, should_stop)
@@ -147,7 +147,7 @@ def _attempt(
         write_text(folder.case(case.id) / "error.txt", traceback.format_exc())
         reason = f"{type(error).__name__}: {error}"
     return CaseResult(
-        case=case,
+        case=case.shown,
         outcome=outcome,
         reason=reason,
         seconds=time.monotonic() - started,
@@ -204,7 +204,7 @@ def _case_result(case: Case, session: Session, folder: BenchFolder, seconds: flo
 
     report = files.report_dir
     return CaseResult(
-        case=case,
+        case=case.shown,
         outcome=outcome,
         reason=_reason(outcome, config, summary, best, checks),
         tags=best.tags if best else (),

@@ -56,6 +56,11 @@ class Case(Config):
         "rewards and judges do not see them",
     )
 
+    @property
+    def shown(self) -> Case:
+        """The case without its checks, which a model must not find in the folder."""
+        return self.model_copy(update={"checks": {}})
+
 
 class Suite(Config):
     """Suite of intents to benchmark."""
@@ -295,6 +300,7 @@ def results_in(folder: BenchFolder) -> list[CaseResult]:
     for row in read_json_lines(folder.attempts):
         signer = signer_of(_signed_bytes(folder, row), str(row.pop("sig", "")))
         result = as_record(row, CaseResult, str(folder))
+        result = result.model_copy(update={"case": result.case.shown})
         if result.outcome == "passed":
             fault = "" if _is_proven(result, folder.path.resolve()) else "its session is unverified"
             if key is None or signer != key.public:
@@ -329,7 +335,8 @@ def summarize(
     suite: Suite, asked: Sequence[Case], config: BenchConfig, results: Sequence[CaseResult]
 ) -> BenchmarkSummary:
     """Summarize the finished cases of a suite."""
-    current = {each.case.id: each for each in results if each.case in suite.case}
+    shown = [case.shown for case in suite.case]
+    current = {each.case.id: each for each in results if each.case in shown}
     ended = [
         current[case.id]
         for case in suite.case
@@ -353,8 +360,8 @@ def summarize(
         outcomes={name: counts[name] for name in get_args(CaseOutcome) if counts[name]},
         median_seconds_to_pass=median(seconds) if seconds else None,
         median_steps_to_pass=median(steps) if steps else None,
-        seconds=sum(each.seconds for each in ended),
-        usd=total_usd([each.usd for each in ended]),
+        seconds=sum(each.seconds for each in current.values()),
+        usd=total_usd([each.usd for each in current.values()]),
         results=tuple(ended),
     )
 

@@ -331,6 +331,25 @@ def problem_of_measure(criterion: Criterion, spec: EnvSpec) -> str | None:
     return None
 
 
+def _phase_parts(
+    judge: JudgeFile, episode: RecordedEpisode
+) -> Iterator[tuple[int, int, int | None, RecordedEpisode, float]]:
+    """Yield the number, first step, last step and part of each phase, and the time left after it.
+
+    The last step is relative to the part, and None if the phase is not completed.
+    """
+    part, start = episode, 0
+    for number, phase in enumerate(judge.phases, 1):
+        done, own, left = None, part, 0.0
+        if phase.until:
+            held = np.asarray(_evaluate(phase.until, part), dtype=bool)
+            done = part.when(np.broadcast_to(held, len(part)), phase.seconds)
+            own, left = part.before(done), part.left(done)
+        yield number, start, done, own, left
+        rest = part.after(done)
+        part, start = rest, start + len(part) - len(rest)
+
+
 # ---- evidence for people and vision models
 
 
@@ -379,23 +398,17 @@ def deciding_steps(judge: JudgeFile, episode: RecordedEpisode) -> dict[int, dict
 
     Ends of phases have the number 0.
     """
-    starts, parts = [0, 0], [episode, episode]  # of the whole episode and of each phase
-    found: dict[int, dict[int, str]] = {0: {}}
-    for number, phase in enumerate(judge.phases, 1):
-        if not phase.until:
-            break
-        held = np.broadcast_to(np.asarray(_evaluate(phase.until, parts[-1]), bool), len(parts[-1]))
-        done = parts[-1].when(held, phase.seconds)
+    places, found = {0: (0, episode)}, dict[int, dict[int, str]]({0: {}})
+    for number, start, done, part, _ in _phase_parts(judge, episode):
+        places[number] = start, part
         if done is None:
             break
-        found[0][starts[-1] + done] = f"phase {number} ends"
-        starts.append(min(starts[-1] + done + 1, len(episode) - 1))
-        parts[-1], rest = parts[-1].before(done), parts[-1].after(done)
-        parts.append(rest)
+        found[0][start + done] = f"phase {number} ends"
     for number, criterion in enumerate(judge.criteria, 1):
-        if criterion.phase < len(parts) and is_expression(criterion.measure):
-            steps = _deciding(criterion, parts[criterion.phase])
-            found[number] = {starts[criterion.phase] + at: words for at, words in steps.items()}
+        if criterion.phase in places and is_expression(criterion.measure):
+            start, part = places[criterion.phase]
+            steps = _deciding(criterion, part)
+            found[number] = {start + at: words for at, words in steps.items()}
     return found
 
 
@@ -453,21 +466,15 @@ def measure_criteria(judge: JudgeFile, episode: RecordedEpisode) -> list[Criteri
     completed.
     """
     scores: dict[str, CriterionScore] = {}
-    part, gate = episode, None
-    for number, phase in enumerate(judge.phases, 1):
-        done, own, left = None, part, 0.0
-        if phase.until:
-            held = np.asarray(_evaluate(phase.until, part), dtype=bool)
-            done = part.when(np.broadcast_to(held, len(part)), phase.seconds)
-            own, left = part.before(done), part.left(done)
-        is_done = float(done is not None)
-        ends = score("done", is_done, zero=0.0, goal=1.0, after=gate)
+    gate = None
+    for number, _, done, own, left in _phase_parts(judge, episode):
+        ends = score("done", float(done is not None), zero=0.0, goal=1.0, after=gate)
         for each in judge.criteria:
             if each.phase == number and each.measure:
                 made = score_criterion(each, single_value(each, own, left), gate)
                 scores[each.title] = made
                 ends = made if each.measure == TIME_LEFT else ends
-        part, gate = part.after(done), ends
+        gate = ends
     for each in judge.criteria:
         if each.measure and each.title not in scores:
             scores[each.title] = score_criterion(each, single_value(each, episode))

@@ -33,9 +33,7 @@ class VisualEvidence(Record):
     evidence: str = Field(min_length=1, description="one sentence: what is visible, and when")
     start_s: float | None = Field(description="start of the evidence in s, null without clock")
     end_s: float | None = Field(description="end of the evidence in s")
-    tenths: int | None = Field(
-        ge=0, le=10, description="score by the rubric, 0 to 10, or null if not visible"
-    )
+    tenths: int | None = Field(ge=0, le=10, description="credit, 0 to 10, or null if not visible")
 
     @model_validator(mode="after")
     def _check_window(self) -> Self:

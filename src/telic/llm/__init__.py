@@ -14,7 +14,6 @@ from telic.llm.records import (
     Request,
     RequestRejected,
     Tokens,
-    fill_template,
     prompt_hash,
 )
 from telic.llm.work_orders import Host
@@ -37,6 +36,5 @@ __all__ = [
     "Tokens",
     "choose",
     "connect",
-    "fill_template",
     "prompt_hash",
 ]

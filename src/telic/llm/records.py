@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
 from pydantic import Field
@@ -18,7 +17,6 @@ Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 MediaType = Literal["image/png", "image/jpeg", "image/webp", "image/gif"]
 Finish = Literal["complete", "length", "refusal"]
 _QUOTED_CHARACTERS = 8_000
-_PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 
 
 class Image(Record):
@@ -267,15 +265,6 @@ class Outage(TelicError):
 def prompt_hash(template: str) -> str:
     """Return the hash of a prompt template: the first 12 hex digits of its SHA-256."""
     return fingerprint(template, 12)
-
-
-def fill_template(template: str, **values: object) -> str:
-    """Replace every `{{name}}` in a template with its value. Values are not expanded."""
-    names = set(_PLACEHOLDER.findall(template))
-    if names != set(values) or template.count("{{") != len(_PLACEHOLDER.findall(template)):
-        wrong = ", ".join(sorted(names ^ set(values))) or "a {{ that is not followed by a name"
-        raise UsageError(f"The template and its values do not match: {wrong}.")
-    return _PLACEHOLDER.sub(lambda place: str(values[place[1]]), template)
 
 
 def fingerprint(value: str | bytes, length: int = 32) -> str:

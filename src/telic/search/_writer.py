@@ -8,10 +8,11 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, NamedTuple
 
+import jinja2
 import numpy as np
 from numpy.typing import NDArray
 
-from telic.llm import fill_template, prompt_hash
+from telic.llm import prompt_hash
 from telic.search.config import Thinning
 from telic.search.plan import SearchPlan
 from telic.search.proposers import SearchView
@@ -119,7 +120,10 @@ class Writer:
 
     def _fill(self, name: str, **values: object) -> Prompt:
         template = (_TEMPLATES / f"{name}.md").read_text(encoding="utf-8")
-        return Prompt(fill_template(template, **values), prompt_hash(template))
+        form = jinja2.Template(
+            template, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
+        )
+        return Prompt(form.render(values), prompt_hash(template))
 
     def _environment(self) -> str:
         names = "\n".join(f"- params[{i}]: {name}" for i, name in enumerate(self._space.names))

@@ -308,8 +308,8 @@ class CheckpointJudge:
             self._thread.join()
 
     def is_playing(self) -> bool:
-        """Return whether episodes are currently being recorded, scored or watched."""
-        return self._playing.is_set()
+        """Return whether episodes are recorded, scored or watched, and no stop is requested."""
+        return self._playing.is_set() and not self._work.control.wants_stop()
 
     def _serve(self) -> None:
         # Detect the rendering backend now, so that the report does not have to wait for it.

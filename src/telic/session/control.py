@@ -82,7 +82,7 @@ class SessionControl:
         """Block while the session is paused. Raises SessionStopped if a stop was requested."""
         self.check()
         if self.folder.pause.exists():
-            message = f"paused; resume with: telic resume {self.folder.name}"
+            message = f"paused; resume with: telic resume {self.folder.path}"
             self._emit(SessionPaused(message=message))
             self._wait("pause", message, lambda: not self.folder.pause.exists())
             self._emit(SessionResumed())
@@ -118,7 +118,7 @@ class SessionControl:
         proposal = CriteriaProposal(time=time_stamp(), criteria=criteria)
         records.step(folder.criteria, CriteriaProposal, lambda: proposal)
         while (agreed := records.known(folder.approval, CriteriaApproval)) is None:
-            message = f"waiting for: telic approve {folder.name}"
+            message = f"waiting for: telic approve {folder.path}"
             self._emit(SessionWaiting(reason="approval", message=message))
             self._wait("approval", message, lambda: records.has(folder.approval))
         return agreed.criteria

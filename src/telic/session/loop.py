@@ -268,8 +268,9 @@ def _run_loop(work: SessionWork) -> SessionSummary:
             wanted = wanted.model_copy(update={"criteria": agreed})
         tries.written = work.records.step(folder.author, Composition, partial(_write, work, wanted))
         write_text(folder.judge, tries.written.judge)
-        if reasons := _not_worth_training(folder):
-            return _finish(work, tries, SessionOutcome("unproven", reasons))
+        trial = read_record(folder.trial, JudgeValidation) if folder.trial.exists() else None
+        if trial is not None and trial.untrusted:  # a pass by this judge would not be credible
+            return _finish(work, tries, SessionOutcome("unproven", trial.untrusted))
         work.emit(session_forecast(config, tries.written.steps, folder.path.parent))
         loop = Loop(
             work.records, tries, iterations=config.iterations, safe_point=control.safe_point
@@ -299,12 +300,6 @@ def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
         if is_same:
             break
     return written
-
-
-def _not_worth_training(folder: SessionFolder) -> tuple[str, ...]:
-    """Return the reasons why a pass by this judge would not be credible, so training is useless."""
-    trial = read_record(folder.trial, JudgeValidation) if folder.trial.exists() else None
-    return () if trial is None else trial.untrusted
 
 
 class _SessionParts:

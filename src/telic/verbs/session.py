@@ -114,7 +114,9 @@ class _OrdersRequest(RunsRequest):
             if not folder.is_dir():
                 raise UsageError(f"{session} has no work orders.", hint="See: telic run --help")
             return folder
-        known = sorted(Path(self.runs_dir).glob(f"*/{_ORDERS}"), key=changed_at)
+        places = (f"{above}{_ORDERS}" for above in ("*/", "cases/*/*/", "*/cases/*/*/"))
+        found = [path for place in places for path in Path(self.runs_dir).glob(place)]
+        known = sorted(found, key=changed_at)
         if not known:
             raise UsageError(
                 f"No session in {self.runs_dir} has work orders.", hint="Set --session."
@@ -123,6 +125,7 @@ class _OrdersRequest(RunsRequest):
 
 
 _ORDERS_HINT = "Show one: telic orders KEY. Answer it: telic orders KEY FILE"
+_NO_ORDERS = "No order is open. Progress and time left: telic watch"
 
 
 class _AnswersTaken(NamedTuple):
@@ -153,7 +156,9 @@ def orders(request: _OrdersRequest) -> VerbResult[list[WorkOrderRow]] | WorkOrde
     if request.key == "all" and request.file is not None:
         return _AnswersTaken(*work_orders.answer_orders(request.folder, Path(request.file)))
     if request.key in (None, "all"):
-        return VerbResult(work_orders.list_orders(request.folder), hint=_ORDERS_HINT)
+        rows, folder = work_orders.list_orders(request.folder), request.folder.parent
+        is_open = any(row.state in ("open", "rejected") for row in rows)
+        return VerbResult(rows, hint=_ORDERS_HINT if is_open else f"{_NO_ORDERS} {folder}")
     if request.file is None:
         return work_orders.read_order(request.folder, request.key)
     text = sys.stdin.read() if request.file == "-" else given_text(request.file, "The answer")
