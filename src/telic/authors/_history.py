@@ -27,7 +27,6 @@ from telic.authors.candidate import (
 )
 from telic.authors.footage import Footage
 from telic.authors.request import SessionConfig
-from telic.core.text import duration
 from telic.errors import TelicError
 from telic.judges.criteria import Criterion
 from telic.judges.measured import measured_parts, value_of
@@ -110,7 +109,7 @@ class SessionHistory(NamedTuple):
         return "\n\n".join(f"## {title}\n\n{body}" for title, body in parts.items() if body)
 
     def _line(self, iteration: SessionIteration) -> str:
-        """Summarize the change, cost and result of an iteration in one line."""
+        """Summarize the change and result of an iteration in one line."""
         proven = ", ".join(_known(member.judgment.low) for member in iteration.members)
         steps = sorted({member.step for member in iteration.members})
         judged = f", judged at {' and '.join(f'{step:,}' for step in steps)}" if steps else ""
@@ -125,10 +124,6 @@ class SessionHistory(NamedTuple):
             facts.append(f"{word} than {parent.number} by {gain:+.2f}")
         facts.append(f"failed: {', '.join(iteration.tags) or 'nothing'}")
         facts.append(f"{self.candidates[iteration.number].steps:,} steps planned{judged}")
-        if iteration.steps and iteration.training_s:
-            speed = f"{iteration.steps / iteration.training_s:,.0f} steps/s"
-            took = duration(iteration.training_s)
-            facts.append(f"{iteration.steps:,} steps of all policies took {took} ({speed})")
         if iteration.failure:
             facts.append(f"could not be trained: {iteration.failure}")
         if iteration.judge_doubted:
@@ -150,7 +145,7 @@ class SessionHistory(NamedTuple):
         return parts
 
     def _curves(self, iteration: SessionIteration, best: MemberScore) -> str:
-        """Summarize a training run: learning curves, reward terms, judge scores and warnings."""
+        """Summarize a training run: speed, curves, reward terms, judge scores and warnings."""
         files = self.folder.iteration(iteration.number)
         member = MemberFolder(files.run.path / best.member)
         rows = list(read_rows(member.scalars, "train"))
@@ -160,15 +155,15 @@ class SessionHistory(NamedTuple):
         names = [
             name for name in (*_CURVES, *terms) if any(row.get(name) is not None for row in rows)
         ]
-        table, size = (
-            [["step", *(name.removeprefix(_TERM) for name in names)]],
-            -(-len(rows) // _ROWS),
-        )
+        size = -(-len(rows) // _ROWS)
+        table = [["step", *(name.removeprefix(_TERM) for name in names)]]
         for group in (rows[start : start + size] for start in range(0, len(rows), size)):
             known = ([row[name] for row in group if row.get(name) is not None] for name in names)
             means = (f"{fmean(own):.3g}" if own else "–" for own in known)
             table.append([f"{group[-1]['global_step']:,}", *means])
-        about = f"Of {best.member}, the last {len(terms)} columns by reward term:"
+        done, time = np.diff([(row["global_step"], row["elapsed_time"]) for row in rows], axis=0).T
+        speed = f"{np.median(done / time):,.0f}" if len(rows) > 1 else "unknown"  # without pauses
+        about = f"Of {best.member} ({speed} steps/s), the last {len(terms)} columns by reward term:"
         lines = [about, "", table_text(table)]
         scores = [
             f"{row['step']:,} steps {' '.join(map(_known, row['scores'].values()))}"
