@@ -167,6 +167,9 @@ def _read_range(tokens: Sequence[Token], place: int) -> tuple[float, float, int]
     if first is None:
         return None
     value, place = first
+    after = [token.word for token in tokens[place : place + 4]]
+    if between and "and" in after:
+        place += after.index("and")  # "between 20° and 60°"
     joint = tokens[place].word if place < len(tokens) else ""
     if joint == "±" and (around := _read_number(tokens, place + 1)):
         return value, *around

@@ -143,9 +143,10 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
         frame = replace(frame, phase=max(frame.phase, found[-1].phase if found else 0))
         last = next((k for k in range(len(found))[::-1] if found[k].verb in ("go", "hop")), None)
         way = found[last] if last is not None else None
+        is_most = frame.amount is not None and frame.amount.rule == "at_most"
         is_back = frame.is_of_start and frame.direction == "backward" and frame.amount is None
         is_back = is_back or frame.gait == "return"  # "and walk back"
-        if frame.verb == "stop" and frame.way_m is not None:
+        if frame.verb == "stop" and frame.way_m and not is_most:
             given: dict[str, Any] = {"amount": frame.amount, "dimension": "distance"}
             if last is None or way is None:
                 found.append(replace(frame, verb="go", **given))
