@@ -74,7 +74,8 @@ class Slots:
         factor, degree, dimension = self._degree()
         self._number(dimension)
         amount: Amount | None = fills.get("amount")
-        if amount is None and "turns" in says and "count" not in fills:
+        is_most = amount is not None and amount.unit == "rad" and amount.rule == "at_most"
+        if (amount is None or is_most) and "turns" in says and "count" not in fills:
             amount = Amount(value=says["turns"], unit="turns", rule="about")
         elif amount is None and "steps" in says and "duration_s" not in fills:
             amount = Amount(value=says["steps"], unit="steps", rule="about")

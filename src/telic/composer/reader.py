@@ -325,7 +325,8 @@ class _Deeds:
         else:
             new, old = (_directions(each, last.verb) for each in (items, last.items))
             if new and old and not {"in_place", "sideways"} & {*new, *old}:
-                phase = last.phase + (new[0] == OPPOSITE.get(old[0]))
+                is_leg = all(any(i.unit == "m" for i in each) for each in (items, last.items))
+                phase = last.phase + (is_leg or new[0] == OPPOSITE.get(old[0]))
         if phase is None:
             last.items += items
         else:  # repeat the verb with a different modifier: "walk forward, then backward"
