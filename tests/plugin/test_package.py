@@ -64,6 +64,15 @@ def test_nothing_behind_a_link_of_the_repository_is_deleted(tmp_path, link):
     assert [each.name for each in theirs.iterdir()] == ["thesis.md"]
 
 
+def test_a_catalogue_of_other_plugins_is_not_replaced(tmp_path):
+    catalogue = tmp_path / ".claude-plugin" / "marketplace.json"
+    catalogue.parent.mkdir()
+    catalogue.write_text('{"name": "ours", "plugins": []}')
+    with pytest.raises(Refused, match="lists other plugins"):
+        write_package(tmp_path)
+    assert list(tmp_path.rglob("*.json")) == [catalogue] and "ours" in catalogue.read_text()
+
+
 def test_both_hosts_read_the_same_name_and_version():
     files = package_files()
     claude = json.loads(files[f"{HOME}/.claude-plugin/plugin.json"])

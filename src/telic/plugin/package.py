@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from telic import __version__
 from telic.errors import ConfigError, Refused
-from telic.storage.files import write_text
+from telic.storage.files import read_fields, write_text
 
 HOME = "plugins/telic"
 _FILES = Path(__file__).parent / "files"
@@ -61,8 +61,14 @@ def split_front_matter(text: str, where: str) -> tuple[dict[str, str], str]:
 
 
 def write_package(root: Path) -> list[str]:
-    """Write the plugin to a folder and return the written and removed files."""
+    """Write the plugin to a folder and return the written and removed files.
+
+    Raises Refused for a catalogue of other plugins, which would be replaced.
+    """
     changed, files = differences(root), package_files()
+    for path in (root / name for name in changed if not name.startswith(HOME)):
+        if path.is_file() and read_fields(path, name=str | None)["name"] != "telic":
+            raise Refused(f"{path} lists other plugins.", hint=f"Add {HOME} to it, or use --root.")
     for name in changed:
         if name in files:
             write_text(root / name, files[name])
