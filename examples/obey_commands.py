@@ -67,6 +67,7 @@ class ObeyCommands(RewardFunction):
         is_commanded = ((size > _LEAST) | (info["command_turn"].abs() > _LEAST)).float()
 
         # A foot is wanted on the ground for half of a turn of the phase, its pair with it.
+        assert self.phase_hz is not None  # declared above
         y = torch.sin(2.0 * math.pi * self.phase_hz * info["time"])
         last, width = self.memory["last"], action.shape[-1]
         jerk = (action - last[:, :width]).square().mean(-1) * (1.0 - info["episode_start"].float())

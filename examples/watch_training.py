@@ -9,7 +9,8 @@ best = 0.0
 def listen(event):
     global best
     if isinstance(event, EvalDone):
-        best = max(record.mean_return for record in event.members.values())
+        returns = (record.mean_return for record in event.members.values())
+        best = max((each for each in returns if each is not None), default=best)
         print(f"{event.step:,} steps: {best:.0f}")
 
 

@@ -16,20 +16,34 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
 if TYPE_CHECKING:
     from telic import quantities as quantities
+    from telic.authors.author import MeasurableIntent
     from telic.envs import make as make
     from telic.errors import TelicError as TelicError
     from telic.judges.criteria import require as require
     from telic.judges.criteria import score as score
     from telic.judges.criteria import score_near as score_near
     from telic.rewards.contract import RewardFunction as RewardFunction
+    from telic.session.loop import Session
+    from telic.training.job import TrainJob
     from telic.training.policy import load_policy as load_policy
+    from telic.training.run import Run
     from telic.verbs.search import search as search
-    from telic.verbs.session import run as run
-    from telic.verbs.train import train as train
+
+    _Done = TypeVar("_Done", covariant=True)
+    _Plan = TypeVar("_Plan", covariant=True)
+
+    class _DryRunVerb(Protocol[_Done, _Plan]):
+        @overload
+        def __call__(self, *given: Any, dry_run: Literal[True], **values: Any) -> _Plan: ...
+        @overload
+        def __call__(self, *given: Any, dry_run: Literal[False] = ..., **values: Any) -> _Done: ...
+
+    run: _DryRunVerb[Session, MeasurableIntent]
+    train: _DryRunVerb[Run, TrainJob]
 
 __version__ = "0.2.0"
 
