@@ -322,6 +322,9 @@ HalfCheetah: walk forward like a kangaroo | like a kangaroo
 HalfCheetah: run faster than an ant | than an ant
 HalfCheetah: blorp the fnord | refused
 HalfCheetah: run forward, then blorp | blorp
+HalfCheetah: run forward, then blorp at 9 m/s for 7 seconds | blorp at 9 m/s for 7 seconds
+Hopper: jump, then go to the left | go to the left
+Walker2d: walk at 1.2 m/s with left/right step lengths matching within 5 % | left/right step lengths
 Ant: walk forward and face the camera | face the camera
 Ant: walk forward three times | three times
 Ant: walk to the kitchen | kitchen
@@ -415,6 +418,10 @@ def test_ordinary_words_leave_nothing_out(robot, sentence, _):
 # Two sentences that are judged alike.
 SAME = """
 Ant: walk at 1 m/s or more == walk at at least 1 m/s
+Ant: walk at between 0.5 m/s and 1 m/s == walk at 0.5 to 1 m/s
+Ant: walk at 1.5 ± 0.1 m/s == walk at 1.4 to 1.6 m/s
+Ant: walk 1 m forward and 1 m left == walk 1 m forward, then 1 m left
+Walker2d: lean forward 10 degrees, then return to upright == lean forward 10 degrees, then stand
 Ant: walk at 1 m/s or slower == walk at at most 1 m/s
 Ant: walk until you reach 3 m == walk 3 m
 Ant: walk no slower than 1 m/s == walk at at least 1 m/s

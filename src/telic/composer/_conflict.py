@@ -131,7 +131,9 @@ def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
 
 def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
     word, phase, way = frame.word, frame.phase, frame.given("m")
-    if not (frame.duration_s or frame.count or way):  # what ends can be followed by rest
+    if not (
+        frame.duration_s or frame.count or way or frame.given("steps")
+    ):  # what ends can be followed by rest
         yield Demand(_SPEED, _MOVES_MPS, _FAR, word, phase)
     if frame.verb == "circle" or (frame.verb == "hop" and frame.direction is None):
         return
