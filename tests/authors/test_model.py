@@ -47,10 +47,8 @@ def scripted(monkeypatch):
 @pytest.mark.slow
 def test_a_model_writes_is_reviewed_revises_and_sums_up(scripted, tmp_path):
     strict = {**SCRIPT, "judge_author": {"reasoning": "j", "source": STRICT}}
-    strict["elicitor"] = {
-        **SCRIPT["elicitor"],
-        "demonstration": [],
-    }
+    lasts = {**SCRIPT["elicitor"]["criteria"][0], "goal": 50.0}
+    strict["elicitor"] = {**SCRIPT["elicitor"], "criteria": [lasts], "demonstration": []}
     provider = scripted({**strict, "reviser": REVISION})
     session = run_session("run", runs_dir=tmp_path, iterations=2, **SMALL)
     roles = [each.role for each in provider.requests]
@@ -78,12 +76,13 @@ def judge(episode):
     return [leaf("runs", episode.mean("forward_velocity"), zero=0.3, goal=2.5, tag="too_slow")]
 """
     script = {**SCRIPT, "reward_author": answers, "judge_author": {"reasoning": "", "source": runs}}
-    script["elicitor"] = {**SCRIPT["elicitor"], "fine": []}
+    speed = {"title": "runs", "quantity": "speed", "zero": 0.3, "goal": 2.5, "unit": "m/s"}
+    script["elicitor"] = {**SCRIPT["elicitor"], "criteria": [speed], "fine": []}
     provider = scripted(script)
     reported = EventList()
     run_session("run", runs_dir=tmp_path, iterations=1, on_event=reported, **SMALL)
     [first, second] = [each.prompt for each in provider.requests if each.role == "reward_author"]
-    assert "rejected" not in first and "rejected" in second and "pays a robot" in second
+    assert "rejected" not in first and "rejected" in second and "pays these failure modes" in second
     tried = [each for each in reported if each["event"] == "session.tried"]
     assert tried[0]["reward_problems"] and not tried[1]["reward_problems"]
 

@@ -1,11 +1,14 @@
 """The orders of whole sessions: one beginning, few tokens; objections, flips and labels."""
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from telic.authors import footage
+from telic.authors.answers import Revision
 from telic.core.config import Record
 from telic.errors import UsageError
 from telic.llm import Request
@@ -176,3 +179,16 @@ def test_verdicts_are_checked_on_fresh_episodes_and_by_people(asking, pictures, 
     assert (found.judge.passed, found.judge.total) == (11, 12)
     assert (found.people.passed, found.people.total) == (5, 6)
     assert found.differ == (rows[0][0],)
+
+
+def test_the_schema_of_an_order_is_short_and_accepts_the_same_answers(tmp_path):
+    request = Request(role="reviser", prompt="p", answer=Revision)
+    publish(tmp_path, "k", request)
+    shown = json.loads(
+        (tmp_path / "k.md").read_text().partition("```json\n")[2].partition("\n```")[0]
+    )
+    assert len(json.dumps(shown)) < 0.9 * len(json.dumps(request.answer_schema))
+    for source, is_valid in ((None, True), ("pass", True), (3, False)):
+        answer = {"diagnosis": "d", "change": "c", "based_on": 1, "source": source}
+        for schema in (shown, request.answer_schema):
+            assert Draft202012Validator(schema).is_valid(answer) == is_valid

@@ -96,27 +96,36 @@ def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
 def order_text(order: WorkOrder) -> str:
     """Return the order as Markdown. The request comes first, so that it can be cached."""
     pictures = "".join(f"\n{number}. {name}" for number, name in enumerate(order.images, 1))
-    schema = json.dumps(_without_titles(order.answer_schema), separators=(",", ":"))
+    schema = json.dumps(_compact(order.answer_schema), separators=(",", ":"))
     sections = [
         order.system,
         order.prompt,
         f"## Pictures\n{pictures}" if pictures else "",
         f"## Your answer\n\nYou are the model in the role **{order.role}**. Answer with one JSON "
-        f"object of this schema:\n\n```json\n{schema}\n```\n\nSubmit it with `telic orders "
-        f"{order.key} FILE.json`, or write it to `{order.answer_file}` next to this order. If it "
-        f"is rejected, `{order.key}.rejected.txt` states the reason. Then answer again.",
+        f"object of this schema, without other fields:\n\n```json\n{schema}\n```\n\nSubmit it with "
+        f"`telic orders {order.key} FILE.json`, or write it to `{order.answer_file}` next to this "
+        f"order. If rejected, `{order.key}.rejected.txt` states the reason. Answer again then.",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def _without_titles(schema: Any) -> Any:
-    """Remove the titles, which repeat the property names, from a JSON schema."""
+def _compact(schema: Any) -> Any:
+    """Shorten a JSON schema: no titles, no notes on further fields, and `null` as a type."""
     if isinstance(schema, list):
-        return [_without_titles(each) for each in cast("list[Any]", schema)]
+        return [_compact(each) for each in cast("list[Any]", schema)]
     if not is_dict(schema):
         return schema
     kept = {k: v for k, v in schema.items() if k != "title" or not isinstance(v, str)}
-    return {name: _without_titles(value) for name, value in kept.items()}
+    if kept.get("additionalProperties") is False:
+        del kept["additionalProperties"]
+    match kept.get("anyOf"):
+        case [{"type": str() as kind, **rest}, {"type": "null"}]:
+            kept = {"type": [kind, "null"], **rest} | {
+                k: v for k, v in kept.items() if k != "anyOf"
+            }
+        case _:
+            pass
+    return {name: _compact(value) for name, value in kept.items()}
 
 
 def list_orders(folder: Path) -> list[WorkOrderRow]:
