@@ -133,6 +133,7 @@ def test_a_gait_declares_the_phase_that_its_policy_observes():
     assert probe(reward, env, transitions=32).mode == "batched"
     env.close()
     assert declared_phase(compose("run forward", spec_of(CHEETAH)).reward) is None
+    assert declared_phase("class R:\n    phase_hz: float = 2.2") == 2.2
 
 
 QUICK = [(CHEETAH, "walk"), (ANT, "trot"), (ANT, "gallop"), ("tests/envs/robots/walker.xml", "run")]

@@ -421,9 +421,8 @@ def declared_phase(source: str | None) -> float | None:
     for node in ast.walk(parse_python(source or "")):
         match node:
             case ast.Assign(
-                targets=[ast.Name(id="phase_hz")],
-                value=ast.Constant(value=int() | float() as turns),
-            ):
+                [ast.Name("phase_hz")], ast.Constant(int() | float() as turns)
+            ) | ast.AnnAssign(ast.Name("phase_hz"), _, ast.Constant(int() | float() as turns)):
                 return float(turns)
             case _:
                 pass
