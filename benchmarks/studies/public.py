@@ -118,6 +118,27 @@ CASES = {
         nothing={"checkpoint.keep_last": [5, 2]},
         seed_flag="seed",
     ),
+    "sf": Case(
+        style="asynchronous workers, argparse",
+        train=[
+            *("python", "-m", "sf_examples.train_gym_env", "--algo=APPO", "--env=CartPole-v1"),
+            *("--seed={seed}", "--train_for_env_steps={steps}", "--train_dir={run_dir}"),
+            *("--experiment=x", "--device=cpu", "--serial_mode=True", "--async_rl=False"),
+            *("--num_workers=1", "--num_envs_per_worker=4", "--worker_num_splits=1"),
+            *("--batch_size=512", "--rollout=64", "--with_wandb=False"),
+            "--experiment_summaries_interval=1",
+        ],
+        style_of_overrides="--k=v",
+        outputs={},
+        metric={"key": "reward/reward", "aggregate": "last"},
+        extractor={"kind": "tensorboard", "path": "."},
+        steps=8192,
+        baseline={"learning_rate": 1e-4, "keep_checkpoints": 2},
+        helps={"learning_rate": [1e-4, 2e-3]},
+        hurts={"learning_rate": [1e-4, 1e-8]},
+        nothing={"keep_checkpoints": [2, 3]},
+        seed_flag="--seed",
+    ),
     "rejax": Case(
         style="JAX, configuration file",
         train=[
