@@ -720,6 +720,12 @@ def test_what_a_robot_cannot_do_is_refused_with_what_it_can(robot, sentence, rea
     )
 
 
+def test_a_cart_does_not_leave_its_rail():
+    with pytest.raises(BadEnvironment, match="at most 1 m"):
+        composed("translate the cart by 2.5 m", "InvertedDoublePendulum")
+    assert composed("translate the cart by 0.5 m", "InvertedDoublePendulum")
+
+
 # ---- parts and spelling
 
 

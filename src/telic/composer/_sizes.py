@@ -218,7 +218,7 @@ def require_sizes(frames: Iterable[Frame], scene: Scene) -> None:
     for frame in frames:
         for value, least, most, unit in _sizes(frame, scene):
             if value > most:
-                why = f"an episode of {MAX_S:g} s allows at most {most:.3g} {unit}"
+                why = f"at most {most:.3g} {unit} are possible"
             elif 0.0 < value < least:
                 why = f"less than {least:.2g} {unit} is too small to judge"
             else:
@@ -237,7 +237,9 @@ def _sizes(frame: Frame, scene: Scene) -> Iterator[tuple[float, float, float, st
     fastest = max(
         scene.top_speed, scene.known.get("best_speed", 0.0), froude_speed(scene, FROUDE["sprint"])
     )
+    rails = [joint.high for joint in scene.spec.joints if joint.kind == "slide" and joint.high]
     least_way, farthest = max(_MIN_M, _MIN_WAY * leg), fastest * MAX_S
+    farthest = min(farthest, *rails) if scene.on_rail and rails else farthest
     is_way = amount.unit == "m" and frame.dimension == "distance"
     if amount.unit == "m/s" and verb in ("go", "hop", "circle"):
         yield amount.value, _MIN_MPS, _MAX_SPEED * fastest, "m/s"
