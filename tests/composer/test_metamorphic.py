@@ -150,6 +150,15 @@ def test_forward_is_where_the_body_faces_after_a_turn(turn, sidles):
     assert score(ant, text, sidling) < PASSES
 
 
+@pytest.mark.parametrize(
+    "way", ["to the left", pytest.param("backward", marks=pytest.mark.slow), "forward"]
+)
+def test_a_line_is_straight_in_every_direction(way):
+    ant, turned = "Ant-v5", f"turn left 90 degrees, then walk {way}"
+    for text in (f"walk {way}", turned):
+        assert score(ant, f"{text} in a straight line", shown(ant, text)) > 0.95
+
+
 PAIRED = ("trot", "pace", "pronk", "bound")
 
 

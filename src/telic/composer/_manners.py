@@ -318,8 +318,9 @@ def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
     else:
         about = stated or scene.stands
         pays = Cost(Size(Measured("height", minus=about)), most=1.0)
-        title, tag = f"keeps its torso {about:.2g} m high (± {_HEIGHT_M:g} m)", "too_low"
-        value = tracks.share(abs(track("height") - about) < _HEIGHT_M)
+        off = round(min(_HEIGHT_M, 0.2 * about), 3)
+        title, tag = f"keeps its torso {about:.2g} m high (± {off:g} m)", "too_low"
+        value = tracks.share(abs(track("height") - about) < off)
     draft.pay("tall", 2.0, pays, title)
     draft.require(title, value, 0.2, 0.75, tag=tag)
 

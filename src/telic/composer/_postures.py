@@ -8,7 +8,7 @@ from telic.composer import _manners as manners
 from telic.composer._draft import Draft
 from telic.composer._parts import bodies_of
 from telic.composer._sizes import GENTLE, QUICK
-from telic.composer._travel import SETTLED
+from telic.composer._travel import SETTLED, seen_from_start
 from telic.composer.frames import Frame, Limit, Posture, Style
 from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
@@ -325,11 +325,12 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
         case "hands" | "plank":
             rest_on_hands(scene, draft, is_plank=posture == "plank")
         case "straight_line" if scene.has("y_position"):
-            aside = Cost(Size(Measured("lateral_velocity")), most=2.0)
-            draft.pay("straight", 0.4, aside, "no lateral motion")
-            title, length = "deviates at most 0.15 m per meter", tracks.last("distance_traveled")
-            value = tracks.widest(("y_position",)) / tracks.combined("maximum", length, 1.0)
-            draft.score(title, value, 0.5, 0.15, weight=1.0, tag="drifts")
+            way, title = seen_from_start(frame, scene), "deviates at most 0.15 m per meter"
+            if way != "ahead":
+                degrees = metrics.DEGREES[way] if isinstance(way, str) else way
+                aside = signals.Along(degrees + 90.0)
+                draft.pay("straight", 0.4, Cost(Size(aside), most=2.0), "no lateral motion")
+            draft.score(title, metrics.drift(way), 0.5, 0.15, weight=1.0, tag="drifts")
         case "straight_line":
             draft.doubt("every path in a plane is straight", holds=True)
         case _:
