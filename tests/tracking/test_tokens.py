@@ -81,12 +81,14 @@ def test_the_gradient_is_that_of_the_ppo_loss_plus_the_weighted_token_losses(wei
     latents = [made.encode(views, seen, name) for name in SMALL.encoders]
     token = made.quantizer(made.latent(views, seen))
     there = samples.inputs[..., 5:8] > 0
-    motion = made.reproduce(views, token)
+    motion = made._run(views.actor, "kinematic", token)
     columns = torch.tensor(SMALL.encoders["robot"])
     again = []
     for latent in latents[1:]:
         fake = torch.zeros(2, 40, SMALL.inputs)
-        fake = fake.index_copy(-1, columns, made.reproduce(views, made.quantizer(latent)))
+        fake = fake.index_copy(
+            -1, columns, made._run(views.actor, "kinematic", made.quantizer(latent))
+        )
         again.append(made.encode(views, fake, "robot"))
     extra = (
         weights.reconstruction * reconstruction(motion[:, rows], samples.inputs[:, rows, 18:21])

@@ -64,7 +64,7 @@ def able_reading(
     `own` and errors other than refusals are those of `compose`.
     """
     try:
-        return compose(intent, spec, *own), {}
+        return compose(intent, spec, *own, may_omit=False), {}
     except BeyondLimits:
         raise
     except BadEnvironment as error:
@@ -77,7 +77,7 @@ def able_reading(
         before, phrase = tokens[: min(places)], tokens[min(places) : max(places) + 1]
         rest = " ".join(each.text for each in (*before, *tokens[max(places) + 1 :]))
         try:
-            compose(rest, spec)
+            compose(rest, spec, may_omit=False)
         except TelicError as other:
             if not isinstance(other, BadEnvironment) or other.message == refusal.message:
                 continue

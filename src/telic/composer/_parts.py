@@ -338,7 +338,9 @@ def _heights(kind: str, read: Sequence[Any], spec: EnvSpec) -> tuple[Held, ...]:
     """Return the heights of bodies relative to the ground or to another body."""
     sides = BodyPart((), "shoulder", bodies_of(frozenset({"upper arm"}), "upper arm", spec))
     ends, other = _outermost(read[0]), [*read, sides][1]  # "arms out" are as high as the shoulders
-    if read[0].name in _WHOLE or {*ends} & {*spec.feet}:  # a foot ends below the origin of its body
+    is_in_torso = read[0].name == "head" and not any("head" in end for end in ends)
+    # A foot ends below the origin of its body, and a head above that of the torso.
+    if read[0].name in _WHOLE or is_in_torso or {*ends} & {*spec.feet}:
         return ()
     base, low, name = (), 0.0, "height"
     if isinstance(other, Reading):

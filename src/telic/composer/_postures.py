@@ -464,7 +464,7 @@ def do_it(style: Style, frame: Frame, scene: Scene, draft: Draft) -> None:
     if style == "steady" and frame.verb == "go" and scene.has("horizontal_speed"):
         title, value = "varies its speed by at most 40%", tracks.spread("horizontal_speed")
         draft.score(title, value, 1.0, 0.4, weight=1.0, tag="jitters")
-    if style in ("smooth", "gentle", "natural", "steady"):
+    if style in ("smooth", "gentle", "natural") or (style == "steady" and not frame.count):
         manners.change_slowly(scene, draft)
     is_striding = frame.verb == "go" and scene.has("stride_alternation")
     if style == "alternating" or (style == "natural" and is_striding):

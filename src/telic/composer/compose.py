@@ -81,11 +81,14 @@ def compose(
     spec: EnvSpec,
     criteria: Sequence[Criterion] | None = None,
     reference: Reference | None = None,
+    *,
+    may_omit: bool = True,
 ) -> Composition:
     """Compose criteria, reward and judge for an intent in an environment.
 
-    `criteria` may be criteria of an earlier call that the user edited. Titles, constraints and
-    reward follow edited goals (`telic.composer._scope`), and removed criteria are not judged.
+    If the intent is refused and `may_omit`, side clauses are omitted. `criteria` may be criteria of
+    an earlier call that the user edited. Titles, constraints and reward follow edited goals
+    (`telic.composer._scope`), and removed criteria are not judged.
 
     Raises:
         Refused: the intent was not understood or requires an unsupported behavior.
@@ -97,6 +100,8 @@ def compose(
     try:
         return _composed(intent, spec, criteria, reference, may_omit=False)
     except UsageError:
+        if not may_omit:
+            raise
         return _composed(intent, spec, criteria, reference, may_omit=True)
 
 

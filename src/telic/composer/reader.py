@@ -75,6 +75,10 @@ def parse(intent: str, spec: EnvSpec, omitted: frozenset[int] = frozenset()) -> 
     deeds.used |= clauses.joints
     deeds.read(clauses.groups)
     frames, claims = deeds.frames()
+    frames = tuple(  # "maintain a height of 0.5 m and a speed of 1 m/s"
+        replace(each, verb="go") if each.verb == "stand" and each.given("m/s") else each
+        for each in frames
+    )
     used = deeds.used if frames else set[int]()
     left_out = _left_out(tokens, names) - clauses.idioms - used if frames else set[int]()
     # Do not ignore single words of a meaningful phrase such as "perfectly still".

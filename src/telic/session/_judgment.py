@@ -169,9 +169,10 @@ def verdict_on(
 ) -> SessionIteration:
     """Return the verdict on a candidate based on its policies' scores, without times and costs."""
 
-    def standing(score: MemberScore) -> tuple[float, float]:
-        """Return a sort key. The bounds of all policies hold together, so the best one counts."""
-        return score.low, score.low if score.choosing is None else score.choosing
+    def standing(score: MemberScore) -> tuple[bool, float, float]:
+        """Return a sort key that ranks passing policies first, then by score."""
+        chosen = score.low if score.choosing is None else score.choosing
+        return score.low >= config.threshold, chosen, score.low
 
     best = max(scores, key=standing, default=None)
     failing = [score for score in scores if score.low < config.threshold]
