@@ -47,6 +47,8 @@ class Case(NamedTuple):
     """file in which a patch changes parameters, or None for the command line"""
     files: tuple[tuple[str, str], ...] = ()
     """configuration files that a person adds"""
+    smoke_steps: int | None = None
+    """steps until the metric is logged, if more than the default of smoke runs"""
 
 
 REJAX = """\
@@ -138,6 +140,7 @@ CASES = {
         hurts={"learning_rate": [1e-4, 1e-8]},
         nothing={"keep_checkpoints": [2, 3]},
         seed_flag="--seed",
+        smoke_steps=8192,
     ),
     "rejax": Case(
         style="JAX, configuration file",
@@ -207,7 +210,9 @@ def run_case(home: Path, name: str, case: Case) -> list[dict[str, Any]]:
     print(f"{name}: init took {time.monotonic() - begun:.1f} s", flush=True)
     study = Study.find(root)
     describe(study, home / f"{name}.venv", case)
-    steps = ("--set", f"baseline.steps={case.steps}") if case.steps else ()
+    sizes = {"steps": case.steps, "smoke_steps": case.smoke_steps}
+    given = [f"baseline.{name}={value}" for name, value in sizes.items() if value]
+    steps = [word for each in given for word in ("--set", each)]
     door.agent("contract", *steps, "--amend", "first version")
     door.person("approve")
     step = run_study(Study.find(root), _agent(), may_launch=True, on_step=_say)
