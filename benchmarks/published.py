@@ -83,11 +83,13 @@ def intents(machine: str, folders: list[Path]) -> None:
                 | {name: result[name] for name in ("outcome", "score", "low")}
                 | {name: result[name] for name in ("iterations", "seconds", "env_steps")}
             )
+    ordered: list[dict[str, Any]] = []
     for name in sorted({suite for suite, _ in cases}):
         groups: dict[str, list[dict[str, Any] | None]] = {}
         for case in load_suite(name).case:
             title = f"{name}, {case.difficulty}" if name == "core" else name
             groups.setdefault(title, []).append(cases.get((name, case.id)))
+            ordered += [row for row in groups[title][-1:] if row is not None]
         for title, rows in groups.items():
             complete = [row for row in rows if row is not None]
             if len(complete) == len(rows):
@@ -98,7 +100,7 @@ def intents(machine: str, folders: list[Path]) -> None:
                     "machine": ", ".join(sorted({row["machine"] for row in complete})),
                 }
     publish("intents", rates.values(), "")
-    publish("intent-cases", cases.values(), machine, "; ".join(sorted(conditions)))
+    publish("intent-cases", ordered, "", "; ".join(sorted(conditions)))
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
