@@ -46,7 +46,7 @@ def main() -> None:
         if not backend or "mujoco" in sys.modules:
             raise
         sys.stderr.write(f"✗ MuJoCo cannot be imported with MUJOCO_GL={backend}: {error}\n")
-        sys.exit("  Unset it: telic finds a rendering backend by itself.")
+        sys.exit("  Unset it to let telic choose a rendering backend.")
     finally:
         gc.freeze()  # skip garbage collection at exit; the operating system frees the memory
 

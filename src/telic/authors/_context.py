@@ -62,7 +62,7 @@ _IN_EPISODE = ("action", "contacts", "dt", "episode_start")
 _MAX_PARTS = 4
 """maximum number of components of a quantity that are listed with separate ranges"""
 _SIGN = re.compile(r"positive|negative|1 is|turn")
-"""pattern for sign conventions, which are kept in a quantity's description"""
+"""pattern for sign conventions (kept in a quantity's description)"""
 
 _SEARCHED = 20
 """number of earlier runs to search for one trained with the environment's native reward"""

@@ -67,7 +67,7 @@ class VisionJudge:
         self._environment, self._contrast = environment, contrast or {}
 
     def second_opinion(self, episodes: Sequence[Path], code: Sequence[Verdict]) -> list[Verdict]:
-        """Watch a few episodes of a policy, and return fused verdicts on all of them.
+        """Watch a few episodes of a policy and return fused verdicts on all of them.
 
         The episodes at the 10th, 50th and 90th percentile of the code score are watched. Their loss
         of score is extrapolated to all other episodes (see `extend`).
@@ -135,7 +135,7 @@ class VisionJudge:
     def _look(
         self, episodes: Sequence[Path], doubts: Sequence[dict[str, Disagreement]], sample: int
     ) -> tuple[dict[int, Record], dict[int, str]]:
-        """Query the model once, and return completed forms and failure reasons by episode index."""
+        """Query the model once and return completed forms and failure reasons by episode index."""
         sheets: list[Path] = []
         words: list[str] = []
         shown: dict[int, dict[str, Any]] = {}
@@ -186,7 +186,7 @@ class VisionJudge:
         return found, broken
 
     def _compared(self) -> list[tuple[str, Footage]]:
-        """Return the contrast episodes with their captions, and write missing trajectory files."""
+        """Return the contrast episodes with their captions and write missing trajectory files."""
         found: list[tuple[str, Footage]] = []
         for number, (what, trajectory) in enumerate(self._contrast.items()):
             path = self._folder / f"contrast_{number}.npz"

@@ -97,7 +97,7 @@ class Author(Protocol):
         ...
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
-        """Watch episodes of a policy, and return verdicts fused with those of the code judge."""
+        """Watch episodes of a policy and return verdicts fused with those of the code judge."""
         return verdicts
 
     def analyze(
@@ -108,7 +108,7 @@ class Author(Protocol):
 
 
 def try_written(brief: Brief, written: Composition, *, is_probed: bool = False) -> JudgeValidation:
-    """Validate a reward and a judge on reference episodes, and record errors in the result.
+    """Validate a reward and a judge on reference episodes and record errors in the result.
 
     If `is_probed` is true and the author is a model, untrained policies and mutants are judged too.
     """

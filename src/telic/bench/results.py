@@ -304,8 +304,8 @@ def results_in(folder: BenchFolder) -> list[CaseResult]:
         if result.outcome == "passed":
             fault = "" if _is_proven(result, folder.path.resolve()) else "its session is unverified"
             if key is None or signer != key.public:
-                fault = "its line in the log is unsigned or was changed"
-            claim = {"outcome": "claimed", "low": None, "reason": f"claims a pass, but {fault}"}
+                fault = "its entry in the log is unsigned or was modified"
+            claim = {"outcome": "claimed", "low": None, "reason": f"claimed, but {fault}"}
             result = result.model_copy(update=claim) if fault else result
         latest[result.case.id] = result
     return list(latest.values())

@@ -85,8 +85,8 @@ class CustomTask(Task[CustomArguments]):
         self._height = root.slide("z")
         if arguments.healthy_z_range is not None and self._forward and self._height is None:
             raise ConfigError(
-                f"healthy_z_range={arguments.healthy_z_range} is invalid for {self.id}, whose "
-                "torso cannot move vertically."
+                f"healthy_z_range={arguments.healthy_z_range} is invalid for {self.id}, because "
+                "its torso cannot move vertically."
             )
         # Observe joint positions except global x and y, velocities, and sensors.
         hidden = {slide.qpos for slide in root.slides if slide.axis in "xy" and can_travel}

@@ -205,8 +205,8 @@ class Models:
         for part in parts:
             self.replies.set_aside(part.key)
         raise ModelAnswerError(
-            f"{name} returned no valid {request.answer.__name__} for the role {request.role}, "
-            f"even after a repair:\n{problem}",
+            f"{name} returned no valid {request.answer.__name__} for the role {request.role}, even "
+            f"after one repair attempt:\n{problem}",
             hint="Nothing was scored. Use a stronger model or increase max_tokens.",
         )
 

@@ -352,7 +352,7 @@ def walk(body: Measures, p: Parameters) -> MotionPlan:
 
 
 def start_stop(body: Measures, p: Parameters) -> MotionPlan:
-    """Start walking from standing, and stop."""
+    """Start walking from standing and stop."""
     step_s = body.rhythm_s * 0.72 * (1.25 - 0.2 * abs(p["speed"]))
     stride = p["speed"] * body.speed * step_s
     total = round(p["steps"])

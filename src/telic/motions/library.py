@@ -352,7 +352,7 @@ def _between(rows: np.ndarray, line: ClipEntry, times_s: Tensor, quat: slice) ->
     """
     block, last = from_numpy(np.array(rows)), len(rows) - 1
     if not bool(((norm(block[:, quat]) - 1.0).abs() < _UNIT_WITHIN).all() & block.isfinite().all()):
-        raise BadFile(f'The frames of "{line.name}" are damaged.', hint="Import it again.")
+        raise BadFile(f'The frames of "{line.name}" are corrupted.', hint="Import it again.")
     exact = (times_s * line.fps).clamp(0.0, last)
     low = exact.floor().long()
     share = (exact - low)[:, None]

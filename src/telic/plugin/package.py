@@ -85,7 +85,7 @@ def differences(root: Path) -> list[str]:
     files = package_files()
     for path in (root / name for name in (HOME, *files)):
         if path.resolve() != root.resolve() / path.relative_to(root):
-            raise Refused(f"{path} leads through a link.", hint="Replace the link with a folder.")
+            raise Refused(f"{path} is behind a link.", hint="Replace the link with a folder.")
     present = {
         path.relative_to(root).as_posix()
         for path in (root / HOME).rglob("*")

@@ -56,7 +56,7 @@ def render(
     listener: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Rendering]:
-    """Render jobs, and return their results in order.
+    """Render jobs and return their results in order.
 
     A failed job has an `error` in its result and does not stop the others. If the backend fails,
     the remaining jobs use ray casting, with a log event. Videos emit "video.progress". With several

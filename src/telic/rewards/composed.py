@@ -150,7 +150,7 @@ def offered_modules() -> dict[str, dict[str, Any]]:
     """Return the names in `telic.rewards` that reward files may import, by module."""
 
     def phase(*arguments: Any, **named: Any) -> Phase:
-        return Phase(*arguments, **named)  # a function, so that foreign code cannot subclass it
+        return Phase(*arguments, **named)  # a function, so that untrusted code cannot subclass it
 
     library = {
         module.__name__.rpartition(".")[2]: {

@@ -148,7 +148,7 @@ def assets_dir() -> Path:
     # Avoid importing Gymnasium, which is slow.
     package = importlib.util.find_spec("gymnasium")
     if package is None or not package.submodule_search_locations:
-        raise BadEnvironment("Gymnasium, which provides the models, is not installed.")
+        raise BadEnvironment("The models are provided by Gymnasium, which is not installed.")
     return Path(package.submodule_search_locations[0]) / "envs" / "mujoco" / "assets"
 
 

@@ -51,7 +51,7 @@ class Job(DocumentPart):
 
 
 def jobs_of(study: Study) -> tuple[Job, ...]:
-    """Return all jobs in start order, and mark the jobs that may start now."""
+    """Return all jobs in start order and mark the jobs that may start now."""
     state, contract = study.state, study.contract
     trusted = state.incumbent.candidate if state.incumbent else None
     arms: list[tuple[str, StudyPhase, tuple[int, ...]]] = []

@@ -461,7 +461,7 @@ def _order_routes(router: APIRouter, place: WebPlace) -> None:
 
     @router.post("/artifacts/{artifact}/orders/{key}/answer")
     def answer(artifact: str, key: str, answer: Annotated[dict[str, Any], Body()]) -> AnsweredOrder:
-        """Validate an answer against the schema of its work order, and submit the answer."""
+        """Validate an answer against the schema of its work order and submit the answer."""
         folder = folder_of(artifact)
         require(folder, key)
         try:

@@ -186,7 +186,7 @@ class Adapter(Document):
     launcher: LauncherSpec = Field(description="Launcher of the commands.")
     seeds: Seeds = Field(description="How to set seeds, or null if unknown.")
     outputs: RepositoryOutputs = Field(description="Outputs of a run.")
-    hazards: tuple[Hazard, ...] = Field(default=(), description="Risks, which may block a launch.")
+    hazards: tuple[Hazard, ...] = Field(default=(), description="Risks that may block a launch.")
     provenance: dict[str, Provenance] = Field(
         default={}, description="Source of each field, with path:line."
     )

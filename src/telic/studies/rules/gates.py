@@ -343,7 +343,7 @@ def _generated_code(attempt: LaunchAttempt) -> Problems:
     elif study.approval("generated_code").status != "approved":
         yield "generated_code is not approved"
     elif allowed.sandbox == "confined" and options.get("sandbox") != "confined":
-        yield "the contract requires confinement, which this launcher does not provide"
+        yield "the contract requires a sandbox, but this launcher does not provide one"
     if study.approval("experiment", candidate.id).status == "approved":
         return
     review = last_review(study, candidate.id)
@@ -368,7 +368,7 @@ def _harmless(attempt: LaunchAttempt) -> Problems:
         elif hazard.id == "actuates_hardware":
             name = attempt.request.candidate
             if attempt.study.approval("physical_actuation", name).status != "approved":
-                why = f"it moves hardware ({hazard.detail}), which requires a separate approval"
+                why = f"it moves hardware ({hazard.detail}) and requires a separate approval"
                 yield Problem(why, "actuation")
     yield from word_problems(attempt.command.argv)
 
