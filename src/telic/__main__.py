@@ -16,7 +16,7 @@ import threading
 from telic import protect_imports
 
 _GC_THRESHOLD = 1_000_000
-"""garbage collection threshold of study commands, which allocate many objects and free few"""
+"""garbage collection threshold of study commands that allocate many objects and free few"""
 
 
 def main() -> None:

@@ -45,7 +45,7 @@ _SHOWN = ("x_position", "y_position", "x_velocity", "y_velocity")
 
 
 class RewardedEnvs:
-    """Batch of N environments with a reward, which every wrapper in this module uses."""
+    """Batch of N environments with a reward, used by all wrappers in this module."""
 
     def __init__(
         self,

@@ -232,12 +232,12 @@ def contrast_of(
         led = demonstrate(
             env, env_args, {**look_alikes(look, written.motions), GOOD: tuple(written.motions)}
         )
-        found["for comparison: a scripted demonstration, which is correct"] = led.trajectory(GOOD)
+        found["for comparison: a scripted demonstration (correct)"] = led.trajectory(GOOD)
     if bad:
         name = max(bad, key=lambda each: each.score or 0.0).name
         group = led if led is not None and name in led.names else failure_modes(env, env_args)
         if name in group.names:
-            words = f'for comparison: a robot that only "{name}", which is incorrect'
+            words = f'for comparison: a robot that only "{name}" (incorrect)'
             found[words] = group.trajectory(name)
     return found
 

@@ -1,4 +1,4 @@
-"""Interface of authors, which write criteria, rewards and judges.
+"""Interface for authors of criteria, rewards and judges.
 
 `author_for` selects the composer, a plugin, or a model (including a host that answers work orders).
 This module must not import packages that load slowly.
@@ -69,7 +69,7 @@ class Brief:
     emit: Listener = ignore
     """listener for events of model calls"""
     should_stop: Callable[[], bool] = lambda: False
-    """function called while waiting for a model, which stops by returning True"""
+    """function called while waiting for a model; returns True to stop waiting"""
 
 
 class Author(Protocol):

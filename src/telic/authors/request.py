@@ -30,7 +30,7 @@ _OLD_ROLES = {"reader": "elicitor", "reward": "reward_author", "judge": "judge_a
 """role names used in session.json by earlier versions"""
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
-"""cost limits, which may be changed while a session runs"""
+"""cost limits that may be changed while a session runs"""
 
 
 def parse_criteria(data: Any) -> tuple[Criterion, ...]:

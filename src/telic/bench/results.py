@@ -58,7 +58,7 @@ class Case(Config):
 
     @property
     def shown(self) -> Case:
-        """The case without its checks, which a model must not find in the folder."""
+        """The case without its checks, because models must not find them in the folder."""
         return self.model_copy(update={"checks": {}})
 
 
@@ -236,7 +236,7 @@ class BenchmarkSummary(Record):
     config: BenchConfig
     cases_in_suite: int
     waiting: tuple[str, ...]
-    """requested cases that are not finished, which are excluded from all rates"""
+    """requested cases that are not finished (excluded from all rates)"""
     overall: PassRate
     by_difficulty: tuple[CaseGroup, ...]
     by_category: tuple[CaseGroup, ...]

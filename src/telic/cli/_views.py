@@ -217,7 +217,7 @@ def _forecast(event: Any) -> _Lines:
         most = _amount(event.most_steps, event.most_seconds)
         yield f"forecast: {first} if the first iteration passes, at most {most}"
     if rate is None:
-        why = "no estimate yet: this environment has not been trained on this machine before"
+        why = "no previous run on this machine; available after ten seconds of training"
         yield f"  [dim]time unknown: {why}[/]"
     if event.calls:
         price = "price unknown" if event.usd is None else _dollars(event.usd)

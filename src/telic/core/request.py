@@ -134,7 +134,7 @@ def context(help: str, *flags: str, default: Value) -> Value:
 
 
 def location(help: str, *flags: str, default: Value, **how: Any) -> Value:
-    """Return a field for a working folder, which a server sets when it starts."""
+    """Return a field for a working folder. Servers set this field when they start."""
     return _field(help, flags, "place", default, **how)
 
 
@@ -211,7 +211,7 @@ class RunsRequest(VerbRequest):
 
 
 class WatchedRequest(VerbRequest):
-    """Base class for requests of long-running work, which reports events and can be stopped."""
+    """Base class for requests of long-running work that reports events and can be stopped."""
 
     on_event: Callable[..., None] = inner("Called with every event.", default=ignore)
     should_stop: Callable[[], bool] = inner(

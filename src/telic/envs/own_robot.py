@@ -26,7 +26,7 @@ from telic.robots.structure import BALL, FREE, SLIDE, at_rest, driven_trees, unu
 from telic.sim.base import Simulation
 
 OWN_REWARD = "Default reward:"
-"""Prefix of the default-reward note, which sessions omit because they write the reward."""
+"""Prefix of the default-reward note that sessions omit because they write the reward."""
 _SMALL_M = 0.1
 """Robot size below which the initial position noise is reduced."""
 

@@ -69,7 +69,7 @@ _compiled = lru_cache(maxsize=8)(partial(compile_source, extra_modules=OFFERED))
 
 
 class Judge(Protocol):
-    """Interface of judges, which score a recorded episode without access to the reward."""
+    """Interface of judges that score a recorded episode without access to the reward."""
 
     def __call__(self, trajectory: Trajectory, spec: EnvSpec) -> Verdict:
         """Return a verdict with its evidence and a score in [0, 1].

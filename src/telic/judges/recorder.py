@@ -47,7 +47,7 @@ _WRITERS = 4
 _MAX_ATTEMPTS = 2
 """maximum number of attempts to record a policy"""
 _MAX_MEMORY = 1e6
-"""bound on memory values, which legitimate rewards do not exceed"""
+"""bound on memory values that legitimate rewards do not exceed"""
 _MAX_VALUES = 20_000_000
 """maximum number of memory values of an order"""
 

@@ -118,7 +118,7 @@ class JudgeValidation(Event):
     noticed: tuple[MutantCount, ...] = ()
     """numbers of mutants of the demonstration that each criterion detected"""
     untrusted: tuple[str, ...] = ()
-    """problems of the judge because of which training is refused"""
+    """problems of the judge that prevent training"""
 
     @property
     def was_run(self) -> bool:

@@ -69,7 +69,7 @@ class CallLimits(Config):
     attempts: int = Field(default=6, ge=1)
     """maximum number of attempts"""
     first_wait_s: float = Field(default=1.0, ge=0)
-    """maximum wait in seconds before the second attempt, which doubles for each further attempt"""
+    """maximum wait in seconds before the second attempt, doubled for each further attempt"""
     longest_wait_s: float = Field(default=60.0, ge=0)
     """maximum wait in seconds between attempts, excluding Retry-After"""
 

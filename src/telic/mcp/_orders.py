@@ -1,4 +1,4 @@
-"""Work orders, which are model requests from sessions and searches for the host agent."""
+"""Work orders: model requests from sessions and searches, to be answered by the host agent."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ WITHOUT_LAUNCH = (
     VerbTool("study_adapter", "study:adapter", RECORDS, hidden=("smoke", "confirm")),
     _STUDY_RUN._replace(hints=RECORDS, hidden=_RUN_ALONE, defaults={}),
 )
-"""tools that start no process, which --allow-launch replaces with those of LAUNCHES"""
+"""tools that do not start processes; --allow-launch replaces them with those in LAUNCHES"""
 
 LAUNCHES = (
     VerbTool("study_adapter", "study:adapter", STARTS),

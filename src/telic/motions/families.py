@@ -33,7 +33,7 @@ class Footing(NamedTuple):
 
 
 class Stride(NamedTuple):
-    """Single step, which moves one foot to a new placement."""
+    """Single step that moves one foot to a new placement."""
 
     side: Side
     to: Footing
@@ -216,7 +216,7 @@ class MotionFamily(NamedTuple):
     make: Callable[[Measures, Parameters], MotionPlan]
     says: str
     held: str
-    """parameter of which some values are reserved for validation and test"""
+    """parameter with values reserved for validation and test"""
     ranges: dict[str, ParameterRange]
     is_planar: bool = True
     """whether the motion is possible in the sagittal plane"""

@@ -59,7 +59,7 @@ class LibraryHead(Record):
 
     @property
     def human_width(self) -> int:
-        """Width of a row of the human motion, which contains the points and the root quaternion."""
+        """Width of a row of the human motion: the points and the root quaternion."""
         return 3 * len(self.point_names) + 4 if self.point_names else 0
 
     def rows_of(self, clip: MotionClip) -> np.ndarray:
@@ -117,7 +117,7 @@ def head_for(robot: MotionRobot, clips: Sequence[MotionClip]) -> LibraryHead:
 
 
 class LibraryWriter:
-    """Writer of clips to a library folder, which is locked against other processes."""
+    """Writer of clips to a library folder. Locks the folder against other processes."""
 
     def __init__(self, path: Path, head: LibraryHead) -> None:
         self.path = path

@@ -63,7 +63,7 @@ def split_front_matter(text: str, where: str) -> tuple[dict[str, str], str]:
 def write_package(root: Path) -> list[str]:
     """Write the plugin to a folder and return the written and removed files.
 
-    Raises Refused for a catalogue of other plugins, which would be replaced.
+    Raises Refused if this would replace a catalogue of other plugins.
     """
     changed, files = differences(root), package_files()
     for path in (root / name for name in changed if not name.startswith(HOME)):

@@ -45,7 +45,7 @@ _GRAPHICS = (
 _DEVICES = ("dev/dri", "dev/dri/*", "dev/nvidia*", "dev/nvidia*/*")
 _SYSTEM = ("/sys/class/drm", "/sys/dev/char", "/sys/bus/pci", "/sys/devices", "/etc/glvnd")
 _LOADERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
-"""Folders of the dynamic loader, which every program executes."""
+"""Folders of the dynamic loader that every program executes."""
 
 
 def render(

@@ -46,7 +46,7 @@ class Phase(NamedTuple):
 
 
 class ComposedReward(RewardFunction):
-    """Base class for rewards that consist of terms, which subclasses define.
+    """Base class for rewards that consist of terms that subclasses define.
 
         weights     dict with one number per term
         terms       dict of terms from `telic.rewards.terms`

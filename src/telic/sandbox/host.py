@@ -65,7 +65,7 @@ class WorkerOptions(TypedDict, total=False):
     limits: Limits | None
     """limits on memory, disk and time"""
     log: Path
-    """log of its output, which may be outside of its writable folders"""
+    """log of its output that may be outside of its writable folders"""
     first_beat_s: float
     """timeout in seconds for imports and preparation"""
     fresh: bool

@@ -185,7 +185,7 @@ class FrozenModule:
 
 
 class _AskOnly(type):
-    """Metaclass for type proxies, which support isinstance but not creation or modification."""
+    """Metaclass for type proxies that support isinstance but not creation or modification."""
 
     _real: type
 

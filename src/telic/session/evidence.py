@@ -52,7 +52,7 @@ _Kind = TypeVar("_Kind", bound=BaseModel)
 
 
 class RequestHashes(Record):
-    """First entry of a session's journal, which contains the request."""
+    """First entry of a session's journal that contains the request."""
 
     request: str
     """SHA-256 of the intent, the environment and the environment's files"""

@@ -303,7 +303,7 @@ def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
 
 
 class _SessionParts:
-    """Steps of the session loop, which tries one reward after another."""
+    """Steps of the session loop that tries one reward after another."""
 
     candidate_type, verdict_type = RewardCandidate, SessionIteration
 

@@ -36,7 +36,7 @@ TOKENS = "telic_tokens"
 """Text element that names the file of a model's token decoder."""
 MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
 USD_FILES = (".usd", ".usda", ".usdc", ".usdz")
-"""model files of Isaac Sim, which MuJoCo cannot read"""
+"""model files of Isaac Sim that MuJoCo cannot read"""
 _READABLE_MODELS = (".xml", ".mjcf", ".urdf")
 _FOLDERS = ("meshdir", "texturedir", "assetdir")
 _MAX_DOCUMENTS, _MAX_BYTES = 1000, 4 * MAX_TEXT_BYTES

@@ -98,7 +98,7 @@ class JournalCheck(Record):
     bad_seq: int | None = None
     why: str = ""
     torn: bool = False
-    """true if only the last line is truncated, which the next append removes"""
+    """true if only the last line is truncated (the next append removes it)"""
     foreign: bool = False
     """true if the chain is valid but its last line was not written on this machine"""
     unsigned: int = 0
@@ -110,7 +110,7 @@ class _NotedHead(Record):
 
     head: JournalHead
     coming: JournalHead | None = None
-    """line to be written, which may be missing in the journal after a crash"""
+    """line to be written (may be missing in the journal after a crash)"""
     sig: str | None = None
 
     def signed(self) -> bytes:

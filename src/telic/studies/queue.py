@@ -40,7 +40,7 @@ class Job(DocumentPart):
     status: Literal["ready", "waiting", "running", "done", "failed", "cancelled"] = "waiting"
     reason: str = ""
     run_id: str | None = None
-    """latest run, which is repeated if the job is ready"""
+    """latest run that is repeated if the job is ready"""
     attempts: int = 0
     gpu: int | None = None
 

@@ -345,7 +345,7 @@ def follow_errors(robot: Tensor, target: Tensor, dt: float) -> FollowErrors:
 
 
 class TrackEvaluator:
-    """Evaluator of all members on held-out clips, which implements `PolicyEvaluator`."""
+    """Evaluator of all members on held-out clips that implements `PolicyEvaluator`."""
 
     def __init__(
         self,

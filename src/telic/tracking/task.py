@@ -82,7 +82,7 @@ class TrackingTask(Task[TaskArguments]):
         device, everyone, model = sim.device, sim.num_sims, sim.model
         self.device = device
         self.curriculum = torch.ones(len(CURRICULUM), device=device)
-        """factors in the order of CURRICULUM, which schedules update in place"""
+        """factors in the order of CURRICULUM that schedules update in place"""
         self._fields = {name: sim.field(name) for name in ("xpos", "xquat", "cvel", "subtree_com")}
         self._time = sim.field("time")
         self._bodies = torch.tensor(parts.bodies, device=device)

@@ -389,7 +389,7 @@ class Verification(Record):
     state: str
     """passed (proven here), claimed (signed with another key) or unproven"""
     signed_by: str | None
-    """public key of the signer, which telic doctor prints for its owner"""
+    """public key of the signer, as printed by telic doctor"""
     reasons: tuple[str, ...] = ()
 
 

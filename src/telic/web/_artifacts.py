@@ -61,7 +61,7 @@ _MAX_FOUND, _MAX_BYTES = 100, 1 << 20
 
 
 class ArtifactPage(Record):
-    """One page of the list of artifacts, which is sorted by most recent activity."""
+    """One page of the list of artifacts that is sorted by most recent activity."""
 
     artifacts: tuple[ArtifactSummary, ...]
     kinds: dict[str, int]

@@ -1,4 +1,4 @@
-"""Server of the dashboard, which provides the API under /api and the built pages."""
+"""Server of the dashboard that provides the API under /api and the built pages."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class SimulatorAdapter(NamedTuple):
     """Adapter for an external simulator."""
 
     file: Path
-    """Adapter file, which the simulator's Python runs."""
+    """Adapter file that the simulator's Python runs."""
     meaning: str
     tasks: tuple[str, ...]
     """Example tasks."""

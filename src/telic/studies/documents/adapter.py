@@ -128,7 +128,7 @@ class LauncherSpec(DocumentPart):
 
 
 class Seeds(DocumentPart):
-    """Option or variable that sets the seed, which claims require. Null means unknown."""
+    """Option or variable that sets the seed (required for claims). Null means unknown."""
 
     flag: str | None = Field(default=None, description="Option that sets the seed, e.g. --seed.")
     env_flag: str | None = Field(default=None, description="Variable that sets the seed.")

@@ -1,4 +1,4 @@
-"""Supervisor of a run, which executes the commands in sequence, monitors them, and records the end.
+"""Supervisor of a run: executes the commands in sequence, monitors them, and records the end.
 
     python -I -m telic.studies.launch.supervisor FOLDER
 

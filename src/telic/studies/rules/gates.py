@@ -35,7 +35,7 @@ from telic.studies.rules.results import active_stops, unresolved_exploit
 from telic.studies.state import shortfalls
 
 _CONTROL_CHECKS = ("V02", "V09", "V10")
-"""checks that apply to a control arm, which was accepted earlier"""
+"""checks that apply to a control arm that was accepted earlier"""
 _DESTRUCTIVE = re.compile(
     r"--?(?:delete|remove|wipe|purge|clean|overwrite|force[-_]?(?:delete|overwrite|clean)"
     r"|rm|reset[-_]?logs?|clear[-_]?(?:logs?|cache|results?))(?:=(?!false|0|no).*)?$",

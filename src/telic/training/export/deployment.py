@@ -1,4 +1,4 @@
-"""Deployment bundles, which run a policy on its robot without telic.
+"""Deployment bundles that run a policy on its robot without telic.
 
     deploy/policy.onnx deploy.json run.py scene.xml assets/ starts.npz LICENSE.txt README.md
 
