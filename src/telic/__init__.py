@@ -1,4 +1,4 @@
-"""telic turns descriptions of behaviors into trained policies with evidence that they work.
+"""Train robot policies from descriptions of behaviors and verify that they work.
 
     import telic
 

@@ -16,7 +16,7 @@ import threading
 from telic import protect_imports
 
 _GC_THRESHOLD = 1_000_000
-"""garbage collection threshold of study commands, which allocate many objects and free few"""
+"""garbage collection threshold of study commands that allocate many objects and free few"""
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def main() -> None:
         if not backend or "mujoco" in sys.modules:
             raise
         sys.stderr.write(f"✗ MuJoCo cannot be imported with MUJOCO_GL={backend}: {error}\n")
-        sys.exit("  Unset it: telic finds a rendering backend by itself.")
+        sys.exit("  Unset it to let telic choose a rendering backend.")
     finally:
         gc.freeze()  # skip garbage collection at exit; the operating system frees the memory
 

@@ -1,8 +1,8 @@
 """Base classes of all user-facing errors.
 
 The exit code is 1 if the work failed, 2 (UsageError) if the request is invalid, and 3 (Refused) if
-a gate, limit or safety rule rejected it. The message states the problem, and the hint suggests a
-remedy.
+a gate, limit or safety rule rejected it. The message describes the problem, and the hint suggests
+how to fix it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 
 class TelicError(Exception):
-    """An error that the user can understand and act on."""
+    """Base class of errors that the user can understand and act on."""
 
     exit_code = 1
 
@@ -67,7 +67,7 @@ class BadEnvironment(UsageError):
 
 
 class BeyondLimits(BadEnvironment):
-    """A stated number is too large or too small for the robot. Nothing was started."""
+    """A requested value is too large or too small for the robot. Nothing was started."""
 
 
 class NotUnderstood(UsageError):
@@ -115,7 +115,7 @@ class Refused(TelicError):
 
 
 class RefusedCode(Refused):
-    """The allow-list rejected a construct in foreign code."""
+    """The allow-list rejected a construct in untrusted code."""
 
     def __init__(self, message: str, *, hint: str | None = None, line: int | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -143,7 +143,7 @@ class SimulatorError(TelicError):
 
 
 class WorkerDied(TelicError):
-    """The confined process ended or was killed without a result."""
+    """The sandboxed process ended or was killed without a result."""
 
 
 class TrainingFailed(TelicError):
@@ -168,6 +168,6 @@ def readable_path_errors() -> Generator[None]:
         place = str(error.filename)
         shown = place if len(place) <= _SHOWN else f"{place[:_SHOWN]}…"
         raise UsageError(
-            f"Cannot use {shown} as a file or folder: {error.strerror}.",
+            f"Invalid file or folder {shown}: {error.strerror}.",
             hint="Choose another path.",
         ) from error

@@ -45,7 +45,7 @@ _SHOWN = ("x_position", "y_position", "x_velocity", "y_velocity")
 
 
 class RewardedEnvs:
-    """Batch of N environments with a reward, which every wrapper in this module uses."""
+    """Batch of N environments with a reward, used by all wrappers in this module."""
 
     def __init__(
         self,
@@ -84,8 +84,8 @@ class RewardedEnvs:
         if self.reward is not None:
             if self.reward.seen_memory:
                 raise UsageError(
-                    f"{self.reward.name} requires a policy that observes its state, which other "
-                    "libraries do not support.",
+                    f"{self.reward.name} requires a policy that observes its memory. Other "
+                    "libraries do not support this.",
                     hint='Set memory_to = "critic", or declare phase_hz for a gait.',
                 )
             probes = build(name, num_envs=_PROBE_ENVS, device=device, **arguments)

@@ -64,7 +64,7 @@ class LoopParts(Protocol[C, R, V]):
         ...
 
     def decide(self, number: int, candidate: C, verdict: V) -> Answer[str | None]:
-        """Process a new or a recorded verdict, and return the outcome if the loop must end."""
+        """Process a new or a recorded verdict and return the outcome if the loop must end."""
         ...
 
 

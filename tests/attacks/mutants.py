@@ -1,4 +1,4 @@
-"""Entry of a confined worker: run bent rewards and judges, and see whether anything else changed.
+"""Entry of a sandboxed worker: run bent rewards and judges, and see whether anything else changed.
 
 Next to each mutated reward an unchanged one runs on the same transitions, as another member of the
 population would. Its numbers, the transitions themselves, the shared objects and the world are the

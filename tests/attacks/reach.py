@@ -1,6 +1,6 @@
-"""Everything foreign code can get hold of, found by walking, and attacked: names, then calls.
+"""Everything untrusted code can get hold of, found by walking, and attacked: names, then calls.
 
-Runs as the entry of a confined worker. From the objects that rewards and judges are handed, every
+Runs as the entry of a sandboxed worker. From the objects that rewards and judges are handed, every
 attribute of every object is asked for through the guard; what is given is walked in turn, by type,
 and what can be called is called with hostile arguments. Types are met at run time, so a field that
 is added tomorrow is attacked tomorrow.
@@ -86,7 +86,7 @@ HOSTILE_KEYWORDS = [
 
 
 def handed_out() -> dict[str, object]:
-    """Return what foreign code holds at the start, by how it got it."""
+    """Return what untrusted code holds at the start, by how it got it."""
     env = make(ENV, num_envs=4, seed=0)
     moment = collect(env, 4).transitions[-1]
     env.close()

@@ -1,4 +1,4 @@
-"""Whatever foreign code can reach by asking and calling, nothing outside its numbers changes."""
+"""Whatever untrusted code can reach by asking and calling, nothing outside its numbers changes."""
 
 from pathlib import Path
 

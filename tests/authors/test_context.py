@@ -123,11 +123,11 @@ def test_documented_recordings_are_usable_by_a_judge(tmp_path, name):
 
 def test_length_and_end_are_those_of_the_session():
     here = configured("Ant-v5", {"max_episode_steps": 60, "terminate_when_unhealthy": False})
-    assert "at most 60 steps (3 s)" in here[0] and "never ends early" in here[1]
+    assert "at most 60 steps (3 s)" in here[0] and "never end early" in here[1]
     ends = configured("Ant-v5", {"terminate_when_unhealthy": True})[1]
     assert "ends early: torso height outside healthy_z_range" in ends and "[0.2, 1.0]" in ends
     dog = str(Path(telic.__file__).parent / "bench" / "suites" / "robots" / "dog.xml")
-    assert "never ends early" in configured(dog, {})[1]
+    assert "never end early" in configured(dog, {})[1]
     assert "when it is unhealthy" in configured(dog, {"healthy_z_range": (0.1, 1.0)})[1]
 
 

@@ -41,7 +41,7 @@ def test_unjudged_iteration_is_reported_with_its_reason_and_not_as_a_failure(tmp
     candidates = {1: RewardCandidate(reward="", env_args={}, steps=1)}
     reported = SessionHistory(make_session(tmp_path), [made], candidates).text(0.8)
     assert "policies unknown" in reported and "-1.00" not in reported
-    assert "says nothing about the reward: 64 of 64 episodes (judge_fn.py: KeyError" in reported
+    assert "says nothing about the reward): 64 of 64 episodes (judge_fn.py: KeyError" in reported
 
 
 def test_reviser_receives_zero_goal_value_credit_and_remaining_iterations(tmp_path):

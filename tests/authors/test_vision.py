@@ -228,7 +228,7 @@ def test_a_suspect_is_seen_next_to_a_right_and_a_wrong_episode(tmp_path, episode
         fine=("does nothing",),
     )
     contrast = contrast_of(written, trial, "HalfCheetah-v5", {"max_episode_steps": 40})
-    assert [each.rpartition(", which is ")[2] for each in contrast] == ["correct", "incorrect"]
+    assert [each.rpartition(" (")[2] for each in contrast] == ["correct)", "incorrect)"]
     assert '"flails"' in list(contrast)[1], "the failure mode that comes nearest"
     eyes = Eyes(tmp_path, sightings(8, 10, 9), contrast=contrast)
     eyes.judge.watch(episodes[:1])

@@ -54,7 +54,7 @@ class KilledCommand:
     is_done: Callable[[Path], bool]
     outcome: Callable[[Path], Any]
     given: Path | None = None
-    """a folder of runs that it works on"""
+    """a runs folder that it works on"""
     workers: float = 0.0
     """how often a process that it started is killed instead"""
 

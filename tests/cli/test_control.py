@@ -200,7 +200,7 @@ def test_cost_and_waiting_of_a_session_are_described(session):
     text = typed.get()
     for words in (
         "30,000 steps if the first iteration passes, at most 87,000 steps",
-        "not trained on this machine before",
+        "no previous run on this machine",
         "14 model calls, price unknown",
         "the limit on steps may be reached first",
         "256 steps; left: 2 h 00 min, 49,744 steps",

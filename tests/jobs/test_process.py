@@ -28,7 +28,7 @@ STARTERS = {
 ALLOWED = {
     "jobs/process.py",
     "sandbox/fork_server.py",  # forks of a process that has imported already
-    "sandbox/confine.py",  # tries whether a confined process can fork
+    "sandbox/confine.py",  # tries whether a sandboxed process can fork
 }
 
 

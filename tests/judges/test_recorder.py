@@ -92,7 +92,7 @@ def test_a_changed_recording_is_noticed(tmp_path):
 
 @pytest.fixture
 def worker(monkeypatch):
-    """Return a function that lets confined workers send messages and return a result."""
+    """Return a function that lets sandboxed workers send messages and return a result."""
 
     def answering(*messages, result=None):
         def run_confined(*_, on_message, **__):

@@ -59,7 +59,7 @@ def test_nothing_behind_a_link_of_the_repository_is_deleted(tmp_path, link):
     path = tmp_path / "repository" / link
     path.parent.mkdir(parents=True)
     path.symlink_to(theirs.parent if link == "plugins" else theirs)
-    with pytest.raises(Refused, match="leads through a link"):
+    with pytest.raises(Refused, match="is behind a link"):
         write_package(tmp_path / "repository")
     assert [each.name for each in theirs.iterdir()] == ["thesis.md"]
 

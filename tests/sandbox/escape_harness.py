@@ -73,7 +73,7 @@ def run_allowed(name, source, facts, channel):
 
 
 def run_raw(name, source, facts, channel):
-    """An attacker who got past the allow-list: all of Python, inside the confined process."""
+    """An attacker who got past the allow-list: all of Python, inside the sandboxed process."""
     scope = {"facts": facts, "channel": channel, "os": os, "sys": sys, "Path": Path}
     scope["syscall"] = syscall
     try:

@@ -1,4 +1,4 @@
-"""Escape attempts of one who got past the allow-list: all of Python, in the confined process.
+"""Escape attempts of one who got past the allow-list: all of Python, in the sandboxed process.
 
 Each source defines attempt(), which returns evidence of success or raises. Names in scope: os, sys,
 Path, syscall(number, *arguments), channel, and facts: parent (process id of the host), outside (a

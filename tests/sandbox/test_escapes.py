@@ -1,7 +1,7 @@
 """The adversarial suite: nothing gets out, and each attempt is stopped with a clear reason.
 
-Attempts in Python go the whole way of a foreign reward: allow-list, confined worker, call. Attempts
-against the kernel run in the confined worker without the allow-list, as one who got past it would.
+Attempts in Python take the path of an untrusted reward: allow-list, sandboxed worker, call. Those
+against the kernel run in the sandboxed worker without the allow-list, as if they had bypassed it.
 """
 
 import os

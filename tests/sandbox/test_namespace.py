@@ -1,4 +1,4 @@
-"""The globals of foreign code: the same list as the check, and nothing that can be changed."""
+"""The globals of untrusted code: the same list as the check, and nothing that can be changed."""
 
 import importlib
 import re

@@ -1,4 +1,4 @@
-"""Attributes available to foreign code: listed by type, existing, and enforced by the guard."""
+"""Attributes available to untrusted code: listed by type, existing, and enforced by the guard."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The seal notices what foreign code replaced."""
+"""The seal notices what untrusted code replaced."""
 
 import builtins
 import json

@@ -377,7 +377,7 @@ def test_a_judge_that_raises_leaves_scores_unknown(asking):
 
 @pytest.fixture
 def real_judge(asking, home):
-    """Judge in the confined worker, train at home, and try nothing out before."""
+    """Judge in the sandboxed worker, train at home, and try nothing out before."""
     at_home = host.run_worker
 
     def by_entry(entry, payload, **options):

@@ -52,6 +52,6 @@ def small_job(env: str = "HalfCheetah-v5", steps: int = 1024, **changes: Any) ->
 
 
 def train_here(job: TrainJob, folder: Path, **options: Any) -> RunFolder:
-    """Train in this process, without the confined worker's start-up time."""
+    """Train in this process, without the sandboxed worker's start-up time."""
     run = execute(job, folder, confined=False, **options)
     return RunFolder(run.path)

@@ -1,4 +1,4 @@
-"""A policy file may have been written by a confined process: only its numbers are believed."""
+"""A policy file may have been written by a sandboxed process: only its numbers are believed."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A folder of runs that is written, not trained, and one application that is shown it."""
+"""A runs folder that is written, not trained, and one application that is shown it."""
 
 from functools import cache
 

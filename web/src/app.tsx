@@ -109,7 +109,7 @@ function Frame() {
               <Route path="/robots" component={RobotsPage} />
               <Route path="/machine" component={MachinePage} />
               <Route path="/trash" component={TrashPage} />
-              <Route><Empty title="Page not found">Use the navigation to open another page.</Empty></Route>
+              <Route><Empty title="Page not found">Use the sidebar to open another page.</Empty></Route>
             </Switch>
           </Suspense>
         </Fence>

@@ -23,7 +23,7 @@ from telic.llm import Budget, Image, Models, Request, prompt_hash
 Answer = TypeVar("Answer", bound=Record)
 _SYSTEM = (
     "You are an expert in reinforcement learning and robotics. You write short, correct code, "
-    "report what you see, and say plainly what you are unsure of."
+    "report only what you observe, and clearly state what you are unsure about."
 )
 _BRIEFED, _MORE = ("vision", "analyst"), "\n# "
 """roles that need the first part of the context only, and the beginning of its second part"""

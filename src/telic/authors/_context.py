@@ -62,7 +62,7 @@ _IN_EPISODE = ("action", "contacts", "dt", "episode_start")
 _MAX_PARTS = 4
 """maximum number of components of a quantity that are listed with separate ranges"""
 _SIGN = re.compile(r"positive|negative|1 is|turn")
-"""pattern for sign conventions, which are kept in a quantity's description"""
+"""pattern for sign conventions (kept in a quantity's description)"""
 
 _SEARCHED = 20
 """number of earlier runs to search for one trained with the environment's native reward"""
@@ -253,8 +253,8 @@ def _unseen(spec: EnvSpec) -> Iterator[str]:
             places.append(f"{slide.axis} (`qpos[{slide.qpos}]`)")
     if places:
         yield (
-            f"The policy does not observe {' and '.join(places)}: it knows its velocity along "
-            "this axis, but not its position. Reward and judge can measure it."
+            f"The policy does not observe {' and '.join(places)}: it knows its velocity along this "
+            "axis, but not its position. The reward and the judge can measure it."
         )
 
 
@@ -277,7 +277,7 @@ def _termination(spec: EnvSpec) -> str:
     ends, rules = spec.arguments.get("terminate_when_unhealthy"), RULES.get(spec.id)
     is_free = rules is None and spec.arguments.get("healthy_z_range", ()) is None
     if ends is False or is_free or (rules is not None and rules.ends == "never"):
-        return "An episode never ends early, whatever the robot does: a fall costs no time."
+        return "Episodes never end early, not even after a fall."
     if rules is None and ends is None:
         return "The environment decides whether an episode ends early."
     why = "when it is unhealthy" if rules is None else rules.ends.rpartition("=False: ")[2]

@@ -81,7 +81,7 @@ class SessionHistory(NamedTuple):
         """
         latest, best = self.history[-1], self.best
         numbers, stuck = dict.fromkeys((latest.number, best.number)), latest.number - best.number
-        left = "" if most is None else f" {most - latest.number} rewards are left, including this."
+        left = "" if most is None else f" Rewards left, including this: {most - latest.number}."
         if most is not None and most - latest.number <= 1:
             left = " This is the last revision: prefer a safe change."
         lines = [
@@ -239,7 +239,7 @@ def judgment_text(iteration: SessionIteration) -> str:
     if reasons:
         count = f"{best.judgment.unknown} of {best.judgment.episodes} episodes"
         why = "; ".join(sorted(filter(None, reasons)))
-        lines += ["", f"Not judged, which says nothing about the reward: {count} ({why})."]
+        lines += ["", f"Not judged (this says nothing about the reward): {count} ({why})."]
     return "\n".join(lines)
 
 

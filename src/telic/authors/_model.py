@@ -201,7 +201,7 @@ class ModelAuthor:
         """Request a source file until it passes the static checks.
 
         A request for a rewrite includes the file and all its problems. `refused` holds the hashes
-        of rejected programs, which are not accepted again.
+        of rejected programs (not accepted again).
         """
         is_reward = answer is WrittenReward
 
@@ -375,7 +375,7 @@ class ModelAuthor:
         )
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
-        """Let the vision model watch some of the episodes, and return the fused verdicts on all."""
+        """Let the vision model watch some of the episodes and return the fused verdicts on all."""
         if not self._config.vision or not episodes:
             return verdicts
         written = read_record(self._folder.author, Composition)
@@ -470,7 +470,7 @@ def _bounds_text(preset: PpoSettings) -> str:
 
 
 def within(asked: Mapping[str, Any], preset: PpoSettings) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Clamp settings to their bounds, and return the result with a message about each change."""
+    """Clamp settings to their bounds and return the result with a message about each change."""
     allowed = bounds(preset)
     taken: dict[str, Any] = {}
     moved: list[str] = []

@@ -67,7 +67,7 @@ class VisionJudge:
         self._environment, self._contrast = environment, contrast or {}
 
     def second_opinion(self, episodes: Sequence[Path], code: Sequence[Verdict]) -> list[Verdict]:
-        """Watch a few episodes of a policy, and return fused verdicts on all of them.
+        """Watch a few episodes of a policy and return fused verdicts on all of them.
 
         The episodes at the 10th, 50th and 90th percentile of the code score are watched. Their loss
         of score is extrapolated to all other episodes (see `extend`).
@@ -135,7 +135,7 @@ class VisionJudge:
     def _look(
         self, episodes: Sequence[Path], doubts: Sequence[dict[str, Disagreement]], sample: int
     ) -> tuple[dict[int, Record], dict[int, str]]:
-        """Query the model once, and return completed forms and failure reasons by episode index."""
+        """Query the model once and return completed forms and failure reasons by episode index."""
         sheets: list[Path] = []
         words: list[str] = []
         shown: dict[int, dict[str, Any]] = {}
@@ -186,7 +186,7 @@ class VisionJudge:
         return found, broken
 
     def _compared(self) -> list[tuple[str, Footage]]:
-        """Return the contrast episodes with their captions, and write missing trajectory files."""
+        """Return the contrast episodes with their captions and write missing trajectory files."""
         found: list[tuple[str, Footage]] = []
         for number, (what, trajectory) in enumerate(self._contrast.items()):
             path = self._folder / f"contrast_{number}.npz"
@@ -232,12 +232,12 @@ def contrast_of(
         led = demonstrate(
             env, env_args, {**look_alikes(look, written.motions), GOOD: tuple(written.motions)}
         )
-        found["for comparison: a scripted demonstration, which is correct"] = led.trajectory(GOOD)
+        found["for comparison: a scripted demonstration (correct)"] = led.trajectory(GOOD)
     if bad:
         name = max(bad, key=lambda each: each.score or 0.0).name
         group = led if led is not None and name in led.names else failure_modes(env, env_args)
         if name in group.names:
-            words = f'for comparison: a robot that only "{name}", which is incorrect'
+            words = f'for comparison: a robot that only "{name}" (incorrect)'
             found[words] = group.trajectory(name)
     return found
 

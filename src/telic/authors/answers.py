@@ -117,8 +117,8 @@ class Revision(Record):
     ends_when_it_falls: bool | None = Field(default=None, description="None: unchanged")
     warm: bool = Field(
         default=False,
-        description="whether to start from the policies of `based_on`, which is useful if the "
-        "behavior is nearly correct and the change is small",
+        description="whether to start from the policies of `based_on`; useful if the behavior is "
+        "nearly correct and the change is small",
     )
     lessons: tuple[Lesson, ...] = ()
 

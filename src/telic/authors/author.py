@@ -1,4 +1,4 @@
-"""Interface of authors, which write criteria, rewards and judges.
+"""Interface for authors of criteria, rewards and judges.
 
 `author_for` selects the composer, a plugin, or a model (including a host that answers work orders).
 This module must not import packages that load slowly.
@@ -69,7 +69,7 @@ class Brief:
     emit: Listener = ignore
     """listener for events of model calls"""
     should_stop: Callable[[], bool] = lambda: False
-    """function called while waiting for a model, which stops by returning True"""
+    """function called while waiting for a model; returns True to stop waiting"""
 
 
 class Author(Protocol):
@@ -97,7 +97,7 @@ class Author(Protocol):
         ...
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
-        """Watch episodes of a policy, and return verdicts fused with those of the code judge."""
+        """Watch episodes of a policy and return verdicts fused with those of the code judge."""
         return verdicts
 
     def analyze(
@@ -108,7 +108,7 @@ class Author(Protocol):
 
 
 def try_written(brief: Brief, written: Composition, *, is_probed: bool = False) -> JudgeValidation:
-    """Validate a reward and a judge on reference episodes, and record errors in the result.
+    """Validate a reward and a judge on reference episodes and record errors in the result.
 
     If `is_probed` is true and the author is a model, untrained policies and mutants are judged too.
     """

@@ -57,7 +57,7 @@ class RewardCandidate(Record):
     schema_version: Literal[1] = 1
     reward: str
     variants: tuple[Variant, ...] = Field(default=(Variant(),), min_length=1)
-    """variants that are compared in screening runs, of which the best is trained in full"""
+    """variants to compare in screening runs; the best one is trained in full"""
     rungs: tuple[float, ...] = ()
     """written by earlier versions"""
     env_args: dict[str, Any]
@@ -69,7 +69,7 @@ class RewardCandidate(Record):
     diagnosis: str = ""
     """the reviser's explanation of why the parent failed"""
     lessons: tuple[Lesson, ...] = ()
-    """lessons from earlier iterations, where a later lesson with the same text replaces the tier"""
+    """lessons from earlier iterations; a later lesson with the same text replaces the tier"""
 
     @property
     def judged_args(self) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class Footage:
         return env.spec
 
     def sheet(self, judge: JudgeFile = NO_CRITERIA) -> Path:
-        """Render the contact sheet of the whole episode, and return its path."""
+        """Render the contact sheet of the whole episode and return its path."""
         length, words = len(self.trajectory), "the whole episode"
         period, flight = self.period, self.flight
         moments = self._spread(_WHOLE)

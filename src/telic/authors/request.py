@@ -30,7 +30,7 @@ _OLD_ROLES = {"reader": "elicitor", "reward": "reward_author", "judge": "judge_a
 """role names used in session.json by earlier versions"""
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
-"""cost limits, which may be changed while a session runs"""
+"""cost limits that may be changed while a session runs"""
 
 
 def parse_criteria(data: Any) -> tuple[Criterion, ...]:
@@ -96,7 +96,7 @@ class SessionConfig(Config):
     )
     motion: str | None = Field(
         default=None,
-        description="Reference motion of the reward: a family (walk, wave, bow, ...), a library "
+        description="Reference motion for the reward: a family (walk, wave, bow, ...), a library "
         "folder, FOLDER/CLIP, or none. Default: generated if the prompt needs one.",
     )
     device: str = Field(default="cpu", description="Device: cpu or cuda.")
@@ -107,8 +107,8 @@ class SessionConfig(Config):
     )
     model: str | None = Field(
         default=None,
-        description="Author of reward and judge: provider:model, or host (work orders). "
-        "Default: the composer, which uses no model.",
+        description="Author of the reward and the judge: provider:model, or host (work orders). "
+        "Default: the composer (no model).",
     )
     model_for: dict[str, str] = Field(
         default={},
@@ -125,7 +125,7 @@ class SessionConfig(Config):
     vision: bool = Field(default=True, description="Also judge episodes with the vision model.")
     judge: str | None = Field(
         default=None,
-        description="Additional judge from an installed package. The lower score is used.",
+        description="Additional judge from an installed package. The lower of both scores is used.",
     )
     criteria: tuple[Criterion, ...] | None = Field(
         default=None,
@@ -172,11 +172,11 @@ class SessionConfig(Config):
     def _has_a_model_to_vary(self) -> Self:
         if self.model is None and (self.model_for or self.effort_for):
             raise ValueError(
-                "models or efforts for single roles require a model for the other roles, so set "
-                "one with --model"
+                "--model-for and --effort-for require a model for the other roles; set one with "
+                "--model"
             )
         if self.model is not None and self.motion not in (None, "none"):
-            raise ValueError("a reference motion requires the composer's reward, so omit --model")
+            raise ValueError("reference motions cannot be combined with --model")
         return self
 
     @field_validator("intent")

@@ -31,19 +31,19 @@ def build_report(summary: BenchmarkSummary, folder: Path) -> doc.Report:
     rate, brand = summary.overall, doc.Text("telic benchmark", "where")
     head: list[doc.AnyBlock] = [
         brand,
-        doc.Text(f"{summary.suite}: no finished case yet"),
+        doc.Text(f"{summary.suite}: no case has finished yet"),
     ]
     if rate.share is not None and rate.low is not None and rate.high is not None:
         interval = f"{percent(rate.low)} to {percent(rate.high)} with 95 % confidence"
         gauge = Gauge(rate.low, rate.share, rate.high, None, interval)
         facts = [
             ("passed", f"{rate.passed} of {rate.total}"),
-            ("median time to a pass", duration(summary.median_seconds_to_pass)),
-            ("median steps to a pass", figure(summary.median_steps_to_pass)),
+            ("median time to pass", duration(summary.median_seconds_to_pass)),
+            ("median steps to pass", figure(summary.median_steps_to_pass)),
             ("total time of all cases", duration(summary.seconds)),
-            ("cost of models", money(summary.usd)),
+            ("model cost", money(summary.usd)),
         ]
-        note = "of the intents were learned by a policy"
+        note = "of the prompts were learned by a policy"
         head = [
             brand,
             doc.Hero(percent(rate.share), note, (summary.about, gauge)),

@@ -238,7 +238,7 @@ def _reason(
         return "; ".join(summary.reasons)
     if outcome == "unconfirmed":
         failed = [title for title, share in checks.items() if share < _HOLDS]
-        return f"passed by its own judge, but checks of the suite failed: {', '.join(failed)}"
+        return f"passed by its own judge, but failed checks of the suite: {', '.join(failed)}"
     if outcome == "stopped" or best is None:
         return summary.reason or "stopped before a policy was judged"
     if best.score is None:
@@ -261,7 +261,7 @@ def hold(
     """Return the fraction of episodes in which each check held, by title.
 
     A check is an expression of `episode` (`telic.judges.episode.RecordedEpisode`) and `np`. Checks
-    run confined, like judge code. TelicError is raised if a check cannot be evaluated, which is a
+    run confined, like judge code. TelicError is raised if a check cannot be evaluated (a)
     fault of the suite and not a failure of the policy.
     """
     lines = "".join(

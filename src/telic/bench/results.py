@@ -58,7 +58,7 @@ class Case(Config):
 
     @property
     def shown(self) -> Case:
-        """The case without its checks, which a model must not find in the folder."""
+        """The case without its checks, because models must not find them in the folder."""
         return self.model_copy(update={"checks": {}})
 
 
@@ -236,7 +236,7 @@ class BenchmarkSummary(Record):
     config: BenchConfig
     cases_in_suite: int
     waiting: tuple[str, ...]
-    """requested cases that are not finished, which are excluded from all rates"""
+    """requested cases that are not finished (excluded from all rates)"""
     overall: PassRate
     by_difficulty: tuple[CaseGroup, ...]
     by_category: tuple[CaseGroup, ...]
@@ -304,8 +304,8 @@ def results_in(folder: BenchFolder) -> list[CaseResult]:
         if result.outcome == "passed":
             fault = "" if _is_proven(result, folder.path.resolve()) else "its session is unverified"
             if key is None or signer != key.public:
-                fault = "its line in the log is unsigned or was changed"
-            claim = {"outcome": "claimed", "low": None, "reason": f"claims a pass, but {fault}"}
+                fault = "its entry in the log is unsigned or was modified"
+            claim = {"outcome": "claimed", "low": None, "reason": f"claimed, but {fault}"}
             result = result.model_copy(update=claim) if fault else result
         latest[result.case.id] = result
     return list(latest.values())

@@ -49,8 +49,8 @@ def file_defaults(verb: str, options: set[str]) -> dict[str, Any]:
             if isinstance(value, dict) or is_foreign or is_server:
                 raise ConfigError(
                     f"{path} must not set {name} to {str(value)[:100]}.",
-                    hint="Use plain values. Models, their limits and trackers can only be set in "
-                    "your own file, and the address of a model server only with --model.",
+                    hint="Use plain values. Models, model limits and trackers can only be set in "
+                    "your user file, and the address of a model server only with --model.",
                 )
             found[option] = ",".join(map(str, value)) if is_row(value) else value
     return {} if verb == _UNCHANGED else {k: v for k, v in found.items() if k in options}

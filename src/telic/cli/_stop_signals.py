@@ -30,7 +30,7 @@ from telic.jobs.process import end_after_grace
 
 _ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _ECHO_S = 0.2
-"""`timeout` and terminals signal both a process and its group, which is a single request"""
+"""`timeout` and terminals signal both a process and its group (a single request)"""
 
 
 class SignalInterrupt(KeyboardInterrupt):

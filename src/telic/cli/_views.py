@@ -201,7 +201,7 @@ def _session_start(event: Any) -> _Lines:
 def _validated(event: Any) -> _Lines:
     problems = [*event.judge_problems, *event.reward_problems]
     if not problems:
-        yield f"reward and judge agree on {len(event.examples)} examples"
+        yield f"the reward and the judge agree on {len(event.examples)} examples"
     for problem in problems:
         yield f"[yellow]![/] {escape(problem)}"
 
@@ -217,7 +217,7 @@ def _forecast(event: Any) -> _Lines:
         most = _amount(event.most_steps, event.most_seconds)
         yield f"forecast: {first} if the first iteration passes, at most {most}"
     if rate is None:
-        why = "not trained on this machine before; available after ten seconds of training"
+        why = "no previous run on this machine; available after ten seconds of training"
         yield f"  [dim]time unknown: {why}[/]"
     if event.calls:
         price = "price unknown" if event.usd is None else _dollars(event.usd)
@@ -314,7 +314,7 @@ _LINES: dict[str, Callable[[Any], Iterable[str]]] = {
         f"feedback of {escape(note.author)}: {escape(note.text)}" for note in x.notes
     ],
     "search.start": _search_start,
-    "search.forecast": lambda x: [f"about {x.calls:,} model calls, if no answer is repaired"],
+    "search.forecast": lambda x: [f"about {x.calls:,} model calls, without retries"],
     "search.iteration": _search_iteration,
     "search.run": lambda x: [f"run {x.run}: [bold]{number(x.fresh.mean)}[/] on fresh episodes"],
     "bench.case": lambda x: [f"\n[bold]── {x.case}[/]"],

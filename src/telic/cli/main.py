@@ -42,7 +42,7 @@ def _progress_of(verb: Verb[Any, Any], values: dict[str, Any], is_quiet: bool) -
     )
 
 
-_WHAT = "Describe a behavior to get a trained policy with evidence that it does what you asked."
+_WHAT = "Train policies from descriptions of behaviors, and verify that they do what you asked."
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
 
@@ -255,7 +255,7 @@ def _default(field: RequestField) -> Any:
 
 
 def _call(verb: Verb[Any, Any], **values: Any) -> None:
-    """Run an operation with parsed command-line values, and exit with its code."""
+    """Run an operation with parsed command-line values and exit with its code."""
     as_json, debug = values.pop(_JSON, False), values.pop(_DEBUG, False)
     saves = any(field.name == "should_stop" for field in verb.fields)
     gc.enable()

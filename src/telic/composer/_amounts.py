@@ -40,7 +40,7 @@ class Reading(WordSpan):
     is_end: bool = False
     """whether "to" precedes the number"""
     is_steps: bool = False
-    """whether the period is that of a step, of which a stride has two"""
+    """whether the period is that of a step (two per stride)"""
     spread: float = 0.0
     """half-width of a range whose center is the amount"""
 

@@ -204,9 +204,9 @@ def not_understood(parsed: ParsedIntent) -> NotUnderstood:
     """Return the error for an intent that has unknown verbs or no known words."""
     words = ", ".join(f'"{word}"' for word in parsed.lost)
     return NotUnderstood(
-        f"I do not know how to judge {words}, which is the requested action."
+        f"The requested action, {words}, cannot be judged."
         if parsed.lost and parsed.frames
-        else f'Nothing in "{parsed.intent}" is a movement known to the composer.'
+        else f'"{parsed.intent}" does not contain a movement that the composer knows.'
     )
 
 

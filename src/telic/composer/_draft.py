@@ -251,7 +251,7 @@ _HIDDEN = frozenset({"strayed"})
 
 
 def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
-    """Label criteria with their phase, and add gates between consecutive phases.
+    """Label criteria with their phase and add gates between consecutive phases.
 
     Criteria that are part of all phases are not judged again for the episode as a whole.
     """

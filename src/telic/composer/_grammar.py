@@ -172,7 +172,7 @@ def outline(tokens: Sequence[Token], spec: EnvSpec) -> Outline:
 
 
 def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause], set[int]]:
-    """Split items at conjunctions into clauses, and return the positions of the conjunctions.
+    """Split items at conjunctions into clauses and return the positions of the conjunctions.
 
     Text after a negation, condition, comparison or alternative is not parsed.
     """

@@ -1,4 +1,4 @@
-"""Map everyday names of body parts to bodies, and read quantities that are held.
+"""Map everyday names of body parts to bodies and read quantities that are held.
 
 "torso pitch between -5 and 5 degrees" · "bend the left knee to 30 degrees" · "hands above the head"
 (`tables/held.toml`)

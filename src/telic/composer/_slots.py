@@ -1,4 +1,4 @@
-"""Fill the slots of a frame from parsed items, and record the words used for each."""
+"""Fill the slots of a frame from parsed items and record the words used for each."""
 
 import math
 from dataclasses import dataclass, field, replace

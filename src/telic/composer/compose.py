@@ -112,7 +112,7 @@ def _composed(
     reference: Reference | None,
     may_omit: bool,
 ) -> Composition:
-    """Compose an intent, whose requests are replaced by known actions."""
+    """Compose an intent with everyday requests replaced by known actions."""
     requests = word_table("requests")
     known = requests["known"] | requests["feet"].get(str(min(len(spec.feet), 4)), {})
     for phrase, deeds in known.items():
@@ -168,7 +168,7 @@ def _possible(
 def _omitting(
     parsed: ParsedIntent, build: Build, spec: EnvSpec, least: int
 ) -> tuple[ParsedIntent, Composition] | None:
-    """Compose an intent without some of its side clauses, of which there must be `least`.
+    """Compose an intent without some of its side clauses, keeping at least `least`.
 
     The main clause remains, and all others keep their actions and directions.
     """

@@ -66,7 +66,7 @@ class Token:
     word: str
     """normalized form: lower case, typos corrected, and separators mapped to "," and "." """
     silent: bool = False
-    """whether the token is punctuation, which need not be understood"""
+    """whether the token is punctuation that need not be understood"""
 
     @property
     def number(self) -> float | None:

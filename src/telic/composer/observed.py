@@ -274,9 +274,7 @@ class _Reading:
             if value is None or (text and text[0].rule == "at_most"):
                 return None
             if not text:
-                self.doubts.append(
-                    f"a high return is interpreted as {value:g}, which counts as solved"
-                )
+                self.doubts.append(f"a high return is interpreted as {value:g} (solved)")
             return (
                 ObservedCondition("return", "return", value, None, f"earns a return of {value:g}"),
             )

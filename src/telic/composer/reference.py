@@ -142,7 +142,7 @@ def wave_as_shown(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def follow_motion(reference: Reference, draft: Draft) -> None:
-    """Reward tracking of the reference for each limb, and judge the tracking error."""
+    """Reward tracking of the reference for each limb and judge the tracking error."""
     beat, nodes = Beat(reference.hertz), [n for each in draft.terms for n in each.term.nodes()]
     if any(node.name == "Beat" and node != cast("Expression", beat) for node in nodes):
         # Drop the gait clock if its frequency differs.

@@ -94,7 +94,7 @@ class Scene(NamedTuple):
 
     @property
     def leg(self) -> float | None:
-        """Leg length in meters, which is the hip height when standing."""
+        """Leg length in meters (the hip height when standing)."""
         legs = self.spec.robot.legs if self.spec.robot else ()
         if not legs or "stands" not in self.known:
             return sum(leg.length_m for leg in legs) / len(legs) if legs else None

@@ -2,7 +2,7 @@
 
 A listener is a function that is called with each event and matches on its type. On disk
 (`events.jsonl` of a run, session or search), each event is a line of JSON with its name under
-`event`. `decode_event` validates every field, because the line may come from a confined process or
+`event`. `decode_event` validates every field, because the line may come from a sandboxed process or
 an earlier version.
 
 Records of higher layers that are reported, such as verdicts, are events themselves: they derive
@@ -170,7 +170,7 @@ TRAINING_EVENTS = (
     "eval.done",
     "train.end",
 )
-"""events that a confined training process is allowed to send"""
+"""events that a sandboxed training process is allowed to send"""
 
 
 class SessionStart(Event):

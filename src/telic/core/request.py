@@ -134,7 +134,7 @@ def context(help: str, *flags: str, default: Value) -> Value:
 
 
 def location(help: str, *flags: str, default: Value, **how: Any) -> Value:
-    """Return a field for a working folder, which a server sets when it starts."""
+    """Return a field for a working folder. Servers set this field when they start."""
     return _field(help, flags, "place", default, **how)
 
 
@@ -199,23 +199,23 @@ def _refusal(request: type[VerbRequest], error: ValidationError) -> TelicError:
 
 
 class RunsRequest(VerbRequest):
-    """Base class for requests that use a folder of runs."""
+    """Base class for requests that use a runs folder."""
 
     runs_dir: Path | str = location(
-        "Folder of runs.", "--runs-dir", default=Path("runs"), variable="TELIC_RUNS_DIR"
+        "Runs folder.", "--runs-dir", default=Path("runs"), variable="TELIC_RUNS_DIR"
     )
 
     def model_post_init(self, context: Any) -> None:
-        """Raise UsageError if the path cannot be a folder of runs."""
+        """Raise UsageError if the path cannot be a runs folder."""
         _check_folder(Path(self.runs_dir))
 
 
 class WatchedRequest(VerbRequest):
-    """Base class for requests of long-running work, which reports events and can be stopped."""
+    """Base class for requests of long-running work that reports events and can be stopped."""
 
     on_event: Callable[..., None] = inner("Called with every event.", default=ignore)
     should_stop: Callable[[], bool] = inner(
-        "Polled between updates. Returns True to save and stop the work.", default=lambda: False
+        "Polled between updates; returns True to save and stop.", default=lambda: False
     )
 
 
@@ -334,14 +334,14 @@ def _check_value(
 
 
 def _check_folder(path: Path) -> None:
-    """Raise UsageError if a path cannot be a folder of runs. The folder need not exist yet."""
+    """Raise UsageError if a path cannot be a runs folder. The folder need not exist yet."""
     try:
         is_other = path.exists() and not path.is_dir()
     except OSError:  # name too long, or folder not readable
         is_other = True
     if is_other:
         raise UsageError(
-            f"{str(path)[:200]} cannot be used as a folder of runs.",
+            f"{str(path)[:200]} cannot be used as a runs folder.",
             hint="Choose a folder with --runs-dir. It is created if it does not exist.",
         )
 

@@ -159,7 +159,7 @@ def integer_list(text: str, option: str) -> tuple[int, ...]:
             if len(out) + end - start >= _MAX_NUMBERS:
                 raise ConfigError(
                     f"{option} {text} contains more than {_MAX_NUMBERS:,} numbers.",
-                    hint="Each number starts a separate run. Pass fewer numbers.",
+                    hint="Each number starts a separate run. Use fewer numbers.",
                 )
             out += range(start, end + 1)
     except ValueError:

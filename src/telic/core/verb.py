@@ -1,4 +1,4 @@
-"""Operations are typed functions of one request, which all interfaces provide.
+"""Operations: typed functions of one request, provided by all interfaces.
 
     class EnvsRequest(VerbRequest):
         env: str | None = argument("Describe this environment.", default=None)

@@ -42,7 +42,7 @@ def make_gymnasium(
         raise ConfigError(f"num_envs={num_envs} must be a positive integer.")
     if device != "cpu":
         raise ConfigError(
-            f"{env_id} is a Python environment, which only runs on the CPU.",
+            f"{env_id} is a Python environment and only runs on the CPU.",
             hint='Use device="cpu". MuJoCo tasks and model files also run on a GPU.',
         )
     build = builder(env_id, arguments)
@@ -187,7 +187,7 @@ class GymnasiumEnv(VecEnv):
         self.exact_obs = self.exact_final_obs = state["obs"].to(self.device)
 
     def _replayed(self) -> Tensor:
-        """Replay the current episodes from the start, and return the last observations."""
+        """Replay the current episodes from the start and return the last observations."""
         obs = self.exact_obs.cpu().clone()
         for number, action in enumerate(self._actions):
             native = self._probe.native(action)

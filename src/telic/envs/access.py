@@ -19,7 +19,7 @@ class EnvAccess(NamedTuple):
     readable: list[Path]
     """Model, files that the model references, and code."""
     python_path: list[Path]
-    """Import paths, which are not readable as a whole because they may contain private files."""
+    """Import paths (not readable as a whole because they may contain private files)."""
 
 
 def env_access(env: str, env_args: dict[str, Any]) -> EnvAccess:

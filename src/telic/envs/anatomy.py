@@ -1,4 +1,4 @@
-"""Derive a robot's structure from its MuJoCo model, and name its parts and columns.
+"""Derive a robot's structure from its MuJoCo model and name its parts and columns.
 
 The structure includes how the root moves, which bodies are feet and on which side, and how each
 actuator acts on its joint. The tables at the top of the module list exceptions.
@@ -270,7 +270,7 @@ def _sides(
 
 
 def _tip(model: mujoco.MjModel, data: mujoco.MjData, poles: list[int]) -> tuple[int, Vector] | None:
-    """Return the tip of the last pole, which is a site or the upper end of a capsule."""
+    """Return the tip of the last pole (a site or the upper end of a capsule)."""
     if not poles:
         return None
     body = int(model.jnt_bodyid[poles[-1]])

@@ -196,7 +196,7 @@ def examine_env(
 def _try(
     env_id: str, env: gymnasium.Env, observation: ObservationCodec
 ) -> dict[str, tuple[int, ...]]:
-    """Reset and step once, and return the shapes of the numeric info values."""
+    """Reset and step once and return the shapes of the numeric info values."""
     started: Any = env.reset(seed=0)
     env.action_space.seed(0)
     stepped: Any = env.step(env.action_space.sample())
@@ -204,7 +204,7 @@ def _try(
         raise BadEnvironment(
             f"{env_id} does not follow Gymnasium's interface: reset must return (obs, info) "
             "and step (obs, reward, terminated, truncated, info).",
-            hint="It may be written for the old gym package. Wrap or port it.",
+            hint="It may have been written for the old gym package. Wrap or port it.",
         )
     got, size = np.shape(observation.flatten(stepped[0])), len(observation.names)
     if got != (size,):
@@ -269,8 +269,8 @@ def _register_package(env_id: str) -> None:
             module = importlib.import_module(_ROBOTICS)
         except ModuleNotFoundError as error:  # missing dependencies: glfw, pettingzoo
             raise BadEnvironment(
-                f"{name} requires the package {_ROBOTICS}, which requires {error.name}, which is "
-                "not installed.",
+                f"{name} requires {error.name} (a dependency of {_ROBOTICS}), which is not "
+                "installed.",
                 hint=f"Install it with: pip install {error.name}",
             ) from error
     gymnasium.register_envs(module)
@@ -325,13 +325,13 @@ def _names(space: Any, stem: str, env_id: str) -> list[str]:
         return [n for k, part in parts for n in _names(part, f"{stem}_{k}", env_id)]
     if isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) >= 2:
         raise BadEnvironment(
-            f"{env_id} observes images {space.shape}, but policies require vectors.",
-            hint="Use an environment (or a wrapper) that observes the state.",
+            f"{env_id} has image observations {space.shape}, but policies require vectors.",
+            hint="Use an environment or a wrapper with state observations.",
         )
     sized = spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
     if not isinstance(space, sized):
         raise BadEnvironment(
-            f"{env_id} observes a {type(space).__name__} space, which has no fixed size.",
+            f"The observation space of {env_id} ({type(space).__name__}) has no fixed size.",
             hint="Use Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple of these.",
         )
     size = spaces.flatdim(space)
@@ -364,8 +364,8 @@ def action_codec(space: Any, env_id: str) -> ActionCodec:
         return ActionCodec(("action",), (0.0,), (count - 1.0,), count, False, choose)
     if not isinstance(space, spaces.Box):
         raise BadEnvironment(
-            f"{env_id} takes actions of a {type(space).__name__} space, but only Discrete "
-            "and Box are supported.",
+            f"The action space of {env_id} is {type(space).__name__}, but only Discrete and Box "
+            "are supported.",
             hint="Wrap the environment so that its action_space is Discrete or Box.",
         )
     shape, dtype = space.shape, space.dtype

@@ -1,4 +1,4 @@
-"""Load user-provided models, and add missing parts that a policy needs.
+"""Load user-provided models and add missing parts that a policy needs.
 
 Floating robots without a floor get a floor, actuators without limits get suitable limits, and
 position actions are centered on the initial pose. Added floors and limits are reported as notes.
@@ -38,7 +38,7 @@ _WIDE_RAD, _WIDE_M = np.pi / 2, 0.5
 
 
 def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[str]]:
-    """Compile a controllable model on `ground`, and return it with notes on added parts."""
+    """Compile a controllable model on `ground` and return it with notes on added parts."""
     file = Path(path).expanduser()
     if not os.path.isfile(file):
         siblings = file.parent.glob("*") if os.path.isdir(file.parent) else ()

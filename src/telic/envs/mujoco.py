@@ -246,13 +246,13 @@ class MujocoEnv(VecEnv):
                 raise TelicError(
                     f"MuJoCo fails in {int(failed.sum())} of {self.num_envs} simulations of "
                     f"{self.spec.id}, sometimes in the first step of an episode.",
-                    hint="Check the model in MuJoCo's viewer.",
+                    hint="Open the model in MuJoCo's viewer to check it.",
                 )
             terminated, truncated, done = terminated & ~failed, truncated | failed, done | failed
         return terminated, truncated, done
 
     def _resting_action(self) -> list[float]:
-        """Return the neutral action, which is zero force or the resting position."""
+        """Return the neutral action (zero force or the resting position)."""
         limits = zip(self.spec.action_low, self.spec.action_high, strict=True)
         return [
             (low + high) / 2.0

@@ -26,7 +26,7 @@ from telic.robots.structure import BALL, FREE, SLIDE, at_rest, driven_trees, unu
 from telic.sim.base import Simulation
 
 OWN_REWARD = "Default reward:"
-"""Prefix of the default-reward note, which sessions omit because they write the reward."""
+"""Prefix of the default-reward note that sessions omit because they write the reward."""
 _SMALL_M = 0.1
 """Robot size below which the initial position noise is reduced."""
 
@@ -85,8 +85,8 @@ class CustomTask(Task[CustomArguments]):
         self._height = root.slide("z")
         if arguments.healthy_z_range is not None and self._forward and self._height is None:
             raise ConfigError(
-                f"healthy_z_range={arguments.healthy_z_range} is invalid for {self.id}, whose "
-                "torso cannot move vertically."
+                f"healthy_z_range={arguments.healthy_z_range} is invalid for {self.id}, because "
+                "its torso cannot move vertically."
             )
         # Observe joint positions except global x and y, velocities, and sensors.
         hidden = {slide.qpos for slide in root.slides if slide.axis in "xy" and can_travel}

@@ -216,7 +216,7 @@ class EnvSpec(Record):
 
     @property
     def act_dim(self) -> int:
-        """Number of action columns, which is 1 for discrete actions."""
+        """Number of action columns (1 for discrete actions)."""
         return len(self.action_names)
 
 
@@ -241,7 +241,7 @@ class RewardSpec(Record):
 
 
 class RewardFinding(Record):
-    """Warning about a reward, which does not prevent training."""
+    """Warning about a reward that does not prevent training."""
 
     name: str = Field(description="stable name of the kind of finding, e.g. looped")
     message: str = Field(description="finding with numbers, and recommended action")

@@ -104,7 +104,7 @@ class Task(Generic[ArgumentsT]):
         self.readers = {}
         self.memory = {}
         self.seen: list[ObservationBlock] = []
-        """Layout of the observation, which is empty if the task overrides `observe`."""
+        """Layout of the observation, or empty if the task overrides `observe`."""
         self._views: list[tuple[Tensor, Tensor | None, ObservationBlock]] = []
         self._amounts: dict[float, Tensor] = {}
         self.qpos = sim.field("qpos")

@@ -181,7 +181,7 @@ def read_decoder(file: Path) -> tuple[DecoderFacts, dict[str, np.ndarray]]:
         facts = DecoderFacts.model_validate(json.loads(str(values.pop("facts"))))
     except (OSError, ValueError, KeyError, BadZipFile) as error:
         raise BadFile(
-            f"{file} is not a token decoder, or it is damaged ({type(error).__name__}).",
+            f"{file} is not a token decoder, or the file is corrupted ({type(error).__name__}).",
             hint="Export it again with: telic track export --tokens",
         ) from error
     if unknown := [name for name in facts.senses if name not in SENSES]:

@@ -296,7 +296,7 @@ def seed_rows(seed: int | Sequence[int], num_envs: int, device: torch.device) ->
     if not seeds or num_envs % len(seeds):
         raise ConfigError(
             f"num_envs={num_envs} is not divisible by the number of seeds, {len(seeds)}.",
-            hint="Use a multiple of the number of seeds.",
+            hint="num_envs must be a multiple of the number of seeds.",
         )
     share = num_envs // len(seeds)
     rows = [derive(one, "env", i) for one in seeds for i in range(share)]

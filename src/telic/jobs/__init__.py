@@ -1,1 +1,1 @@
-"""Run work in separate processes, which launchers start. The main module is `pool.py`."""
+"""Run work in separate processes that are started by launchers. The main module is `pool.py`."""

@@ -63,7 +63,7 @@ class MessageRelay:
         self._stopping: set[str] = set()
 
     def put(self, letter: AttemptMessage) -> bool:
-        """Store a message for the driver, and return whether the attempt must end."""
+        """Store a message for the driver and return whether the attempt must end."""
         self._letters.append(letter)
         return f"{letter.name}/{letter.attempt}" in self._stopping
 
@@ -171,7 +171,7 @@ class RayJobs:
         if not self._ray.is_initialized():
             raise Refused(
                 "The connection to the Ray cluster was lost.",
-                hint="Copied files are kept. Rerun the same command when the cluster is available.",
+                hint="Copied files are kept. Run the same command again once it is available.",
             )
         self._fetched = now
         for letter in self._ray.get(self._mailbox.take.remote()):
@@ -203,7 +203,7 @@ def _take_in(folder: JobFolder, content: bytes, spec: JobSpec) -> None:
     for name in (*written, *removed):
         result = _result_of(name, spec)
         if result is None or (result not in known and os.path.lexists(Path(spec.cwd, result))):
-            raise BadFile(f'A job returned a file named "{name[:100]}", which it did not create.')
+            raise BadFile(f'A job returned the file "{name[:100]}", but did not create it.')
     if not before.issuperset(written):
         write_json(folder.returned, sorted(before.union(written)))
     unpack(content, Path(spec.cwd))
@@ -269,7 +269,7 @@ def _ray() -> Any:
 def attempt_elsewhere(
     text: str, content: bytes, attempt: int, mailbox: Any
 ) -> tuple[str, AttemptMessage]:
-    """Run an attempt on this node, and return its result and its last message."""
+    """Run an attempt on this node and return its result and its last message."""
     ray = _ray()
     spec = JobSpec.model_validate_json(text)
     node = str(ray.get_runtime_context().get_node_id())[:8]
@@ -433,7 +433,7 @@ def names_in(content: bytes, cwd: Path) -> ArchiveNames:
 
 
 def unpack(content: bytes, cwd: Path) -> ArchiveNames:
-    """Extract packed files into a folder, and delete the files listed as removed."""
+    """Extract packed files into a folder and delete the files listed as removed."""
     names = names_in(content, cwd)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for name in names.written:
@@ -449,4 +449,4 @@ def _check(name: str, cwd: Path) -> None:
     parts = PurePosixPath(name)
     is_inside = (cwd / name).resolve().is_relative_to(cwd.resolve())
     if parts.is_absolute() or ".." in parts.parts or "\\" in name or not is_inside:
-        raise BadFile(f'A job returned a file named "{name[:100]}", which is outside its folder.')
+        raise BadFile(f'A job returned the file "{name[:100]}", which is outside its folder.')

@@ -1,4 +1,4 @@
-"""List of the jobs in a folder of runs, with their states and available actions."""
+"""List of the jobs in a runs folder, with their states and available actions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class JobRow(Record):
 
 
 class JobBoard:
-    """Jobs of a folder of runs."""
+    """Jobs of a runs folder."""
 
     def __init__(self, runs_dir: Path) -> None:
         self.path = (runs_dir / JOBS).absolute()  # a scheduler may start workers in any folder

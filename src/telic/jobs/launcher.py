@@ -66,7 +66,7 @@ class JobPlace(Config):
     gpus: float = Field(default=0.0, ge=0)
     """GPUs per job"""
     minutes: int = Field(default=0, ge=0)
-    """time limit per attempt, which the scheduler enforces. 0 means no limit."""
+    """time limit per attempt that the scheduler enforces. 0 means no limit."""
     asks: dict[str, Any] = Field(default={})
     """Slurm directives, or options of a plugin's launcher"""
 

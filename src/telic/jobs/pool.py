@@ -118,7 +118,7 @@ class JobPool:
     # ------------------------------------------------------------------------ in the job's thread
 
     def _run(self, work: _Work) -> JobRecord:
-        """Run attempts until one of them ends normally, and record the result of the job."""
+        """Run attempts until one of them ends normally and record the result of the job."""
         for tries in range(1, self.place.attempts + 1):
             if self._failure is not None:
                 raise self._failure

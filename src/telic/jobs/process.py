@@ -40,7 +40,7 @@ _LIBC: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else No
 def own_python(module: str | None, *words: str | Path) -> list[str]:
     """Return a command line that runs a module or other arguments with this Python.
 
-    Modules in the current folder may be foreign and cannot shadow installed modules.
+    Modules in the current folder may be untrusted and cannot shadow installed modules.
     """
     return [sys.executable, "-P", *(("-m", module) if module else ()), *map(str, words)]
 
@@ -112,14 +112,14 @@ class Process:
 
     def wait(self, timeout_s: float | None = None) -> int | None:
         """Wait for the process and return its exit code, or None on timeout."""
-        # A confined process may not even query it.
+        # A sandboxed process may not even query it.
         with contextlib.suppress(subprocess.TimeoutExpired, PermissionError):
             return self._child.wait(timeout_s)
         return None
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the process and its descendants."""
-        # A confined process may not send signals: its exit closes the pipes of its children.
+        # A sandboxed process may not send signals: its exit closes the pipes of its children.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self._own_group:
                 os.killpg(self.pid, number)
@@ -127,7 +127,7 @@ class Process:
                 os.kill(self.pid, number)
 
     def kill(self) -> int | None:
-        """Kill the process and its descendants, and return the exit code if available."""
+        """Kill the process and its descendants and return the exit code if available."""
         self.send_signal(signal.SIGKILL)
         return self.wait()
 
@@ -141,7 +141,7 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill the process if it is still running, and close the pipes."""
+        """Kill the process if it is still running and close the pipes."""
         if self.code is None:
             self.kill()
         for pipe in (self._stdin, self._stdout):
@@ -162,7 +162,7 @@ class Process:
         grace_s: float = GRACE_S,
         whole_group: bool = False,
     ) -> bool:
-        """Wait for the process to end, and return whether a stop was requested.
+        """Wait for the process to end and return whether a stop was requested.
 
         `should_stop` is called every `every_s` seconds, or `HEARTBEAT_S`. With `whole_group`,
         SIGTERM is sent to all descendants, for programs that do not forward signals.

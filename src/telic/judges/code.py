@@ -9,7 +9,7 @@ measured by a function in the text, which is untrusted code:
         value = float(episode["joint_speed"].std())
         return [score("moves evenly", value, zero=2.0, goal=0.5)]
 
-`judge_files` runs this code in a separate confined worker, never in the process that measures.
+`judge_files` runs this code in a separate sandboxed worker, never in the process that measures.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _compiled = lru_cache(maxsize=8)(partial(compile_source, extra_modules=OFFERED))
 
 
 class Judge(Protocol):
-    """Interface of judges, which score a recorded episode without access to the reward."""
+    """Interface of judges that score a recorded episode without access to the reward."""
 
     def __call__(self, trajectory: Trajectory, spec: EnvSpec) -> Verdict:
         """Return a verdict with its evidence and a score in [0, 1].
@@ -93,7 +93,7 @@ class JudgeCode:
         scope: dict[str, Any] = namespace(OFFERED)
         try:
             exec(code, scope)
-        except Exception as error:  # boundary to foreign code
+        except Exception as error:  # boundary to untrusted code
             raise RewardError(
                 f"{label} cannot be loaded: {type(error).__name__}: {error}"[:500],
                 hint="Code outside judge(episode) runs once, before any episode.",
@@ -126,7 +126,7 @@ class JudgeCode:
                 kind = type(answer).__name__
                 return unknown("code", f"{self.label} returned {kind}, not a list of scores")
             return judged(joined(self.file, measured, scores), 1.0)
-        except Exception as error:  # boundary to foreign code
+        except Exception as error:  # boundary to untrusted code
             return unknown("code", f"{self.label}: {type(error).__name__}: {error}"[:500])
 
 
@@ -143,7 +143,7 @@ def _summed(verdict: Verdict) -> Verdict:
 def judge_files(
     source: str, paths: Sequence[Path], folder: Path, environment: Environment | None = None
 ) -> list[Verdict]:
-    """Judge recorded episodes in a confined worker whose working directory is `folder`.
+    """Judge recorded episodes in a sandboxed worker whose working directory is `folder`.
 
     The worker may read only the folders of the episodes and of the environment's model. If it
     dies, it is retried once, and if the retry dies too, all its scores are unknown. Large numbers
@@ -158,7 +158,7 @@ def judge_files(
         return [unknown("code", str(error))] * len(paths)
     if not (file.criteria and file.code):
         return list(map(_summed, _measure_files(source, paths, folder, environment)))
-    # The process that measures for the host runs no foreign code.
+    # The process that measures for the host runs no untrusted code.
     code_folder = folder.with_name(f"{folder.name}_code")
     coded = _measure_files(file.code, paths, code_folder, environment)
     by_host = [each for each in file.criteria if each.measure]
@@ -180,7 +180,7 @@ def _both(file: JudgeFile, measured: Verdict, coded: Verdict) -> Verdict:
 def _measure_files(
     source: str, paths: Sequence[Path], folder: Path, environment: Environment | None
 ) -> list[Verdict]:
-    """Score criteria in confined workers. Scores are unknown if a retry also fails."""
+    """Score criteria in sandboxed workers. Scores are unknown if a retry also fails."""
 
     def share(paths: Sequence[Path], folder: Path) -> list[Verdict]:
         reason = ""
@@ -275,7 +275,7 @@ def _spec_of(env_id: str, arguments: dict[str, Any]) -> EnvSpec:
 
 
 def judge_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Judge every episode in the confined worker."""
+    """Judge every episode in the sandboxed worker."""
     use_one_thread()
     paths = [Path(path) for path in payload["paths"]]
     alive = partial(channel.heartbeat, _JUDGE_S, "judging")

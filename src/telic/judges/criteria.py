@@ -190,7 +190,7 @@ class CriterionScore(Record):
     credit: float = Field(ge=0.0, le=1.0)
     """credit earned, from 0 to 1, before gates are applied"""
     counted: float = Field(ge=0.0, le=1.0)
-    """credit that counts, which is 0 behind a closed gate"""
+    """credit that counts (0 behind a closed gate)"""
     passed: bool
     tag: str | None = Field(default=None, max_length=100)
     """failure tag if the criterion is not passed"""

@@ -99,7 +99,7 @@ def _problems(criterion: Criterion, phases: int, spec: EnvSpec) -> Iterator[str]
     named = set(re.findall(r"\w+", criterion.quantity))
     if known := sorted(named & QUANTITIES.keys()):
         yield (
-            f"it mentions {', '.join(known)}, which can be measured. Define `measure` as an "
+            f"it mentions {', '.join(known)}, so it can be measured. Define `measure` as an "
             f"expression, for example mean({known[0]})."
         )
     for name in sorted(each for each in named if "_" in each and each not in QUANTITIES):
@@ -136,7 +136,7 @@ def measured_problems(
 
 
 def check_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Evaluate measures on recordings in a confined worker, without any untrusted code."""
+    """Evaluate measures on recordings in a sandboxed worker, without any untrusted code."""
     use_one_thread()
     channel.heartbeat(_CHECK_S, "evaluating criteria on recordings")
     criteria = [Criterion.model_validate(row) for row in payload["criteria"]]

@@ -106,7 +106,7 @@ class Examples:
         names: tuple[str, ...],
         moments: list[Transition],
     ) -> Examples:
-        """Return the recorded episodes as examples, and close the environment."""
+        """Return the recorded episodes as examples and close the environment."""
         if "episode_start" in moments[0].info:
             moments[0].info.exact("episode_start").fill_(True)
         ended = torch.stack([moment.ended for moment in moments]).numpy()
@@ -354,7 +354,7 @@ def lead(
 
 
 def _perturb(poses: np.ndarray, robot: Robot, offset: np.ndarray, clock: np.ndarray) -> None:
-    """Offset the initial pose, and add smooth noise to the joints."""
+    """Offset the initial pose and add smooth noise to the joints."""
     chance = np.random.default_rng(derive("waver", *map(str, offset.tolist())))
     own, fading = [limb.qpos for limb in robot.limbs], np.exp(-clock / _WAVER_S)
     hertz, phase = chance.uniform(*_WAVER_HZ, len(own)), chance.uniform(0.0, 2.0 * np.pi, len(own))

@@ -49,7 +49,7 @@ def _fused_score(code: float, vision: float, margin: float) -> float:
 
 
 def fuse(code: Verdict, vision: Verdict) -> Verdict:
-    """Combine the verdicts of two judges on an episode, and keep the code judge's recording hash.
+    """Combine the verdicts of two judges on an episode and keep the code judge's recording hash.
 
     If one verdict is unknown, the other counts.
     """

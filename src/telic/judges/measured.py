@@ -81,7 +81,7 @@ class JudgeFile(NamedTuple):
     """agreed criteria, where those without a measure are measured by the judge's code"""
     phases: tuple[EpisodePhase, ...]
     code: str
-    """text without these lists, which is empty if the host measures everything"""
+    """text without these lists (empty if the host measures everything)"""
 
 
 NO_CRITERIA = JudgeFile((), (), "")
@@ -325,7 +325,7 @@ def problem_of_measure(criterion: Criterion, spec: EnvSpec) -> str | None:
     try:
         for name in measured_names(criterion.measure):
             if name in QUANTITIES and not QUANTITIES[name].available(spec):
-                return f"{spec.id} has no {name}, which requires {QUANTITIES[name].need.words}"
+                return f"{spec.id} has no {name}: it requires {QUANTITIES[name].need.words}"
     except TelicError as error:
         return str(error)
     return None

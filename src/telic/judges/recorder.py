@@ -1,8 +1,8 @@
 """Record new episodes as evidence in a process that never runs a candidate's code.
 
-The recorder is a confined process that runs the simulation and plays policies from their weights.
+The recorder is a sandboxed process that runs the simulation and plays policies from their weights.
 A policy that observes its reward's memory requires the reward's values. Rewards are untrusted code,
-so another confined process plays the same episodes with the reward first, and reports its memory
+so another sandboxed process plays the same episodes with the reward first, and reports its memory
 before every step. The recorder plays them again with these values, which the host has bounded.
 Untrusted code can affect only its own process, so the recording shows the policy's actual behavior.
 """
@@ -47,13 +47,13 @@ _WRITERS = 4
 _MAX_ATTEMPTS = 2
 """maximum number of attempts to record a policy"""
 _MAX_MEMORY = 1e6
-"""bound on memory values, which legitimate rewards do not exceed"""
+"""bound on memory values that legitimate rewards do not exceed"""
 _MAX_VALUES = 20_000_000
 """maximum number of memory values of an order"""
 
 
 class RolloutSpec(Record):
-    """Request to record episodes. It is never read from files of confined processes."""
+    """Request to record episodes. It is never read from files of sandboxed processes."""
 
     policy: str
     """policy file, or `UNTRAINED` to assign untrained policies to the episodes in turn"""
@@ -94,7 +94,7 @@ def is_unchanged(file: RecordedFile) -> bool:
 def record_each(orders: Mapping[str, RolloutSpec], folder: Path) -> Recordings:
     """Record several policies concurrently. The failure of one does not affect the others.
 
-    Policy files and reward memories come from confined processes, so they may be damaged or cause
+    Policy files and reward memories come from sandboxed processes, so they may be damaged or cause
     crashes. Errors due to a lack of disk space or memory are raised.
     """
     files: dict[str, list[RecordedFile]] = {}
@@ -119,7 +119,7 @@ def record_each(orders: Mapping[str, RolloutSpec], folder: Path) -> Recordings:
 
 
 def record(order: RolloutSpec, folder: Path, log: Path | None = None) -> list[RecordedFile]:
-    """Record a policy in new episodes in a confined process, and return the files.
+    """Record a policy in new episodes in a sandboxed process and return the files.
 
     Raises WorkerDied for a crash or a protocol violation, and UsageError or RewardError if the
     reward memory that the policy observes cannot be computed.
@@ -155,11 +155,11 @@ def _confined(
 
 
 def _followed(order: RolloutSpec) -> list[np.ndarray[Any, Any]]:
-    """Play an order with its reward in a confined process, and return the memory at every step."""
+    """Play an order with its reward in a sandboxed process and return the memory at every step."""
     if order.reward is None:
         raise UsageError(
-            "This policy observes values computed by its reward, which is missing.",
-            hint="Provide the reward used for its training.",
+            "This policy observes values computed by its reward, but the reward is missing.",
+            hint="Provide the reward that the policy was trained with.",
         )
     steps: list[np.ndarray[Any, Any]] = []
 

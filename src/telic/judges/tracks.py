@@ -1,4 +1,4 @@
-"""Measures, which are expressions that judge an episode, and the metrics they consist of.
+"""Measures (expressions that judge an episode) and the metrics they consist of.
 
 A *metric* is a registered function of a recorded episode. Called without an episode, it returns a
 `Measure`, which arithmetic, comparisons and further metrics extend. The code of a measure is the
@@ -40,7 +40,7 @@ _DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Expression in quantities and metrics, which is evaluated on the judged episode."""
+    """Expression in quantities and metrics that is evaluated on the judged episode."""
 
     code: str
     words: str

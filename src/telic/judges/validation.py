@@ -118,7 +118,7 @@ class JudgeValidation(Event):
     noticed: tuple[MutantCount, ...] = ()
     """numbers of mutants of the demonstration that each criterion detected"""
     untrusted: tuple[str, ...] = ()
-    """problems of the judge because of which training is refused"""
+    """problems of the judge that prevent training"""
 
     @property
     def was_run(self) -> bool:
@@ -168,7 +168,7 @@ def judge_problems(
             problems.append(f'The judge cannot judge "{example.name}": {example.reason}')
         elif example.name == GOOD and example.score < _RECOGNIZED:
             problems.append(
-                f"The judge gives the {example.name}, a scripted demonstration, a score of only "
+                f"The judge scores the {example.name} (a scripted demonstration) at only "
                 f"{example.score:.2f}. {example.reason}"
             )
     bad = list(bad_examples(examples, fine))
@@ -181,8 +181,8 @@ def judge_problems(
         problems.append(f"The judge passes failure modes at {threshold:g}: {', '.join(passing)}.")
     if examples and len(bad) < _MIN_FAILURE_MODES:
         problems.append(
-            f"All failure modes except {len(bad)} are declared acceptable, so it is unclear if "
-            "the judge rejects anything."
+            f"All failure modes except {len(bad)} are declared acceptable, so it is unclear "
+            "whether the judge rejects anything."
         )
     lists = [example.criteria for example in examples if example.criteria]
     if any(not same_criteria(lists[0], other) for other in lists[1:]):
@@ -277,7 +277,7 @@ def reward_problems(examples: Sequence[ExampleResult], fine: Sequence[str]) -> t
         for name, value in most.terms.items()
     )
     return (
-        f"The reward pays these failure modes more than the {good.pay:.4g} of the good example "
+        f"These failure modes earn more reward than the {good.pay:.4g} of the good example "
         f'(judge {good.score:.2f}): {names}. By term, "{most.name}" against the good one: {terms}.',
     )
 
@@ -294,7 +294,7 @@ def try_out(
     *,
     is_probed: bool = True,
 ) -> JudgeValidation:
-    """Validate reward and judge in a confined worker. Raises TelicError if either fails.
+    """Validate reward and judge in a sandboxed worker. Raises TelicError if either fails.
 
     `second` is another interpretation of the intent. With `is_probed`, the validation includes
     untrained policies and mutants.
@@ -359,7 +359,7 @@ def failure(error: TelicError) -> JudgeValidation:
 
 
 def validate_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Score and judge the example episodes in the confined worker."""
+    """Score and judge the example episodes in the sandboxed worker."""
     use_one_thread()
     alive = partial(channel.heartbeat, _TRIAL_S, "evaluating reward and judge on examples")
     alive()
@@ -391,7 +391,7 @@ def try_here(
     groups = _groups(env, look, written, second)
     spec = look.spec
     alive()
-    # Recorded before foreign code runs in this process.
+    # Recorded before untrusted code runs in this process.
     hidden = hidden_episodes(env, written) if is_probed else []
     alive()
     paying = load_reward(written.reward, label="reward_fn.py")

@@ -194,9 +194,9 @@ class PersonCalibration(Record):
             f"People and judge agree on {self.agreeing} of {count(self.labels, 'labeled episode')}"
         )
         if self.labels < HANDFUL:
-            return f"{text}; fewer than {HANDFUL} labels do not change scores."
+            return f"{text}; scores are only adjusted with at least {HANDFUL} labels."
         if not self.shift:
-            return f"{text}; no higher threshold agrees much better, so scores are unchanged."
+            return f"{text}; no higher threshold is much better, so scores are unchanged."
         return (
             f"{text}. Scores are now lowered by {self.shift:.2f}, with which "
             f"{self.agreeing_after} would have agreed."

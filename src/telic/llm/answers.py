@@ -1,4 +1,4 @@
-"""Parse answers, and store replies on disk so that no call is charged twice.
+"""Parse answers and store replies on disk so that no call is charged twice.
 
 <folder>/
     <key>.json               a reply, written atomically on arrival
@@ -96,7 +96,7 @@ class Replies:
         return read_record(path, StoredReply) if path.exists() else None
 
     def keep(self, reply: StoredReply) -> StoredReply:
-        """Store a call with API keys redacted, and return the stored record."""
+        """Store a call with API keys redacted and return the stored record."""
         path = self.folder / f"{reply.key}.json"
         path = path if reply.raw is not None else self._numbered(reply.key, "lost")
         save_json(path, reply)

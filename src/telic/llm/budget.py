@@ -54,7 +54,7 @@ class Budget:
     def __init__(self, *, usd: float | None = None, calls: int | None = None) -> None:
         self.usd, self.calls = usd, calls
         self.spent = Charge(usd=0.0, calls=0)
-        """actual cost so far, which is a lower bound if some prices are unknown"""
+        """actual cost so far (a lower bound if some prices are unknown)"""
         self._reserved: dict[object, Charge] = {}
         self._lock = threading.Lock()
 

@@ -69,7 +69,7 @@ class CallLimits(Config):
     attempts: int = Field(default=6, ge=1)
     """maximum number of attempts"""
     first_wait_s: float = Field(default=1.0, ge=0)
-    """maximum wait in seconds before the second attempt, which doubles for each further attempt"""
+    """maximum wait in seconds before the second attempt, doubled for each further attempt"""
     longest_wait_s: float = Field(default=60.0, ge=0)
     """maximum wait in seconds between attempts, excluding Retry-After"""
 
@@ -205,8 +205,8 @@ class Models:
         for part in parts:
             self.replies.set_aside(part.key)
         raise ModelAnswerError(
-            f"{name} returned no valid {request.answer.__name__} for the role {request.role}, "
-            f"even after a repair:\n{problem}",
+            f"{name} returned no valid {request.answer.__name__} for the role {request.role}, even "
+            f"after one repair attempt:\n{problem}",
             hint="Nothing was scored. Use a stronger model or increase max_tokens.",
         )
 

@@ -85,7 +85,7 @@ def servers(*names: str | None) -> list[str]:
 def _server(provider: str, address: str) -> Address:
     if provider not in SERVERS and provider != COMPATIBLE:
         raise UsageError(
-            f'{provider} has a fixed address, and "{address}" is not a model name.',
+            f'{provider} has a fixed server address, and "{address}" is not a model name.',
             hint=f"For another server, use {COMPATIBLE}:{address}#model.",
         )
     url, hash_mark, model = _checked(address).partition("#")
@@ -95,7 +95,9 @@ def _server(provider: str, address: str) -> Address:
         model = parts.path.strip("/").removeprefix("v1/")
         url = f"{parts.scheme}://{parts.netloc}/v1"
     if not model or model == "v1":
-        raise UsageError(f'"{address}" has no model name.', hint=f"Append it after #: {url}#model.")
+        raise UsageError(
+            f'"{address}" lacks a model name.', hint=f"Append it after #: {url}#model."
+        )
     return Address(provider, model, url.rstrip("/"))
 
 

@@ -1,4 +1,4 @@
-"""Work orders: model requests as files, which a coding agent or a person answers.
+"""Work orders: model requests as files that a coding agent or a person answers.
 
 <folder>/
     <key>.md               the order as Markdown
@@ -102,9 +102,9 @@ def order_text(order: WorkOrder) -> str:
         order.prompt,
         f"## Pictures\n{pictures}" if pictures else "",
         f"## Your answer\n\nYou are the model in the role **{order.role}**. Answer with one JSON "
-        f"object of this schema, without other fields:\n\n```json\n{schema}\n```\n\nSubmit it with "
+        f"object that matches this schema:\n\n```json\n{schema}\n```\n\nSubmit it with "
         f"`telic orders {order.key} FILE.json`, or write it to `{order.answer_file}` next to this "
-        f"order. If rejected, `{order.key}.rejected.txt` states the reason. Answer again then.",
+        f"order. If it is rejected, `{order.key}.rejected.txt` contains the reason; answer again.",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 

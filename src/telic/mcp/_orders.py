@@ -1,4 +1,4 @@
-"""Work orders, which are model requests from sessions and searches for the host agent."""
+"""Work orders: model requests from sessions and searches, to be answered by the host agent."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def list_work(
 
 
 def next_work_order(call: Call) -> dict[str, Any]:
-    """Return the next model request of a session or search.
+    """Return the next model request from a session or search.
 
     Read the order's inputs, and answer with `submit_work_order` and one JSON object that matches
     its `output_schema`. If no order is returned, call again later. For studies, call `study_next`.
@@ -102,7 +102,7 @@ def submit_work_order(call: Call, order: _OrderName, answer: _Answer) -> dict[st
 
 
 def decline_work_order(call: Call, order: _OrderName, because: _Because) -> dict[str, Any]:
-    """Decline a work order that you cannot or should not answer. It will not be offered again."""
+    """Decline a work order that you cannot or should not answer. It is not offered again."""
     run, _, key = order.partition("/")
     folder = _folder(call, run)
     declined = {"by": caller(call).name, "because": because}

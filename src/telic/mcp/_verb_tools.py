@@ -91,10 +91,10 @@ _STUDY_RUN = VerbTool(
     STARTS,
     asks=True,
     defaults={"minutes": 5.0},
-    help="Execute all steps that need no person. If confirm is set, also start runs and wait for "
-    "them, after asking a person unless autonomy is approved. If a candidate is given, one run is "
-    "shown with its gates, or started. It returns when a person is needed or after some minutes. "
-    "Call it again then.",
+    help="Execute all steps that do not require a person. If confirm is set, also start runs and "
+    "wait for them, with a person's confirmation unless autonomy is approved. If a candidate "
+    "is given, one run is shown with its gates, or started. Returns when a person is needed "
+    "or after a few minutes; call it again to continue.",
 )
 _RUN_ALONE = ("confirm", "stop", "wait", "gpu")
 TOOLS = (
@@ -119,7 +119,7 @@ WITHOUT_LAUNCH = (
     VerbTool("study_adapter", "study:adapter", RECORDS, hidden=("smoke", "confirm")),
     _STUDY_RUN._replace(hints=RECORDS, hidden=_RUN_ALONE, defaults={}),
 )
-"""tools that start no process, which --allow-launch replaces with those of LAUNCHES"""
+"""tools that do not start processes; --allow-launch replaces them with those in LAUNCHES"""
 
 LAUNCHES = (
     VerbTool("study_adapter", "study:adapter", STARTS),
@@ -130,7 +130,7 @@ LAUNCHES = (
         STARTS,
         command="run",
         defaults={"model": "host"},
-        help="Start a session in the background: train a policy from an intent, with evidence.",
+        help="Start a session in the background: train a policy from a description and verify it.",
     ),
     VerbTool(
         "start_search",
@@ -152,14 +152,14 @@ OPINIONS = (
         required=("answer", "why"),
         hidden=("export",),
         artifact="session",
-        help="Label whether a judged episode shows the intended behavior, as an agent.",
+        help="Label a judged episode, as an agent: does it show the intended behavior?",
     ),
     VerbTool(
         "veto_session",
         "labels:veto",
         ADDS,
         artifact="session",
-        help="Withdraw the pass of a session, which becomes permanently unproven.",
+        help="Withdraw a session's pass. The session is then permanently marked as unproven.",
     ),
 )
 """tools for an agent's opinions. Labels do not change scores, and a veto only withdraws a pass."""

@@ -39,14 +39,14 @@ _JSON, _MARKDOWN, _YAML = "application/json", "text/markdown", "application/yaml
 _MAX_POINTS, _MAX_EVENTS = 1000, 500
 _MIN_LENGTH = 8  # shorter values are placeholders; removing them would damage ordinary words
 _INSTRUCTIONS = """\
-telic runs experiments with evidence. A study has a contract, candidates, runs, audits and a ledger.
-Call study_run: it executes all steps that require no person, and returns the next with a reason.
-You draft and check; a person approves, amends and accepts in forms that these tools show.
-next_work_order returns the next model request of a session or search."""
+telic runs controlled RL experiments. A study has a contract, candidates, runs, audits and a ledger.
+Call study_run to execute all steps that do not require a person; it returns the next step.
+You draft and check. A person approves, amends and accepts through forms shown by these tools.
+next_work_order returns the next model request from a session or search."""
 
 
 async def serve_stdio(place: ServerContext) -> None:
-    """Serve over stdio, and answer each message that is not valid JSON with an error."""
+    """Serve over stdio and answer each message that is not valid JSON with an error."""
     lowlevel = make_server(place)._lowlevel_server
     sender, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
 

@@ -58,7 +58,7 @@ class _Person:
 def retarget(
     track: SkeletonTrack, robot: MotionRobot, origin: MotionOrigin
 ) -> tuple[MotionClip, float | None]:
-    """Retarget a human motion, and return the clip and the original foot sliding speed in m/s.
+    """Retarget a human motion and return the clip and the original foot sliding speed in m/s.
 
     Raises BadEnvironment if the robot is not a biped.
     """

@@ -96,7 +96,7 @@ class MotionClip:
             raise BadFile(f"{self.name}: invalid frame rate {self.fps}.")
         twice = [name for name in self.joint_names if self.joint_names.count(name) > 1]
         if twice:
-            raise BadFile(f"{self.name} contains the joint {twice[0]} twice.")
+            raise BadFile(f"{self.name} lists the joint {twice[0]} twice.")
         frames = len(self.root_pos) if np.ndim(self.root_pos) else 0
         if not _MIN_FRAMES <= frames <= _MAX_FRAMES:
             raise BadFile(f"{self.name} has {frames:,} frames, but at least two are required.")

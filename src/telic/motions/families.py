@@ -33,7 +33,7 @@ class Footing(NamedTuple):
 
 
 class Stride(NamedTuple):
-    """Single step, which moves one foot to a new placement."""
+    """Single step that moves one foot to a new placement."""
 
     side: Side
     to: Footing
@@ -216,7 +216,7 @@ class MotionFamily(NamedTuple):
     make: Callable[[Measures, Parameters], MotionPlan]
     says: str
     held: str
-    """parameter of which some values are reserved for validation and test"""
+    """parameter with values reserved for validation and test"""
     ranges: dict[str, ParameterRange]
     is_planar: bool = True
     """whether the motion is possible in the sagittal plane"""
@@ -352,7 +352,7 @@ def walk(body: Measures, p: Parameters) -> MotionPlan:
 
 
 def start_stop(body: Measures, p: Parameters) -> MotionPlan:
-    """Start walking from standing, and stop."""
+    """Start walking from standing and stop."""
     step_s = body.rhythm_s * 0.72 * (1.25 - 0.2 * abs(p["speed"]))
     stride = p["speed"] * body.speed * step_s
     total = round(p["steps"])

@@ -111,7 +111,7 @@ def generated_library(
     seed: int = 0,
     held_share: float = 0.2,
 ) -> MotionLibrary:
-    """Return the library of motions from `generate`, which is created on first use and cached."""
+    """Return the library of motions from `generate` (created on first use and cached)."""
     asked = (robot.name, robot.file.read_bytes(), count, families, seed, held_share, _code())
     key = hashlib.sha256(repr(asked).encode()).hexdigest()[:12]
     folder = cache_folder() / "motions" / f"{Path(robot.name).stem}-{count}-{key}"

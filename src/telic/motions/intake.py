@@ -194,7 +194,7 @@ def add_clips(
     on_line: Callable[[ImportResult], None] = lambda line: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[ImportResult]:
-    """Add clips to a library, and yield the outcome for each clip."""
+    """Add clips to a library and yield the outcome for each clip."""
     writer: LibraryWriter | None = None
     if (out / "library.json").is_file():  # fail early if the library is of another robot
         writer = LibraryWriter(out, head_for(robot, []))

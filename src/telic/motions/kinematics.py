@@ -164,7 +164,7 @@ class Kinematics:
         return linear, angular
 
     def _angles(self, joint_pos: Tensor) -> Tensor:
-        """Return the joint displacement of every link, which is zero for links without a joint."""
+        """Return the joint displacement of every link (zero for links without a joint)."""
         padded = torch.cat((joint_pos, torch.zeros_like(joint_pos[..., :1])), dim=-1)
         return padded[..., self._column] - self._zero
 

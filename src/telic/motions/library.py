@@ -59,7 +59,7 @@ class LibraryHead(Record):
 
     @property
     def human_width(self) -> int:
-        """Width of a row of the human motion, which contains the points and the root quaternion."""
+        """Width of a row of the human motion: the points and the root quaternion."""
         return 3 * len(self.point_names) + 4 if self.point_names else 0
 
     def rows_of(self, clip: MotionClip) -> np.ndarray:
@@ -117,7 +117,7 @@ def head_for(robot: MotionRobot, clips: Sequence[MotionClip]) -> LibraryHead:
 
 
 class LibraryWriter:
-    """Writer of clips to a library folder, which is locked against other processes."""
+    """Writer of clips to a library folder. Locks the folder against other processes."""
 
     def __init__(self, path: Path, head: LibraryHead) -> None:
         self.path = path
@@ -352,7 +352,7 @@ def _between(rows: np.ndarray, line: ClipEntry, times_s: Tensor, quat: slice) ->
     """
     block, last = from_numpy(np.array(rows)), len(rows) - 1
     if not bool(((norm(block[:, quat]) - 1.0).abs() < _UNIT_WITHIN).all() & block.isfinite().all()):
-        raise BadFile(f'The frames of "{line.name}" are damaged.', hint="Import it again.")
+        raise BadFile(f'The frames of "{line.name}" are corrupted.', hint="Import it again.")
     exact = (times_s * line.fps).clamp(0.0, last)
     low = exact.floor().long()
     share = (exact - low)[:, None]

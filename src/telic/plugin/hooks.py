@@ -22,14 +22,14 @@ from telic.errors import TelicError
 from telic.storage.reading import parse_json, read_text
 
 GATE = (
-    "telic: this would start training of a study without its launch gates. Run `telic study next`, "
-    "which prints the command of the next allowed run."
+    "telic: this would start training of a study without its launch gates. Run `telic study next` "
+    "to print the command for the next allowed run."
 )
-LONG = "telic: this command is too long to be checked. Write its parts to files."
+LONG = "telic: this command is too long to check. Move parts of it to files."
 UNKNOWN = "telic: this may start training, but the study's adapter cannot be read. {}"
 PERSON = "telic: {} requires a person. Show them the command to run in their own terminal."
 RECORDS = (
-    "telic: {} is a record of a study, which only telic may write. An edit would invalidate the "
+    "telic: {} is a study record that only telic may write. Editing it would invalidate the "
     "study. To make a correction, run `telic study next`."
 )
 _PERSONS = {"approve": "", "run": "--resume", "report": "--close"}

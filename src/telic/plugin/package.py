@@ -63,7 +63,7 @@ def split_front_matter(text: str, where: str) -> tuple[dict[str, str], str]:
 def write_package(root: Path) -> list[str]:
     """Write the plugin to a folder and return the written and removed files.
 
-    Raises Refused for a catalogue of other plugins, which would be replaced.
+    Raises Refused if this would replace a catalogue of other plugins.
     """
     changed, files = differences(root), package_files()
     for path in (root / name for name in changed if not name.startswith(HOME)):
@@ -85,7 +85,7 @@ def differences(root: Path) -> list[str]:
     files = package_files()
     for path in (root / name for name in (HOME, *files)):
         if path.resolve() != root.resolve() / path.relative_to(root):
-            raise Refused(f"{path} leads through a link.", hint="Replace the link with a folder.")
+            raise Refused(f"{path} is behind a link.", hint="Replace the link with a folder.")
     present = {
         path.relative_to(root).as_posix()
         for path in (root / HOME).rglob("*")

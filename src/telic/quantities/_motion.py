@@ -112,13 +112,13 @@ def spin_about(info: Fields, axis: int) -> Tensor:
 
 @quantity(unit="m", latex=r"x", need=moves_along("x"))
 def x_position(info: Fields) -> Tensor:
-    """Position of the torso along x, which is forward."""
+    """Position of the torso along x (forward)."""
     return position(info, "x")
 
 
 @quantity(unit="m", latex=r"y", need=moves_along("y"))
 def y_position(info: Fields) -> Tensor:
-    """Position of the torso along y, which is to the left."""
+    """Position of the torso along y (to the left)."""
     return position(info, "y")
 
 

@@ -27,7 +27,7 @@ Update = tuple[Tensor, Tensor]
 
 _registry: dict[str, Quantity] = {}
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType(_registry)
-"""all quantities by name, which are registered when the package is imported"""
+"""all quantities by name (registered when the package is imported)"""
 
 
 def current_names(text: str) -> str:
@@ -112,7 +112,7 @@ class Quantity:
     name: str
     unit: str
     formula: str
-    """description, which is the docstring of the function"""
+    """description (the docstring of the function)"""
     latex: str
     need: Need
     function: Callable[..., Any]
@@ -150,7 +150,7 @@ class Quantity:
         if not self.need.test(spec):
             names = [each.name for each in QUANTITIES.values() if each.available(spec)]
             raise UsageError(
-                f'{spec.id} has no quantity "{self.name}", which requires {self.need.words}.',
+                f'{spec.id} has no quantity "{self.name}": it requires {self.need.words}.',
                 hint=f"Available quantities: {', '.join(names) or 'none'}.",
             )
         return spec

@@ -45,7 +45,7 @@ _GRAPHICS = (
 _DEVICES = ("dev/dri", "dev/dri/*", "dev/nvidia*", "dev/nvidia*/*")
 _SYSTEM = ("/sys/class/drm", "/sys/dev/char", "/sys/bus/pci", "/sys/devices", "/etc/glvnd")
 _LOADERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
-"""Folders of the dynamic loader, which every program executes."""
+"""Folders of the dynamic loader that every program executes."""
 
 
 def render(
@@ -56,7 +56,7 @@ def render(
     listener: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Rendering]:
-    """Render jobs, and return their results in order.
+    """Render jobs and return their results in order.
 
     A failed job has an `error` in its result and does not stop the others. If the backend fails,
     the remaining jobs use ray casting, with a log event. Videos emit "video.progress". With several

@@ -60,7 +60,7 @@ def load_dressed(path: Path, *, repaint: bool = False, ground: Ground = _FLAT) -
             _dress(spec, lay(spec, ground), repaint)
             return spec.compile()
     except ValueError as error:
-        raise BadEnvironment(f"MuJoCo cannot load {path}: {error}") from None
+        raise BadEnvironment(f"MuJoCo could not load {path}: {error}") from None
 
 
 def _dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, repaint: bool) -> None:
@@ -168,7 +168,7 @@ def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
 
 
 def _show_what_is_hidden(spec: mujoco.MjSpec) -> None:
-    """Hide translucent collision geoms, and show geoms that a skin covers.
+    """Hide translucent collision geoms and show geoms that a skin covers.
 
     MuJoCo does not draw geoms of high groups. If most bodies have no other geoms, for example
     because a skin covers them, the geoms of their lowest group are shown.

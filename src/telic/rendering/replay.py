@@ -127,7 +127,7 @@ def _sheet_rows(
 
 
 class Stage:
-    """Render episodes, and cache the last model and painter."""
+    """Render episodes and cache the last model and painter."""
 
     def __init__(self, backend: str) -> None:
         self.backend = backend
@@ -167,7 +167,7 @@ class Stage:
             raise BadEnvironment(
                 f"The episode has {poses.shape[1]} positions per step, but {path.name} has "
                 f"{model.nq}.",
-                hint="It was recorded with another version of the model. Record it again.",
+                hint="It was recorded with a different version of the model. Record it again.",
             )
         poses = poses[rows]
         poses = poses[: next(iter(np.flatnonzero(~np.isfinite(poses).all(1))), None)]

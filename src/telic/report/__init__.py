@@ -1,1 +1,1 @@
-"""Reports, which are documents of plain records, rendered as HTML or Markdown."""
+"""Reports: documents made of plain records, rendered as HTML or Markdown."""

@@ -71,7 +71,7 @@ class ForestRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowChart:
-    """Forest plot, which shows values with intervals on a common scale."""
+    """Forest plot that shows values with intervals on a common scale."""
 
     label: str
     rows: tuple[ForestRow, ...]

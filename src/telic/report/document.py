@@ -164,7 +164,7 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Image, which is embedded in the page unless it is large."""
+    """Image that is embedded in the page unless it is large."""
 
     path: Path
     alt: str
@@ -286,7 +286,7 @@ class Report:
     title: str
     sections: tuple[Section, ...]
     header: Section = field(default_factory=lambda: Section("", ()))
-    """first section, which needs no title on a page"""
+    """first section that needs no title on a page"""
     tab: str = ""
     """title of the browser tab, if it differs from `title`"""
     footer: Words = ""

@@ -86,7 +86,7 @@ class _Page:
 
     @property
     def policy(self) -> str:
-        """Content security policy, which allows the page's scripts by hash."""
+        """Content security policy that allows the page's scripts by hash."""
         hashes = (hashlib.sha256(program.encode()).digest() for program in self.programs)
         names = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in hashes]
         return _POLICY + (f"; script-src {' '.join(names)}" if names else "")

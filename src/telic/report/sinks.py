@@ -221,7 +221,7 @@ class _Tracked:
         self._sinks[kind] = sink
 
     def _try(self, kind: str, do: Callable[[], Any]) -> None:
-        """Call a sink, and drop it if it fails."""
+        """Call a sink and drop it if it fails."""
         try:
             do()
         except Exception as error:  # boundary to services of others

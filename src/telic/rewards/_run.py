@@ -83,7 +83,7 @@ def lend(info: Info, schema: InfoSchema) -> Info:
 
 
 class BatchedRunner:
-    """Call the reward once per step on all environments, and keep its memory."""
+    """Call the reward once per step on all environments and keep its memory."""
 
     def __init__(
         self, code: RewardCode, weights: Mapping[str, float], num_envs: int, device: Device
@@ -454,8 +454,8 @@ def _try_batched(
     if seen:
         line = code.kept_names.get(kept)
         raise BrokenRule(
-            f"{code.place(line)}: {kept} keeps a value between steps outside memory, where it is "
-            "neither reset with an episode, nor saved, nor separate for each environment.",
+            f"{code.place(line)}: {kept} keeps a value between steps outside memory. It is not "
+            "reset with the episode, not saved, and not separate for each environment.",
             hint=f'Declare memory = {{"{kept}": 0.0}} in the class and use self.memory["{kept}"].',
             line=line,
             term=seen.term or None,
@@ -463,9 +463,9 @@ def _try_batched(
     findings: list[RewardFinding] = []
     if code.kept_names:
         message = (
-            f"{code.name} keeps {', '.join(code.kept_names)} between steps. It had no effect so "
-            "far, but it is neither reset with an episode nor saved: use memory for persistent "
-            "values."
+            f"{code.name} keeps {', '.join(code.kept_names)} between steps. This had no effect so "
+            "far, but the value is neither reset with the episode nor saved. Use memory for "
+            "persistent values."
         )
         findings.append(RewardFinding(name="kept_attribute", message=message))
     cost = microseconds(batched, recording)
@@ -503,8 +503,8 @@ def _try_single(
     # Cost in microseconds equals percent of one core at 10,000 steps per second.
     message = (
         f"{code.name} is called once per environment: {cost:.2g} µs per environment step, i.e. "
-        f"{cost:.2g} % of one core at 10,000 steps per second, because {why}. Computing with "
-        "tensors of shape (N,) is many times faster."
+        f"{cost:.2g} % of one core at 10,000 steps per second, because {why}. Operations on "
+        "tensors of shape (N,) are many times faster."
     )
     findings = [RewardFinding(name="looped", message=message, values={"looped": cost})]
     if is_stateful:
@@ -517,7 +517,7 @@ def _try_single(
 
 
 def _repeated(recording: TransitionRecording) -> float:
-    """Return the tolerance for repeated computations, which is zero except on a GPU."""
+    """Return the tolerance for repeated computations (zero except on a GPU)."""
     return 0.0 if recording.device.type == "cpu" else 1e-6
 
 

@@ -46,7 +46,7 @@ class Phase(NamedTuple):
 
 
 class ComposedReward(RewardFunction):
-    """Base class for rewards that consist of terms, which subclasses define.
+    """Base class for rewards that consist of terms that subclasses define.
 
         weights     dict with one number per term
         terms       dict of terms from `telic.rewards.terms`
@@ -150,7 +150,7 @@ def offered_modules() -> dict[str, dict[str, Any]]:
     """Return the names in `telic.rewards` that reward files may import, by module."""
 
     def phase(*arguments: Any, **named: Any) -> Phase:
-        return Phase(*arguments, **named)  # a function, so that foreign code cannot subclass it
+        return Phase(*arguments, **named)  # a function, so that untrusted code cannot subclass it
 
     library = {
         module.__name__.rpartition(".")[2]: {

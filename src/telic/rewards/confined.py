@@ -1,4 +1,4 @@
-"""Run untrusted judges and rewards in confined worker processes."""
+"""Run untrusted judges and rewards in sandboxed worker processes."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class RewardFunction:
     def compute(
         self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info
     ) -> tuple[Any, dict[str, Any]]:
-        """Return the total, shape (N,), and its terms, which sum to the total.
+        """Return the total, shape (N,), and its terms, whose sum is the total.
 
         Args:
             obs: (N, obs_dim) float32, the policy's observation.

@@ -1,6 +1,6 @@
 """Export the part of a reward's memory that a policy observes, for use without telic.
 
-Rewards are untrusted code, so they are traced in a confined worker. A memory update becomes a list
+Rewards are untrusted code, so they are traced in a sandboxed worker. A memory update becomes a list
 of array operations, which `run_policy.py` in a bundle runs with NumPy. Operations that do not
 affect the observed names are removed. The program must reproduce the memory on recorded steps.
 """
@@ -76,7 +76,7 @@ def memory_program(
 
 
 def trace_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Trace a reward and record a few steps of its memory, in a confined worker."""
+    """Trace a reward and record a few steps of its memory, in a sandboxed worker."""
     use_one_thread()
     channel.heartbeat(120.0, "tracing the memory of a reward")
     sample = make(payload["env"], num_envs=2, seed=0, **payload["env_args"])

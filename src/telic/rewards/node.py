@@ -117,7 +117,7 @@ class Recipe:
         words = named.pop(_WORDS, "")
         name = self.function.__name__
         bound = bind(name, self.parameters, args, named, self.digits)
-        # An object of foreign code would be called with what telic computes inside.
+        # An object of untrusted code would be called with what telic computes inside.
         for key, value in (*bound, (_WORDS, words)):
             if not _is_data(value):
                 raise RewardError(f"{name}: {key} must be a number, a string or a signal.")

@@ -14,7 +14,7 @@ from telic.envs.vector import Info, VecEnv
 
 _ROWS = 16
 _UNRECORDED = 60
-"""steps between the two parts of a recording, which move the environments away from the start"""
+"""steps between the two parts of a recording that move the environments away from the start"""
 
 
 class Transition(NamedTuple):

@@ -77,7 +77,7 @@ class Reward:
         if not is_row(shown) or not set(shown) <= set(rows):
             known = ", ".join(f'"{name}"' for name in rows) or "there is none"
             raise RewardError(
-                f'{self.name}.memory_to is "{to}", which is not valid.',
+                f'Invalid {self.name}.memory_to: "{to}".',
                 hint='Use "critic", "actor" to show the memory to the policy too, or a tuple of '
                 f"names that the policy observes (available: {known}).",
             )

@@ -1,4 +1,4 @@
-"""Signals, which are inputs of reward terms measured for N environments at each step.
+"""Signals: inputs of reward terms, measured for N environments at each step.
 
 A signal is measured once per step, regardless of how many terms use it. Most signals are
 instantaneous quantities (`Measured`), and others accumulate over the episode.

@@ -226,7 +226,7 @@ def Rhythm(
 
 
 def _stance(landings: tuple[float, ...], duty: float, beat: tuple[Tensor, Tensor]) -> Tensor:
-    """Return the stance signal of a foot, which is largest in the middle of each stance."""
+    """Return the stance signal of a foot (largest in the middle of each stance)."""
     angles = [2.0 * math.pi * (landing + 0.5 * duty) for landing in landings]
     x, y = beat
     found = [_short(math.cos(each)) * x + _short(math.sin(each)) * y for each in angles]

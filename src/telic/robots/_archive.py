@@ -28,7 +28,7 @@ _UNREADABLE = (OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile, ta
 
 
 def download(package: RobotPackage, place: Path) -> Path:
-    """Download the archive of a package into a folder, and verify its hash.
+    """Download the archive of a package into a folder and verify its hash.
 
     Raises:
         ResourceError: the download failed.
@@ -59,8 +59,8 @@ def download(package: RobotPackage, place: Path) -> Path:
         ) from error
     if (digest := file_hash(archive)) != package.sha256:
         raise BadFile(
-            f"{package.file} was rejected because of its unexpected SHA-256, {digest} instead of "
-            f"{package.sha256}."
+            f"{package.file} was rejected: its SHA-256 is {digest}, but {package.sha256} was "
+            "expected."
         )
     return archive
 

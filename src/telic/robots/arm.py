@@ -37,7 +37,7 @@ Box = tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
 _HANDS = ("grasp", "grip", "pinch", "tcp", "tool", "end_effector", "eef", "attachment")
 """Substrings of the names of hand sites, in order of preference."""
 _FINGERS = 3
-"""Minimum number of hinge chain ends of a hand, which is not treated as an arm."""
+"""Minimum number of hinge chain ends of a hand (not treated as an arm)."""
 _MIN_JOINTS = 3
 _AROUND = 0.25
 """Half the side of the inferred goal box, relative to the length of the arm."""
@@ -162,7 +162,7 @@ class Bench(NamedTuple):
 
 
 def bench_of(model: mujoco.MjModel) -> Bench:
-    """Return the surface below the goal box of an arm, which is a table or the floor."""
+    """Return the surface below the goal box of an arm (a table or the floor)."""
     box = annotated_numbers(model, GOAL)
     if box is None:
         raise BadEnvironment("The model has no arm with a hand, so it cannot push or pick.")

@@ -99,7 +99,7 @@ def build_robot(record: RobotRecord, folder: Path, name: str) -> Path:
 
 
 def complete(record: RobotRecord) -> tuple[RobotRecord, str]:
-    """Complete a record with inferred fields, and return it with its built MJCF.
+    """Complete a record with inferred fields and return it with its built MJCF.
 
     Files of unknown origin are processed in a sandbox with a time limit.
     """
@@ -188,7 +188,7 @@ def driven(record: RobotRecord) -> str:
 def _with_target(
     spec: mujoco.MjSpec, record: RobotRecord, model: mujoco.MjModel, qpos: np.ndarray
 ) -> np.ndarray:
-    """Add a target to an arm, and return the pose including the target's position."""
+    """Add a target to an arm and return the pose including the target's position."""
     names = {each.name for each in (*spec.bodies, *spec.joints, *spec.geoms)}
     own = {TARGET, "goal", *(f"{TARGET}_{axis}" for axis in "xyz")}
     reach = guessed_reach(model, qpos, record.hand)

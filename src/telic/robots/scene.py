@@ -48,7 +48,7 @@ def write_scene(model_file: Path, simulated: mujoco.MjModel, folder: Path) -> No
 
 
 def _take_assets(root: ElementTree.Element, home: Path) -> dict[Path, str]:
-    """Give the asset files of a model unique names, and return the name of each file."""
+    """Give the asset files of a model unique names and return the name of each file."""
     folders, taken = _asset_folders(root, home), dict[Path, str]()
     for element in root.iter():
         is_generated = element.attrib.get("builtin", "none") != "none"
@@ -78,7 +78,7 @@ def _asset(folder: Path, name: str, home: Path) -> Path:
         if source.is_relative_to(place.resolve()) and not is_hidden(source, place):
             return source
     raise BadFile(
-        f"The model refers to {name}, which is outside its asset folder, {folder}.",
+        f"The model refers to {name}, but this file is outside its asset folder, {folder}.",
         hint="Copy it there, and update the file name in the model.",
     )
 
@@ -94,7 +94,7 @@ def _asset_folders(root: ElementTree.Element, home: Path) -> dict[str, Path]:
 
 
 def write_license(model_file: Path, folder: Path) -> None:
-    """Write the origin and license of the robot, and copy its license texts."""
+    """Write the origin and license of the robot and copy its license texts."""
     lines = model_origin(model_file)
     texts: set[Path] = set()
     folders = _asset_folders(ElementTree.parse(model_file).getroot(), model_file.parent)

@@ -1,1 +1,1 @@
-"""Run untrusted code in a confined process after a check against an allow-list."""
+"""Run untrusted code in a sandboxed process after a check against an allow-list."""

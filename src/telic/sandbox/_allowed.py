@@ -1,4 +1,4 @@
-"""Allow-list for foreign code: syntax, builtins, and modules with their functions.
+"""Allow-list for untrusted code: syntax, builtins, and modules with their functions.
 
 The check before execution and the objects available during execution (both in `source`) use this
 list, so they always agree. Only add functions that compute numbers from numbers, without files,
@@ -194,8 +194,8 @@ def modules_with(provided: Provided) -> dict[str, Collection[str]]:
 # # Reasons for refusals, and what to write instead.
 
 NO_CHANCE = "A reward must be a function of its inputs: remove the randomness."
-NUMBERS_ONLY = "Foreign code may only compute with numbers: remove it."
-NO_FILES = "Foreign code may not read or write files: return numbers instead."
+NUMBERS_ONLY = "Untrusted code may only compute with numbers: remove it."
+NO_FILES = "Untrusted code must not read or write files: return numbers instead."
 NO_MEMORY = "Raw memory and shared storage are not accessible: use clone(), copy() or indexing."
 NO_GRADIENT = "A reward is not differentiated: compute with plain values."
 NO_CLASSES = "Use isinstance(x, ...) to check a type."

@@ -1,9 +1,9 @@
-"""Guard that restricts foreign code to the attributes allowed for each kind of object.
+"""Guard that restricts untrusted code to the attributes allowed for each kind of object.
 
 It depends on the type of x whether `x.parse` is harmless, and the type is unknown before the code
 runs. Therefore every `x.name` that is not a member of a module or of the code's `self` is rewritten
 to `ask(x, "name")`, where the global `ask` has a name that is not a valid Python identifier. `ask`
-allows the attributes in `_offered` and members of classes that the foreign code defines.
+allows the attributes in `_offered` and members of classes that the untrusted code defines.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from telic.sandbox._offered import kind_of, names_of
 from telic.sandbox._rules import Inspection
 
 ASK = "the guard"
-"""name of `ask` in the globals of foreign code, which cannot access it because of the space"""
+"""name of `ask` in the globals of untrusted code, which cannot access it because of the space"""
 OWN = "the guard of self"
 """name of `require_own` in these globals"""
 MODULE_NAME = "reward"
-"""`__module__` of every class that foreign code defines"""
+"""`__module__` of every class that untrusted code defines"""
 
 
 def ask(owner: object, name: str) -> Any:
@@ -105,12 +105,12 @@ def _refuse_dates(argument: Any) -> None:
 
 
 def is_own(cls: type) -> bool:
-    """Return whether a class was defined by foreign code."""
+    """Return whether a class was defined by untrusted code."""
     return cls.__module__ == MODULE_NAME
 
 
 def require_own(owner: object) -> None:
-    """Raise TypeError unless the object's class was defined by foreign code.
+    """Raise TypeError unless the object's class was defined by untrusted code.
 
     Every method starts with a call to this function, because `self` is exempt from `ask`, and a
     decorator or a higher-order function could pass another object as `self`.

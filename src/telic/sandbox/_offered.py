@@ -1,9 +1,9 @@
-"""Attributes and methods that foreign code may use, for each kind of object.
+"""Attributes and methods that untrusted code may use, for each kind of object.
 
 In addition to `_allowed`, this lists the names that rewards and judges need. Other names are
 refused, even if the object has them. The list is used by the check before execution, which refuses
 names that no kind of object offers, by the guard during execution (`_guard`), when the kind is
-known, and by the reference page. Classes that telic passes to foreign code specify their kind in
+known, and by the reference page. Classes that telic passes to untrusted code specify their kind in
 `__offered__`. Objects without a kind offer nothing.
 """
 
@@ -170,8 +170,8 @@ def kind_of(cls: type) -> str | None:
     return None
 
 
-@functools.lru_cache(maxsize=256)  # foreign code may create any number of classes
+@functools.lru_cache(maxsize=256)  # untrusted code may create any number of classes
 def names_of(cls: type) -> frozenset[str]:
-    """Return the attribute names that foreign code may access on objects of a class."""
+    """Return the attribute names that untrusted code may access on objects of a class."""
     kind = kind_of(cls)
     return frozenset() if kind is None else OFFERED[kind]

@@ -1,4 +1,4 @@
-"""Check foreign code against the allow-list of syntax, names and attributes.
+"""Check untrusted code against the allow-list of syntax, names and attributes.
 
 Principles:
 - Only listed node types, builtins and module members are allowed. All others are refused.

@@ -1,6 +1,6 @@
 """Permanently restrict the files, network, processes and memory available to this process.
 
-Call this once, after all imports and file opens, and before foreign code runs. It works for root
+Call this once, after all imports and file opens, and before untrusted code runs. It works for root
 and for ordinary users. File rules and capabilities cover the calling thread and the threads that it
 starts afterwards, so thread pools (torch, OpenMP, physics) must be started later. Without Landlock
 and seccomp, only the limits and the allow-list apply, as the report states.
@@ -40,11 +40,11 @@ ALLOWED = words("""
 CUDA_VISIBLE_DEVICES LANG LC_ALL LC_CTYPE LD_LIBRARY_PATH MKL_NUM_THREADS OMP_NUM_THREADS
 OPENBLAS_NUM_THREADS PYTHONHASHSEED PYTHONPATH TMPDIR TZ USER WARP_CACHE_PATH
 """)
-"""Environment variables available to a confined process. They include no keys or tokens."""
+"""Environment variables available to a sandboxed process. They include no keys or tokens."""
 
 
 class Confinement(Record):
-    """Resources available to a confined process."""
+    """Resources available to a sandboxed process."""
 
     writable: tuple[Path, ...] = ()
     """folders with read and write access"""
@@ -83,7 +83,7 @@ class ConfinementReport(Record):
 
 
 def confine(rules: Confinement) -> ConfinementReport:
-    """Confine this process and all its threads permanently, and report the active mechanisms.
+    """Confine this process and all its threads permanently and report the active mechanisms.
 
     Raises Refused if the file rules cannot be enforced or would not cover all threads.
     """
@@ -121,7 +121,7 @@ def confine(rules: Confinement) -> ConfinementReport:
 
 
 def _attempt(name: str, step: Callable[[], str]) -> ConfinementPart:
-    """Run one step of the confinement, and report whether the kernel supports it."""
+    """Run one step of the confinement and report whether the kernel supports it."""
     try:
         return ConfinementPart(name=name, active=True, message=step())
     except (OSError, ValueError, NotImplementedError) as error:
@@ -167,7 +167,7 @@ def _give_up_privileges() -> str:
 
 def _restrict_files(rules: Confinement, version: int) -> str:
     if version == 0:
-        raise NotImplementedError("this kernel has no Landlock, which requires Linux 5.13 or later")
+        raise NotImplementedError("this kernel lacks Landlock (requires Linux 5.13 or later)")
     allowed = grants(rules.writable, rules.readable, rules.devices)
     allowed += [(path, kernel.READ_DIR) for path in rules.searched]
     allowed += [(path, kernel.READ | kernel.EXECUTE) for path in rules.programs]

@@ -65,13 +65,13 @@ class WorkerOptions(TypedDict, total=False):
     limits: Limits | None
     """limits on memory, disk and time"""
     log: Path
-    """log of its output, which may be outside of its writable folders"""
+    """log of its output that may be outside of its writable folders"""
     first_beat_s: float
     """timeout in seconds for imports and preparation"""
     fresh: bool
     """whether to start a new interpreter instead of forking"""
     needs_confinement: bool
-    """whether confinement by the system is required, as it is for foreign code"""
+    """whether confinement by the system is required, as it is for untrusted code"""
 
 
 def run_worker(
@@ -84,13 +84,13 @@ def run_worker(
     should_wait: Check | None = None,
     **options: Unpack[WorkerOptions],
 ) -> dict[str, Any]:
-    """Run an entry module in a confined process and return its result. See `Worker`."""
+    """Run an entry module in a sandboxed process and return its result. See `Worker`."""
     worker = Worker(entry, payload, writable=writable, **options)
     return worker.run(on_message, should_stop, should_wait)
 
 
 def available() -> ConfinementReport:
-    """Confine a worker that does nothing, and report the mechanisms that this system supports."""
+    """Confine a worker that does nothing and report the mechanisms that this system supports."""
     with tempfile.TemporaryDirectory() as folder:
         worker = Worker("telic.sandbox.worker:do_nothing", {}, writable=[Path(folder)], fresh=True)
         try:
@@ -107,7 +107,7 @@ def _resolved(paths: Sequence[Path]) -> tuple[Path, ...]:
 
 
 class Worker:
-    """Confined process, from its start to its end.
+    """Sandboxed process, from its start to its end.
 
     A worker must be started and awaited in the same thread, because the kernel kills a new
     interpreter when the thread that started it ends.
@@ -166,7 +166,7 @@ class Worker:
         should_stop: Check | None = None,
         should_wait: Check | None = None,
     ) -> dict[str, Any]:
-        """Run the worker until it ends, and return its result.
+        """Run the worker until it ends and return its result.
 
         Raises:
             TelicError: an error raised in the worker.
@@ -230,7 +230,7 @@ class Worker:
     def _receive(
         self, message: Message, conversation: _Conversation, on_message: MessageListener
     ) -> dict[str, Any] | None:
-        """Handle one message, and return the worker's result if it is the last message."""
+        """Handle one message and return the worker's result if it is the last message."""
         match message:
             case {"kind": "message", "body": body} if is_record(body):
                 reply = on_message(body)
@@ -282,7 +282,7 @@ class _Conversation:
             self._selector.register(self._stdin, selectors.EVENT_WRITE)
 
     def exchange(self, timeout_s: float) -> list[Message]:
-        """Write and read until the timeout, and return the messages received so far."""
+        """Write and read until the timeout and return the messages received so far."""
         received: list[Message] = []
         for key, _ in self._selector.select(timeout_s):
             if key.fileobj is self._stdin:

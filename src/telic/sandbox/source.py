@@ -1,8 +1,8 @@
-"""Check the source of foreign code before execution, and create its globals.
+"""Check the source of untrusted code before execution and create its globals.
 
 The check limits the source's size and applies the allow-list (`_rules`). The globals contain a few
-builtins and read-only modules. Instead of real modules, foreign code gets frozen proxies with only
-the names in `_allowed`, so it cannot patch torch or numpy.
+builtins and read-only modules. Instead of real modules, untrusted code gets frozen proxies with
+only the names in `_allowed`, so it cannot patch torch or numpy.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class FrozenModule:
 
 
 class _AskOnly(type):
-    """Metaclass for type proxies, which support isinstance but not creation or modification."""
+    """Metaclass for type proxies that support isinstance but not creation or modification."""
 
     _real: type
 
@@ -203,7 +203,7 @@ class _AskOnly(type):
 
 
 def namespace(provided: Provided | None = None) -> dict[str, Any]:
-    """Return new globals for one foreign source."""
+    """Return new globals for one untrusted source."""
     extra = flatten(provided or {})
     modules = _standard_modules() | _frozen({path: {} for path in _FROM_ABOVE} | extra)
     scope: dict[str, Any] = {name: modules[path] for name, path in PREDEFINED.items()}
@@ -288,7 +288,7 @@ def _importer(modules: Mapping[str, FrozenModule]) -> Callable[..., FrozenModule
 def _import_for_compiled_code(name: str) -> Any:
     """Import a module for C code of torch or numpy on first use.
 
-    C code also uses the caller's builtins. Its imports are recognized by `fromlist`, which is a
+    C code also uses the caller's builtins. Its imports are recognized by `fromlist` (a)
     list in C code and a tuple or None in import statements. Only the C code receives the module.
     """
     if name not in sys.modules and name.partition(".")[0] not in {"numpy", "torch"}:
@@ -301,7 +301,7 @@ _ABSENT = object()
 
 
 def _getattr(owner: object, name: str, default: object = _NO_DEFAULT) -> Any:
-    """Implement getattr for foreign code. The attribute name is checked again."""
+    """Implement getattr for untrusted code. The attribute name is checked again."""
     if type(name) is not str or not name.isidentifier():
         raise AttributeError("An attribute name must be a plain string.")
     try:

@@ -1,6 +1,6 @@
 """Detect whether functions or settings that affect results were replaced.
 
-A snapshot is taken after all imports and before foreign code runs, and compared at each checkpoint.
+A snapshot is taken after all imports, before untrusted code runs, and compared at each checkpoint.
 It contains the object bound to each name in modules and classes and, for Python functions, the
 code. Changes that are reverted between two checks are not detected.
 """
@@ -61,8 +61,8 @@ class FunctionSnapshot:
         if changed:
             more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
             raise Refused(
-                "Functions or settings that affect results were replaced while foreign code ran: "
-                f"{', '.join(changed[:5])}{more}. Later measurements are not reliable.",
+                "Functions or settings that affect results were replaced while untrusted code was "
+                f"running: {', '.join(changed[:5])}{more}. Later measurements are not reliable.",
                 hint="Check the reward. It must compute from its inputs and modify nothing else.",
             )
 

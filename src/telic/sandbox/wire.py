@@ -115,9 +115,9 @@ def unpack_error(data: dict[str, Any]) -> TelicError:
     cls = getattr(errors, str(data.get("class")), None)
     fields: object = data.get("fields")
     if not (isinstance(cls, type) and issubclass(cls, TelicError) and is_record(fields)):
-        return WorkerDied("The confined process sent an invalid error.")
+        return WorkerDied("The sandboxed process sent an invalid error.")
     if issubclass(cls, errors.BudgetExceeded):  # it has no budget, and would end a session with it
-        return WorkerDied("The confined process sent an error that cannot occur there.")
+        return WorkerDied("The sandboxed process sent an error that cannot occur there.")
     clean = {
         str(name): bounded_text(value) if isinstance(value, str) else value
         for name, value in fields.items()
@@ -145,7 +145,7 @@ def garbled(reason: object) -> WorkerDied:
     """Return the error for a worker that was killed because it violated the protocol."""
     return WorkerDied(
         f"The worker was killed: it sent an invalid message ({bounded_text(reason, 200)}).",
-        hint="This happens if foreign code writes to the worker's pipe. Check the reward.",
+        hint="This happens if untrusted code writes to the worker's pipe. Check the reward.",
     )
 
 
@@ -159,7 +159,7 @@ def crashed(message: Message, log: Path, tail: str) -> TelicError:
         )
     if kind in {"SystemExit", "KeyboardInterrupt", "GeneratorExit"}:
         return WorkerDied(
-            f"Foreign code tried to exit with {kind}.",
+            f"Untrusted code tried to exit with {kind}.",
             hint="Raise a ValueError to report a problem, and return otherwise.",
         )
     return WorkerDied(f"The worker failed: {kind}: {text}", hint=_see(log, tail))

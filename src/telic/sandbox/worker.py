@@ -1,12 +1,12 @@
-"""Confined process that runs foreign code and sends results through a pipe.
+"""Sandboxed process that runs untrusted code and sends results through a pipe.
 
 Started by `host` as: python -m telic.sandbox.worker PARENT_PID. The request on standard input names
 a module with these functions, or "module:function" to replace `run`:
 
     prepare(payload, channel) -> state          optional, not confined: model files, devices
-    run(state, payload, channel) -> dict        permanently confined, may run foreign code
+    run(state, payload, channel) -> dict        permanently confined, may run untrusted code
 
-`prepare` must not start threads or execute foreign code.
+`prepare` must not start threads or execute untrusted code.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def serve_request(parent: int) -> int:
         channel.post("error", error=pack_error(error))
         return 1
     except BaseException as error:
-        # Top level of foreign code: all exceptions, including SystemExit, are reported.
+        # Top level of untrusted code: all exceptions, including SystemExit, are reported.
         _log_traceback()
         channel.post("crash", type=_kind(error), text=str(error)[:2000])
         return 1
@@ -132,9 +132,9 @@ def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
     channel.post("confined", report=report.model_dump())
     if report.missing and not start["unconfined"]:
         raise Refused(
-            f"Foreign code cannot be run on this system: {report.missing[0].name}, "
+            f"Untrusted code cannot be run on this system: {report.missing[0].name}, "
             f"{report.missing[0].message}.",
-            hint="See telic doctor. To run it without confinement, set TELIC_UNCONFINED=allow.",
+            hint="See telic doctor. To run it without a sandbox, set TELIC_UNCONFINED=allow.",
         )
     sys.path.extend(late)
     return getattr(entry, function or "run")(state, payload, channel)
@@ -158,7 +158,7 @@ def _log_traceback() -> None:
 
 
 def _kind(error: BaseException) -> str:
-    """Return the class name of an error, which is the same for all out-of-memory errors."""
+    """Return the class name of an error (the same for all out-of-memory errors)."""
     no_memory = isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY)
     return "MemoryError" if no_memory else type(error).__name__
 
@@ -175,5 +175,5 @@ def _take_over_pipes() -> HostChannel:
 
 if __name__ == "__main__":
     code = serve_request(int(sys.argv[1]))
-    # Skip interpreter shutdown: it would wait for threads and run cleanup code of foreign code.
+    # Skip interpreter shutdown: it would wait for threads and run cleanup code of untrusted code.
     os._exit(code)

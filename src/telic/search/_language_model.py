@@ -208,7 +208,7 @@ def objection(
     def object_(params: tuple[float, ...]) -> str | None:
         is_old = history.holds(params) or (first is not None and params == first.params)
         is_refused = is_old and not may_repeat
-        return "this policy was tried before; propose another one" if is_refused else None
+        return "this policy was already evaluated; propose a different one" if is_refused else None
 
     return object_
 

@@ -71,7 +71,7 @@ def _saved(result: Result, found: SearchRunSummary) -> dict[str, Any]:
         env = make(task.id, num_envs=1)
     except UnknownName:
         raise UsageError(
-            f"Only telic search simulates {task.id}, so its policies run nowhere else.",
+            f"{task.id} is only simulated by telic search, so its policies cannot be exported.",
             hint=f"See the evaluated policies: telic report {result.folder.name}",
         ) from None
     env.close()

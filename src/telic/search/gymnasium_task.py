@@ -27,8 +27,8 @@ def gymnasium_task(env_id: str, target: float | None) -> SearchTask:
     target = spec.solved_return if target is None else target
     if target is None:
         raise ConfigError(
-            f"{env_id} has no return at which it counts as solved.",
-            hint="State the return to reach, e.g. --target 200.",
+            f"{env_id} does not define a return at which it counts as solved.",
+            hint="Specify the return to reach, e.g. --target 200.",
         )
     seen, worst = _random_steps(env)
     env.close()

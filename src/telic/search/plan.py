@@ -273,7 +273,7 @@ def make_plan(config: SearchConfig) -> SearchPlan:
     switches = base.replace(**changes)
     if config.model is not None and not switches.asks_a_model and switches.second != "critic":
         raise ConfigError(
-            f"--method {method} uses no model, so --model {config.model} has no effect.",
+            f"--method {method} does not use a model, so --model {config.model} has no effect.",
             hint="Omit --model, or use --method r2po or hybrid.",
         )
     if config.model is None and switches.second == "critic":
@@ -287,7 +287,7 @@ def make_plan(config: SearchConfig) -> SearchPlan:
     plan = SearchPlan(config, terms, switches, policy, rollouts, confirm)
     if plan.budget < rollouts * switches.evaluations:
         raise ConfigError(
-            f"A budget of {plan.budget} episodes is too small for one iteration, which needs "
+            f"A budget of {plan.budget} episodes is too small: one iteration needs "
             f"{rollouts * switches.evaluations}.",
             hint="Increase --episodes, or use fewer with --switch rollouts=5.",
         )
@@ -315,7 +315,7 @@ def _check_fit(proposer: str, task: SearchTask) -> None:
         )
     if proposer == "tabular" and not task.is_table:
         raise ConfigError(
-            f"{task.id} has no discrete states, which the tabular method requires.",
+            f"The tabular method requires discrete states, and {task.id} has none.",
             hint="Use --method cma.",
         )
 

@@ -87,7 +87,7 @@ class Space(Record):
         return self.choices is not None
 
     def fit(self, params: Floats | tuple[float, ...], *, is_rounded: bool = True) -> _FittedParams:
-        """Clip and round parameters, and report changes as warnings."""
+        """Clip and round parameters and report changes as warnings."""
         given = np.asarray(params, dtype=np.float64)
         fitted = np.round(
             np.clip(given, self.low, self.high), self.decimals if is_rounded else _EXACT

@@ -38,7 +38,7 @@ _Key = tuple[int, Params]  # run and parameters, since random parts may differ b
 
 
 def write_page(result: Result, path: Path | None = None) -> Path:
-    """Write the report of a search as a self-contained page, and return its path."""
+    """Write the report of a search as a self-contained page and return its path."""
     path = path or result.folder.page
     write_text(path, render_page(_search_report(result), path.parent))
     return path

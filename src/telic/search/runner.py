@@ -214,7 +214,7 @@ def do_runs(
     emit: Listener = ignore,
     should_stop: Callable[[], bool] | None = None,
 ) -> list[SearchRunSummary]:
-    """Run or resume runs of a search, and return the summaries of the finished runs.
+    """Run or resume runs of a search and return the summaries of the finished runs.
 
     Without `should_stop`, as in worker processes, only the stop file in the folder stops the runs.
     """
@@ -246,7 +246,7 @@ def _play_together(
     emit: Listener,
     stop: Callable[[], bool],
 ) -> list[SearchRunSummary]:
-    """Advance runs with batched episodes, and return the results of the finished runs.
+    """Advance runs with batched episodes and return the results of the finished runs.
 
     The results of a run do not depend on the other runs in the batch.
     """
@@ -323,7 +323,7 @@ def summarize_search_run(
     outcome: SearchOutcome,
     seconds: float,
 ) -> SearchRunSummary:
-    """Summarize a run, and evaluate its best policy on fresh episodes."""
+    """Summarize a run and evaluate its best policy on fresh episodes."""
     loop = [iteration for iteration in iterations if iteration.number > 0] or list(iterations)
     tried = [candidate for iteration in iterations for candidate in iteration.candidates]
     best = next(each.params for each in tried if each.number == iterations[-1].incumbent)

@@ -218,7 +218,7 @@ class Player:
         self._clip = clips and task.is_continuous
 
     def play(self, trials: list[PolicyTrial]) -> list[Rollouts]:
-        """Play several trials in one batch, and return their results."""
+        """Play several trials in one batch and return their results."""
         shapes = [trial.seeds.shape for trial in trials]
         params = np.concatenate(
             [np.repeat(t.params, s[1], axis=0) for t, s in zip(trials, shapes, strict=True)]
@@ -255,7 +255,7 @@ class Player:
         ended: NDArray[np.bool_],
         log: list[tuple[NDArray[Any], ...]] | None,
     ) -> None:
-        """Play one episode per seed, and write the results into rows from `start`."""
+        """Play one episode per seed and write the results into rows from `start`."""
         world, policy = self._world, self._policy
         rows = np.arange(start, start + len(seeds))  # output row of each active row
         alive = np.ones(len(seeds), bool)

@@ -289,7 +289,7 @@ class _Physics:
         return StepResult(self._env.exact_final_obs.numpy()[rows], reward.numpy()[rows], fallen)
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Keep only the given rows, and move them to a smaller batch if possible."""
+        """Keep only the given rows and move them to a smaller batch if possible."""
         self._rows = self._rows[rows]
         if self._is_foreign:  # its states can only be replayed
             return

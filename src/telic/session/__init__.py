@@ -1,4 +1,4 @@
-"""Sessions, which turn a prompt into a trained policy with verified evidence."""
+"""Sessions that turn a prompt into a trained policy with verified evidence."""
 
 from typing import TYPE_CHECKING
 

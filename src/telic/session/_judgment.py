@@ -140,7 +140,7 @@ def judge(work: SessionWork, number: int, trained: TrainedCandidate) -> SessionI
 def _judge_at_end(
     work: SessionWork, number: int, candidate: RewardCandidate, run: RunFolder
 ) -> list[MemberScore]:
-    """Select the best checkpoint of every policy, and judge the selected policies."""
+    """Select the best checkpoint of every policy and judge the selected policies."""
     files, last = work.folder.iteration(number), newest(candidate, run)
     interim = list(read_json_lines(files.checkpoints))
     chosen: list[TrainedPolicy] = []
@@ -232,7 +232,7 @@ def mean_score(scores: Sequence[MemberScore]) -> float | None:
 def choose_policies(
     work: SessionWork, number: int, policies: Sequence[TrainedPolicy]
 ) -> list[MemberScore]:
-    """Score policies on the selection episodes, which are the same for all checkpoints of a run."""
+    """Score policies on the selection episodes (the same for all checkpoints of a run)."""
     verdicts = play_out(work, number, policies, "choose", CHOOSING)
     shutil.rmtree(work.folder.iteration(number).path / "chosen", ignore_errors=True)
     return [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
@@ -359,7 +359,7 @@ def play_out(
     moment: tuple[int, ...] = (),
     first: int = 0,
 ) -> list[list[Verdict]]:
-    """Record fresh episodes of policies, and return the verdicts of the code judge.
+    """Record fresh episodes of policies and return the verdicts of the code judge.
 
     `moment` distinguishes draws for the same purpose and iteration. `first` is the number of the
     first file.

@@ -271,9 +271,9 @@ def robustness_table(ended: EndedSession) -> Blocks:
         for row in card.rows
     ]
     note = (
-        f"The delivered policy ({card.member}, {card.step:,} steps), scored by the code judge "
-        f"from new initial states. An episode passes with {card.threshold:g}. This is not part "
-        "of the pass."
+        f"The delivered policy ({card.member}, {card.step:,} steps), scored by the code judge from "
+        f"new initial states. An episode passes with {card.threshold:g}. This does not affect the "
+        "verdict."
     )
     heads = ("condition", "difference", "episodes that pass", "mean score")
     return [doc.Table(heads, rows), doc.Text(note, "note")]
@@ -359,7 +359,7 @@ def iterations_section(ended: EndedSession) -> Blocks:
         lines += [f"Could not be trained: {iteration.failure}"] if iteration.failure else []
         lines += [f"Alarm: {alarm}" for alarm in iteration.alarms]
         lines += [f"Not judged: {reason}" for reason in iteration.unjudged]
-        lines += [f"Judge in doubt: {iteration.judge_doubted}"] if iteration.judge_doubted else []
+        lines += [f"Judge doubtful: {iteration.judge_doubted}"] if iteration.judge_doubted else []
         lines += [f"Why: {candidate.diagnosis}"] if candidate.diagnosis else []
         variants = candidate.variants if len(candidate.variants) > 1 else ()
         for number, variant in enumerate(variants, start=1):
@@ -519,7 +519,7 @@ def reward_section(ended: EndedSession) -> Blocks:
 def judge_section(ended: EndedSession) -> Blocks:
     if ended.author is None:
         return []
-    note = "Hidden from reward authors. It runs in a confined process on recorded episodes."
+    note = "Hidden from reward authors. It runs in a sandboxed process on recorded episodes."
     blocks: list[doc.AnyBlock] = [doc.Text(note, "note")]
     if ended.folder.trial.exists():
         trial = read_record(ended.folder.trial, JudgeValidation)
@@ -553,7 +553,7 @@ def judge_section(ended: EndedSession) -> Blocks:
             for each in certificate.mutants
         ]
         blocks += [
-            doc.Heading("Is its verdict trustworthy?"),
+            doc.Heading("Can the verdict be trusted?"),
             doc.Text(f"Independent confirmation of the passing behavior: {good}."),
         ]
         if mutants:

@@ -115,7 +115,7 @@ def train(work: SessionWork, number: int, candidate: RewardCandidate) -> Trained
 
 
 def _screen(work: SessionWork, number: int, candidate: RewardCandidate) -> Selection:
-    """Train all variants briefly, and select one variant for further training."""
+    """Train all variants briefly and select one variant for further training."""
     variants = list(range(len(candidate.variants)))
     job = _job(work, candidate, variants, SHORT, _parents(work, candidate, variants), 1)
     folder = work.folder.iteration(number).path

@@ -80,7 +80,7 @@ def branch_session(
 
 
 def inherited(folder: SessionFolder) -> list[SessionIteration]:
-    """Return the initial history, which is empty unless the session is a branch."""
+    """Return the initial history (empty unless the session is a branch)."""
     start = folder.iteration(START).judgment
     return [read_record(start, SessionIteration)] if start.exists() else []
 

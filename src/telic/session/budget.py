@@ -103,7 +103,7 @@ class BudgetUsedUp(ResourceError):
 
     def __init__(self, kind: Literal["hours", "steps"], message: str) -> None:
         super().__init__(
-            message, hint=f"The best policy so far is kept. Resume with: --budget-{kind} MORE"
+            message, hint=f"The best policy so far was kept. Resume with: --budget-{kind} MORE"
         )
         self.kind = kind
 
@@ -322,7 +322,7 @@ def session_forecast(config: SessionConfig, steps: int, runs_dir: Path) -> Forec
 
 
 class MeasuredForecast:
-    """Forward events, and add times to a forecast once the training speed is measured."""
+    """Forward events and add times to a forecast once the training speed is measured."""
 
     def __init__(self, emit: Listener, config: SessionConfig) -> None:
         self._emit, self._config = emit, config

@@ -124,7 +124,7 @@ class Certifier:
         self._proving = [each for each in iteration.members if each.low >= self._threshold]
 
     def certificate(self) -> Certificate:
-        """Check the evidence, and return it with all reasons to doubt it."""
+        """Check the evidence and return it with all reasons to doubt it."""
         trial = self._trial
         doubts = [*self._work.records.doubts(), *self._changed_evidence(), *_validation(trial)]
         doubts += [*self._changed_judge(), *self._rewards(), *self._shortened()]
@@ -263,7 +263,7 @@ class Certifier:
             made, refused = able_reading(brief.config.intent, brief.spec, criteria, shown)
         except TelicError as error:
             if isinstance(error, Contradiction | BeyondLimits):
-                doubts.append(f"the composer finds the prompt impossible: {error.message}")
+                doubts.append(f"the composer considers the prompt impossible: {error.message}")
             return None, None
         if made is None:
             return None, None
@@ -317,7 +317,7 @@ class Certifier:
     # ---- mutants
 
     def _mutants(self, episodes: Sequence[_Episode]) -> tuple[tuple[MutantCount, ...], list[str]]:
-        """Judge mutants, and return counts per criterion and the names of passing mutants."""
+        """Judge mutants and return counts per criterion and the names of passing mutants."""
         spec = self._work.brief.spec
         families = [mutants_of(episode.trajectory, spec) for episode in episodes]
         everything = [each for family in families for each in family.values()]

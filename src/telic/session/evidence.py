@@ -52,7 +52,7 @@ _Kind = TypeVar("_Kind", bound=BaseModel)
 
 
 class RequestHashes(Record):
-    """First entry of a session's journal, which contains the request."""
+    """First entry of a session's journal that contains the request."""
 
     request: str
     """SHA-256 of the intent, the environment and the environment's files"""
@@ -83,7 +83,7 @@ class SessionJournal:
         self._changed: dict[str, None] = {}
 
     def begin(self) -> None:
-        """Resume the journal, and restore files that are missing or were changed.
+        """Resume the journal and restore files that are missing or were changed.
 
         Raises Refused if the journal is damaged, or was not written by this user and version.
         """
@@ -286,7 +286,7 @@ def check_end(folder: SessionFolder, needs: Iterable[Path]) -> tuple[str | None,
     if key is None and key_file().exists():
         return None, "your signing key cannot be used (see telic doctor)"
     if check.signer is not None:
-        return None, f"signed with the key {check.signer[:12]}…, which is not yours"
+        return None, f"signed with the key {check.signer[:12]}…, not your own"
     earlier = "signed by an earlier version, whose signatures can no longer be verified"
     return None, earlier if last.sig else "not signed"
 

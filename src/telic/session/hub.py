@@ -1,7 +1,7 @@
 """Share exported policies through the Hugging Face Hub, and pull policies of others as runs.
 
-A pulled policy is foreign data. Only the files of its signed bundle are taken: weights as
-safetensors, and code that runs in confined workers. Its verdict is a claim of the publisher until
+A pulled policy is untrusted data. Only the files of its signed bundle are taken: weights as
+safetensors, and code that runs in sandboxed workers. Its verdict is a claim of the publisher until
 the policy is judged on this machine (`telic judge`).
 """
 

@@ -180,7 +180,7 @@ def _find(
     trained = [each for each in records if each.members and iteration in (None, each.number)]
     if not trained:
         raise UsageError(
-            f"{folder.name} has no judged episodes that could be labeled yet.",
+            f"{folder.name} has no judged episodes to label yet.",
             hint="Episodes are available after the first evaluation (see telic list).",
         )
     chosen = max(trained, key=lambda each: (each.passed, -1 if each.score is None else each.score))

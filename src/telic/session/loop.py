@@ -221,7 +221,7 @@ def resume_session(
 
 
 def _record_untrained(config: SessionConfig, folder: SessionFolder, emit: Listener) -> None:
-    """Record an episode of an untrained network, which is shown until policies are evaluated."""
+    """Record an episode of an untrained network (shown until policies are evaluated)."""
     # These load numpy, while the workers are started.
     from telic.judges.failure_modes import UNTRAINED_NETWORK
     from telic.judges.recorder import UNTRAINED, RolloutSpec, record
@@ -303,7 +303,7 @@ def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
 
 
 class _SessionParts:
-    """Steps of the session loop, which tries one reward after another."""
+    """Steps of the session loop that tries one reward after another."""
 
     candidate_type, verdict_type = RewardCandidate, SessionIteration
 
@@ -313,7 +313,7 @@ class _SessionParts:
         self._began = 0.0
 
     def propose(self, number: int) -> RewardCandidate:
-        """Return the next candidate, which is the author's first reward or a revision."""
+        """Return the next candidate (the author's first reward or a revision)."""
         work = self._work
         assert self.written is not None
         written, steps = self.written, work.config.steps or self.written.steps

@@ -135,7 +135,7 @@ def _found(robot: MotionRobot, place: Path, wish: RequestedMotion) -> Reference:
         )
     if library.head.joint_names != robot.joint_names:
         raise UsageError(
-            f"The motions of {place} are for {library.head.robot}, which has different joints.",
+            f"The motions in {place} are for {library.head.robot}, a robot with different joints.",
             hint="Retarget them to this robot with: telic motions import",
         )
     if name is None and len(library.clips) > 1:

@@ -121,7 +121,7 @@ class SessionSummary(Record):
     not_understood: tuple[str, ...]
     doubts: tuple[str, ...]
     reasons: tuple[str, ...] = ()
-    """why it is unproven or only a partial pass, which is displayed first"""
+    """why it is unproven or only a partial pass (displayed first)"""
     limits: tuple[str, ...] = ()
     """qualifications of a pass, e.g. one training seed"""
 

@@ -251,8 +251,8 @@ def _next_steps(ended: EndedSession) -> list[tuple[str, str | None]]:
         case "passed_in_part":
             accepted = command(config.replace(accept_partial=True), folder.config)
             return [
-                ("Rephrase the ignored words in measurable terms, with numbers.", None),
-                ("Or accept the pass without them:", accepted),
+                ("Replace the ignored words with measurable terms and numbers.", None),
+                ("Or accept a partial pass:", accepted),
             ]
         case "unproven" if folder.vetoes.exists() and ended.best is not None:
             start = ["telic", "branch", folder.name, "--iteration", str(ended.best.number)]
@@ -260,14 +260,14 @@ def _next_steps(ended: EndedSession) -> list[tuple[str, str | None]]:
             return [("Continue from its policies, and describe what is wrong:", again)]
         case "unproven":
             return [
-                ("Watch the episodes, because only the judge has confirmed them.", None),
+                ("Watch the episodes: only the judge has confirmed them.", None),
                 ("Rephrase the intent with measurable numbers.", None),
             ]
         case _ if analysis and analysis.recommendations:
             return [(advice, None) for advice in analysis.recommendations]
         case _:
             author = "Use a model instead of the composer to write the reward: add --model."
-            numbers = "Add numbers: a speed in m/s, a height in m, a count."
+            numbers = "Add numbers, such as a speed in m/s, a height in m, or a count."
             more = command(config.replace(iterations=2 * config.iterations), folder.config)
             return [
                 ("Try more rewards:", more),

@@ -147,7 +147,7 @@ class BundlePlay(NamedTuple):
 
 
 def play_bundle(bundle: Path, starts: RobotStarts, place: Path) -> BundlePlay:
-    """Run a bundle from initial states in a separate process, and validate its output.
+    """Run a bundle from initial states in a separate process and validate its output.
 
     Raises:
         TelicError: the bundle failed, with the last line of its output. BadFile: the output has

@@ -32,7 +32,7 @@ def load_modules(call: Callable[[], object], shared: Path | None = None) -> int:
 
 
 def _take(path: Path) -> bool:
-    """Create a marker file, and return whether it is new."""
+    """Create a marker file and return whether it is new."""
     try:
         path.touch(exist_ok=False)
     except FileExistsError:

@@ -93,9 +93,9 @@ class Simulation:
         sizes = [part[0].numel() for part in self._state_parts]
         if state.shape != (self.num_sims, sum(sizes)):
             raise ConfigError(
-                f"A state of shape {tuple(state.shape)} does not match {self.num_sims} "
-                f"simulations of this model, which need {(self.num_sims, sum(sizes))}.",
-                hint="Use the device, number of environments and model with which it was saved.",
+                f"A state of shape {tuple(state.shape)} does not match {self.num_sims} simulations "
+                f"of this model. Expected {(self.num_sims, sum(sizes))}.",
+                hint="Use the same device, number of environments and model as when it was saved.",
             )
         for part, value in zip(self._state_parts, split(state, sizes, dim=1), strict=True):
             part.copy_(value.reshape(part.shape))

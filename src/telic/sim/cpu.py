@@ -200,7 +200,7 @@ class CpuSimulation(Simulation):
             raise TelicError(
                 f"MuJoCo could not start {failures} of {self.num_sims} simulations. Simulation "
                 f"{first} failed: {reason}.",
-                hint="Check the model and its initial pose in MuJoCo's viewer.",
+                hint="Open the model in MuJoCo's viewer and check its initial pose.",
             )
 
 

@@ -36,7 +36,7 @@ TOKENS = "telic_tokens"
 """Text element that names the file of a model's token decoder."""
 MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
 USD_FILES = (".usd", ".usda", ".usdc", ".usdz")
-"""model files of Isaac Sim, which MuJoCo cannot read"""
+"""model files of Isaac Sim that MuJoCo cannot read"""
 _READABLE_MODELS = (".xml", ".mjcf", ".urdf")
 _FOLDERS = ("meshdir", "texturedir", "assetdir")
 _MAX_DOCUMENTS, _MAX_BYTES = 1000, 4 * MAX_TEXT_BYTES
@@ -148,7 +148,7 @@ def assets_dir() -> Path:
     # Avoid importing Gymnasium, which is slow.
     package = importlib.util.find_spec("gymnasium")
     if package is None or not package.submodule_search_locations:
-        raise BadEnvironment("Gymnasium, which provides the models, is not installed.")
+        raise BadEnvironment("The models are provided by Gymnasium, which is not installed.")
     return Path(package.submodule_search_locations[0]) / "envs" / "mujoco" / "assets"
 
 

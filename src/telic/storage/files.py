@@ -167,7 +167,7 @@ def checked_fields(value: Any, where: str, **kinds: Any) -> dict[str, Any]:
             _checker(kind).validate_python(value.get(name), strict=True)
         except ValidationError as error:
             place = ".".join(map(str, (name, *error.errors()[0]["loc"])))
-            raise BadFile(f"{where} is damaged: at {place}, {error.errors()[0]['msg']}.") from None
+            raise BadFile(f"{where} is corrupt: at {place}, {error.errors()[0]['msg']}.") from None
     return {**dict.fromkeys(kinds), **value}
 
 
@@ -265,7 +265,7 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
                     raise BadFile(f"{path}, line {number}, is not a JSON object.")
             except BadFile as error:
                 raise BadFile(
-                    f"{error.message} The file was damaged by another program.",
+                    f"{error.message} The file was modified by another program.",
                     hint="Delete that line. The other lines are intact.",
                 ) from None
             yield row
@@ -302,8 +302,8 @@ def require_free(path: Path, needed_bytes: int, purpose: str) -> None:
     free = _free_bytes(path)
     if free < needed_bytes:
         raise ResourceError(
-            f"{purpose} needs about {_megabytes(needed_bytes)} on the disk of {path}, "
-            f"which has {_megabytes(free)} free.",
+            f"{purpose} needs about {_megabytes(needed_bytes)} on the disk of {path}, but only "
+            f"{_megabytes(free)} are free.",
             hint=_FREE_HINT,
         )
 
@@ -339,7 +339,7 @@ def require_output(folder: Path, mark: str) -> None:
     others = {name for name in names if not name.startswith(TEMPORARY_MARK)}
     if folder.exists() and others and mark not in others:
         raise UsageError(
-            f"{folder} is not empty and contains no earlier export.", hint="Choose a new folder."
+            f"{folder} is neither empty nor a previous export.", hint="Choose a new folder."
         )
     without_links(folder)
 

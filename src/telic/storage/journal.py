@@ -98,7 +98,7 @@ class JournalCheck(Record):
     bad_seq: int | None = None
     why: str = ""
     torn: bool = False
-    """true if only the last line is truncated, which the next append removes"""
+    """true if only the last line is truncated (the next append removes it)"""
     foreign: bool = False
     """true if the chain is valid but its last line was not written on this machine"""
     unsigned: int = 0
@@ -110,7 +110,7 @@ class _NotedHead(Record):
 
     head: JournalHead
     coming: JournalHead | None = None
-    """line to be written, which may be missing in the journal after a crash"""
+    """line to be written (may be missing in the journal after a crash)"""
     sig: str | None = None
 
     def signed(self) -> bytes:
@@ -249,7 +249,7 @@ class Journal:
             self._drop_torn_line()
             head = self.head
             if expected is not None and head != expected:
-                raise JournalBusy(f"{self.path} was extended since it was read.", hint="Try again.")
+                raise JournalBusy(f"{self.path} has changed since it was read.", hint="Try again.")
             if why := self._why_foreign():
                 raise self._broken(_BadLine(head.seq, why))
             fields = {
@@ -293,7 +293,7 @@ class Journal:
         self._size = 0
 
     def _read_on(self) -> _BadLine | None:
-        """Parse the lines added since the last read, and return the first invalid line."""
+        """Parse the lines added since the last read and return the first invalid line."""
         size = check_file(self.path) if self.path.exists() else 0
         if size < self._size:
             self._forget()
@@ -323,7 +323,7 @@ class Journal:
         if bad is not None and bad.torn:
             noted = self._noted()
             if isinstance(noted, _NotedHead) and noted.head.seq >= bad.seq:
-                raise self._broken(_BadLine(bad.seq, "it was complete before and is damaged now"))
+                raise self._broken(_BadLine(bad.seq, "it was complete before and is corrupted now"))
             os.truncate(self.path, self._size)
 
     def _write(self, line: bytes) -> None:
@@ -331,7 +331,7 @@ class Journal:
             start = os.fstat(file.fileno()).st_size
             if os.write(file.fileno(), line) < len(line):
                 os.ftruncate(file.fileno(), start)
-                raise OSError(errno.ENOSPC, "only a part was written")
+                raise OSError(errno.ENOSPC, "it was only partially written")
             os.fsync(file.fileno())
 
     def _broken(self, bad: _BadLine) -> JournalBroken:
@@ -403,7 +403,7 @@ def _line(body: bytes, digest: str, signature: str | None) -> bytes:
 
 
 def _parse(line: bytes, before: JournalHead) -> JournalEntry | str:
-    """Parse the line after `before`, and return the entry or the reason why it is invalid."""
+    """Parse the line after `before` and return the entry or the reason why it is invalid."""
     front, _, rest = line.rpartition(_HASH)
     body, digest = front.removeprefix(_HEAD), rest[:64].decode(errors="replace")
     try:

@@ -67,7 +67,7 @@ class MemberFolder:
     trajectories_dir = FolderFile("trajectories")
 
     def filled(self) -> tuple[Path, ...]:
-        """Return the folders to which the confined trainer may write."""
+        """Return the folders to which the sandboxed trainer may write."""
         return self.scalars.parent, self.checkpoints_dir, self.trajectories_dir
 
     def video(self, step: int, label: str) -> Path:
@@ -103,7 +103,7 @@ class WorkFolder:
 
     @property
     def name(self) -> str:
-        """Return the id, which is the folder's name."""
+        """Return the id (the folder's name)."""
         return self.path.name
 
     summary = FolderFile("summary.json")

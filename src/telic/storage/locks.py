@@ -1,4 +1,4 @@
-"""File locks, which ensure that only one process at a time writes to a run."""
+"""File locks that ensure that only one process at a time writes to a run."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ def without_links(folder: Path) -> Path:
         for path in (place, *(os.path.join(place, name) for name in (*folders, *files))):
             if os.path.islink(path):
                 raise Refused(
-                    f"{folder.name} contains the link {path}, which telic does not create.",
+                    f"{folder.name} contains the link {path}. telic does not create links.",
                     hint="Remove it, or replace it with a copy of its target.",
                 )
     return folder

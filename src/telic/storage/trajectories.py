@@ -250,7 +250,7 @@ def _read_columns(path: Path) -> dict[str, np.ndarray]:
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
     if entry.filename == f"{_FACTS}.npy" and entry.file_size > _MAX_FACTS:
-        raise ValueError(f"the metadata has {entry.file_size:,} bytes, which is too large")
+        raise ValueError(f"the metadata is too large ({entry.file_size:,} bytes)")
     with archive.open(entry) as file:
         read_head = _HEADS[np.lib.format.read_magic(file)]  # a KeyError also means damage
         shape, fortran, dtype = read_head(file)

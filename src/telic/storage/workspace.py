@@ -28,7 +28,7 @@ from telic.storage.reading import MEBIBYTE, without_links
 
 ArtifactKind = Literal["run", "session", "search", "study", "policy"]
 WORK: tuple[ArtifactKind, ...] = ("session", "run", "search")
-"""kinds stored in a folder of runs"""
+"""kinds stored in a runs folder"""
 TRASH = ".trash"
 _REQUESTS: dict[str, ArtifactKind] = {"session.json": "session", "search.json": "search"}
 _REQUESTED = {
@@ -139,7 +139,7 @@ def has_begun(session: Path) -> bool:
 
 
 class Workspace:
-    """Folder of runs, together with the studies of a repository."""
+    """Runs folder, together with the studies of a repository."""
 
     def __init__(self, runs_dir: Path | str, root: Path | str = ".") -> None:
         self.runs_dir = Path(runs_dir)
@@ -194,7 +194,7 @@ class Workspace:
         """Move an artifact to the trash and return its new path. `restore` reverts this."""
         if artifact.path.resolve().parent != self.runs_dir.resolve():
             raise UsageError(
-                f"{artifact.path} is not a folder directly in {self.runs_dir}.",
+                f"{artifact.path} is not directly inside {self.runs_dir}.",
                 hint="Only complete runs, sessions and searches can be deleted.",
             )
         if artifact.is_running:

@@ -209,7 +209,7 @@ def read_patch(root: Path, path: Path) -> Patch:
         if mode not in _PLAIN_MODES
     ]
     if _BINARY.search(text) or any(row[0] == "-" for row in rows):
-        problems.append("it contains a binary change, which cannot be reviewed")
+        problems.append("it contains a binary change that cannot be reviewed")
     problems += [
         f"path {name} leaves the repository or is quoted"
         for name in files

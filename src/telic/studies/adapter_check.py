@@ -82,7 +82,7 @@ def _uncited(root: Path, adapter: Adapter) -> Iterator[str]:
         file = root / path
         try:
             if not file.resolve().is_relative_to(root.resolve()):
-                yield f"{name}: {place} is outside of the repository."
+                yield f"{name}: {place} is outside the repository."
                 continue
             check_file(file, MAX_TEXT_BYTES)
             count = file.read_bytes().count(b"\n") + 1

@@ -127,7 +127,7 @@ def grant(
             if name in covered and covered[name] is None:
                 raise GateRefused(
                     "E_NOTHING_TO_APPROVE",
-                    f"{key} covers the file {name}, which does not exist yet.",
+                    f"{key} covers the file {name}, but this file does not exist yet.",
                     hint=f"Write {name}, then: telic study contract --amend TEXT",
                 )
         facts = _facts(study, key, candidate, consent)
@@ -152,7 +152,7 @@ def reject(
 
 
 def void_changed(study: Study) -> list[JournalEntry]:
-    """Void all approvals whose subjects have changed, and return the ledger entries."""
+    """Void all approvals whose subjects have changed and return the ledger entries."""
     entries: list[JournalEntry] = []
     with study.locked():
         for held in [x for x in study.state.approvals.values() if x.status == "approved"]:
@@ -198,7 +198,7 @@ class ApprovalState(Record):
 
 
 def approval_state(study: Study, key: ApprovalKey, candidate: str | None = None) -> ApprovalState:
-    """Compare the ledger with the files, and return the current status of an approval."""
+    """Compare the ledger with the files and return the current status of an approval."""
     if key in _PER_CANDIDATE:
         record = _candidate(study, key, candidate)
         subject: Any = {"candidate": record.id, "content_hash": record.compute_hash()}

@@ -113,7 +113,7 @@ def check_contract(study: Study) -> ContractCheck:
         problems.append(f"task.task_id is {contract.task.task_id}, but the folder's is {here}.")
     problems += _faults(study, contract)
     if agreed is None:
-        problems.append("No version is agreed yet: record this one with contract amend.")
+        problems.append("No version has been approved yet: record this one with contract amend.")
     elif study.contract_hash != agreed:
         problems.append("It was edited after it was agreed: record it with contract amend.")
     return ContractCheck(
@@ -186,7 +186,7 @@ def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
         if state.contract_version is not None and state.approvals and actor.kind != "human":
             raise GateRefused(
                 "E_HUMAN_ONLY",
-                f"{actor.label} may not amend a contract of which a person approved parts.",
+                f"{actor.label} must not amend a contract after a person has approved parts of it.",
                 hint="Ask the person to run contract amend in a terminal.",
             )
         fill: dict[str, dict[str, str | None]] = {}
@@ -201,7 +201,7 @@ def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
         if problems := _faults(study, contract):
             raise InvalidDocument("E_CONTRACT", " ".join(problems))
         if contract_hash(contract) == state.contract_hash:
-            raise StudyError("E_UNCHANGED", "The contract has not changed since it was agreed.")
+            raise StudyError("E_UNCHANGED", "The contract has not changed since it was recorded.")
         version = (state.contract_version or 0) + 1
         update_yaml(folder.contract, {**fill, "version": version})
         contract = read_document(folder.contract, Contract)

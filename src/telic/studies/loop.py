@@ -71,7 +71,7 @@ def run_study(
     seconds: float | None = None,
     on_step: Callable[[NextAction], None] = lambda _: None,
 ) -> NextAction:
-    """Execute steps until a step requires a person or an author, and return this step.
+    """Execute steps until a step requires a person or an author and return this step.
 
     If `may_launch` is false, the loop stops at the first launch. If `processes` is false, no
     scheduler is queried. After `seconds`, the pending step is returned. `on_step` is called before

@@ -99,7 +99,7 @@ def next_step(study: Study) -> NextAction:
 
 
 def note_next(study: Study) -> NextAction:
-    """Record fired stop rules and met conditions, and return the next safe action."""
+    """Record fired stop rules and met conditions and return the next safe action."""
     action = next_step(study)
     if action.action not in ("repair", "agree") and record_findings(study):
         action = next_step(study)

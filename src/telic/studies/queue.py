@@ -40,7 +40,7 @@ class Job(DocumentPart):
     status: Literal["ready", "waiting", "running", "done", "failed", "cancelled"] = "waiting"
     reason: str = ""
     run_id: str | None = None
-    """latest run, which is repeated if the job is ready"""
+    """latest run that is repeated if the job is ready"""
     attempts: int = 0
     gpu: int | None = None
 
@@ -51,7 +51,7 @@ class Job(DocumentPart):
 
 
 def jobs_of(study: Study) -> tuple[Job, ...]:
-    """Return all jobs in start order, and mark the jobs that may start now."""
+    """Return all jobs in start order and mark the jobs that may start now."""
     state, contract = study.state, study.contract
     trusted = state.incumbent.candidate if state.incumbent else None
     arms: list[tuple[str, StudyPhase, tuple[int, ...]]] = []

@@ -131,7 +131,7 @@ SENSED: dict[str, ObservationTerm] = {
     "joint_velocity": ObservationTerm(lambda f: f.joints, lambda m: m.joint_vel),
     "last_action": ObservationTerm(lambda f: f.actions, lambda m: m.action),
 }
-"""proprioceptive terms, which may have a history"""
+"""proprioceptive terms that may have a history"""
 COMMANDED: dict[str, ObservationTerm] = {
     "future_joints": ObservationTerm(
         lambda f: f.frames * 2 * f.joints, lambda m: future_joints(m.future)

@@ -147,7 +147,7 @@ def measured(about: Values, model: Any, data: Any) -> Values:
 
 
 def follow(about: Values, clip: Values, encoder: int, view: bool) -> Values:
-    """Play the motion to its end, and return the positions and actions of each step."""
+    """Play the motion to its end and return the positions and actions of each step."""
     model: Any = mujoco.MjModel.from_xml_path(str(HERE / "scene.xml"))
     data, tracker = mujoco.MjData(model), MotionFollower(about, clip, encoder)
     data.qpos[:], data.qvel[:] = clip["qpos"][0], clip["start_qvel"]

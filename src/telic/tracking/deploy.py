@@ -81,7 +81,7 @@ def deploy_tracker(
     if not apart <= _ALIKE:
         raise TelicError(
             f"run.py in {folder} differs by {apart:.2g} from telic after {first} steps.",
-            hint="Please report this with the tracker's file.",
+            hint="Please report this and attach the tracker file.",
         )
     limbs = [limb.qpos for limb in robot.facts.limbs]
 
@@ -204,7 +204,7 @@ def write_token_robot(tracker: Tracker, library: MotionLibrary, folder: Path) ->
         )
     unknown = [name for name in columns.policy if name not in SENSES]
     if unknown:
-        raise UsageError(f"The tracker observes {unknown[0]}, which environments do not provide.")
+        raise UsageError(f"The tracker observes {unknown[0]}, but environments do not provide it.")
     folder.mkdir(parents=True, exist_ok=True)
     clips = range(min(_CLIPS, len(library.clips)))
     player = ClipPlayer(config, library, list(clips), threads=1)
@@ -305,5 +305,5 @@ def _require_alike(tracker: Tracker, player: ClipPlayer, file: Path) -> None:
     if not apart <= _TOKENS_ALIKE:
         raise TelicError(
             f"{file} differs by {apart:.2g} from the tracker after {_TOKEN_STEPS} steps.",
-            hint="Please report this with the tracker's file.",
+            hint="Please report this and attach the tracker file.",
         )

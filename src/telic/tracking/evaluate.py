@@ -1,4 +1,4 @@
-"""Evaluate a tracker on whole clips, and record and render the episodes.
+"""Evaluate a tracker on whole clips and record and render the episodes.
 
 Every encoder plays every clip with deterministic actions, without noise or domain randomization,
 so evaluations are reproducible. Frames after a failure are ignored.
@@ -154,7 +154,7 @@ class ClipPlayer:
         )
 
     def control(self) -> EncoderResult:
-        """Evaluate the baseline, which is a robot that holds its default pose."""
+        """Evaluate the baseline (a robot that holds its default pose)."""
         results: list[ClipResult] = []
         for pairs in self.rounds():
             tape = self.play(None, pairs)
@@ -345,7 +345,7 @@ def follow_errors(robot: Tensor, target: Tensor, dt: float) -> FollowErrors:
 
 
 class TrackEvaluator:
-    """Evaluator of all members on held-out clips, which implements `PolicyEvaluator`."""
+    """Evaluator of all members on held-out clips that implements `PolicyEvaluator`."""
 
     def __init__(
         self,

@@ -54,7 +54,7 @@ def permission(source: str) -> str:
 
 @cache
 def load_terms(source: str) -> OwnTerms:
-    """Run the source of a file, and return its terms.
+    """Run the source of a file and return its terms.
 
     Raises:
         Refused: the user has not permitted this source.

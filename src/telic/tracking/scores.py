@@ -77,7 +77,7 @@ ERRORS: dict[str, Callable[[Tracked], Tensor]] = {
         angle(point_turns(t.bodies, t.parts), point_turns(t.target, t.parts)).square().mean(-1)
     ),
 }
-"""squared errors, which are rewarded by exp(-error / sigma^2)"""
+"""squared errors that are rewarded by exp(-error / sigma^2)"""
 
 
 def _joint_limits(t: Tracked, limit: float) -> Tensor:

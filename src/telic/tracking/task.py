@@ -78,11 +78,11 @@ class TrackingTask(Task[TaskArguments]):
         self.members, self.playing = members, playing
         self.assignment: ClipChoice | None = None
         self.begins_off = not playing
-        """whether to add noise to initial states, which is set before the first reset"""
+        """whether to add noise to initial states (set before the first reset)"""
         device, everyone, model = sim.device, sim.num_sims, sim.model
         self.device = device
         self.curriculum = torch.ones(len(CURRICULUM), device=device)
-        """factors in the order of CURRICULUM, which schedules update in place"""
+        """factors in the order of CURRICULUM that schedules update in place"""
         self._fields = {name: sim.field(name) for name in ("xpos", "xquat", "cvel", "subtree_com")}
         self._time = sim.field("time")
         self._bodies = torch.tensor(parts.bodies, device=device)
@@ -250,7 +250,7 @@ class TrackingTask(Task[TaskArguments]):
         return clip, frame, encoder
 
     def control(self, action: Tensor) -> Tensor:
-        """Return the joint position targets, and store the action and the previous observation."""
+        """Return the joint position targets and store the action and the previous observation."""
         memory = self.memory
         if self.columns.history > 1:
             past = torch.cat((memory["sensed"][:, None], memory["past"][:, :-1]), dim=1)
@@ -300,7 +300,7 @@ class TrackingTask(Task[TaskArguments]):
         return BodyStates(pos, quat, linear + cross(spin, pos - center), spin)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Compute rewards and terminations, and update the failure counts of the pieces."""
+        """Compute rewards and terminations and update the failure counts of the pieces."""
         memory, frame = self.memory, self._frame()
         clip = memory["clip"]
         tracked = self._tracked(clip, frame)

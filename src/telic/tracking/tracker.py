@@ -130,7 +130,7 @@ def load_tracker(path: Path) -> Tracker:
         raise
     except DAMAGE as error:
         raise BadFile(
-            f"{path} is not a tracker or is damaged ({type(error).__name__}).",
+            f"{path} is not a tracker or is corrupted ({type(error).__name__}).",
             hint="Use another checkpoint of the run: <member>/checkpoints/tracker_<step>.pt.",
         ) from error
 
@@ -139,7 +139,7 @@ def _read(path: Path) -> Tracker:
     saved = read_tensors(path)
     if saved["format"] != FORMAT:
         raise BadFile(
-            f"{path} was written by another version (format {saved['format']}).",
+            f"{path} was written by a different version (format {saved['format']}).",
             hint="Use the version of telic that wrote it.",
         )
     config = TrackingConfig.model_validate_json(saved["config"])
@@ -222,7 +222,7 @@ class _Graph(OnnxGraph):
 
 @torch.no_grad()
 def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
-    """Export a tracker to ONNX, and compare each file with the tracker.
+    """Export a tracker to ONNX and compare each file with the tracker.
 
     Raises TelicError, without writing the file, if an output deviates by more than 1e-5.
     """
@@ -268,7 +268,7 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
                 raise TelicError(
                     f"{name} was not written: it differs by {worst:.2g} from the tracker, above "
                     f"{TOLERANCE:g}.",
-                    hint="The tracker itself is intact. Please report this with its file.",
+                    hint="The tracker itself is intact. Please report this and attach the file.",
                 )
         compared = int(kept.sum())
         files.append(

@@ -228,7 +228,7 @@ class TrackingParts:
         return None
 
     def run(self, number: int, candidate: TrackingConfig) -> list[TrackingReport]:
-        """Start or resume training, and return the last report of every member."""
+        """Start or resume training and return the last report of every member."""
         job, folder, keeper = self.job, self.folder, self.keeper
         library = open_motions(candidate)
         cell = member_groups(job, folder)[0]

@@ -1,4 +1,4 @@
-"""Entry point for the confined training worker: probe the rewards, then train."""
+"""Entry point for the sandboxed training worker: probe the rewards, then train."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(payload: dict[str, Any], channel: HostChannel) -> Prepared:
-    """Parse the job, and open the GPU and external simulators before confinement."""
+    """Parse the job and open the GPU and external simulators before confinement."""
     job = TrainJob.model_validate(payload["job"])
     # On the CPU, physics threads must start confined; a simulator's process cannot.
     early = job.on_gpu or simulated(job.env)

@@ -350,7 +350,7 @@ class FlashSac(PathwiseLearner):
         population.learning_rate.copy_(population.initial_rate * factor)
 
     def state_dict(self, folder: Path) -> dict[str, Any]:
-        """Return the state of the learner, and write the replay buffer to `folder`."""
+        """Return the state of the learner and write the replay buffer to `folder`."""
         self.replay.save(folder, self._batches)
         return {**super().state_dict(folder), "batches": self._batches}
 

@@ -31,7 +31,7 @@ Videos = Literal["best", "last", "all", "none"]
 class TrainOptions(Config):
     """Options that training requests and jobs share."""
 
-    evaluations: int = Field(default=4, ge=1, description="Evaluations during training.")
+    evaluations: int = Field(default=4, ge=1, description="Number of evaluations during training.")
     eval_episodes: int = Field(default=10, ge=1, description="Episodes per evaluation.")
     device: str = Field(default="cpu", description="Device: cpu or cuda.")
     devices: tuple[str, ...] = Field(
@@ -85,8 +85,8 @@ class JobRequest(TrainOptions, VerbRequest):
         read=pairs,
     )
     variants: Sequence[Mapping[str, Any]] = option(
-        "Train one member per value, or sample a range: --vary gamma=0.98,0.99 "
-        "--vary learning_rate=1e-4..1e-2. Repeatable.",
+        "Train one member per value, or sample from a range: --vary gamma=0.98,0.99 --vary "
+        "learning_rate=1e-4..1e-2. Repeatable.",
         "--vary",
         default=({},),
         many=True,
@@ -128,8 +128,8 @@ class TrainRequest(JobRequest, PlacedRequest):
         "Videos: best (p10, median, p90 of the best evaluation), last, all or none.", default="best"
     )
     sampler: Literal["grid", "random", "optuna"] = option(
-        "Sampler of varied settings: grid, random, or optuna, which proposes values from earlier "
-        "returns.",
+        "Sampler of varied settings: grid, random, or optuna (proposes values from earlier "
+        "returns).",
         default="grid",
     )
     samples: int | None = option(
@@ -141,7 +141,7 @@ class TrainRequest(JobRequest, PlacedRequest):
     name: str | None = option("Name of the run folder.", default=None)
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
     dry_run: bool = option("Print the plan and exit.", default=False)
-    confined: bool = inner("Train in a confined worker rather than in this process.", default=True)
+    confined: bool = inner("Train in a sandboxed worker rather than in this process.", default=True)
     command: str | None = inner("Command line of the request.", default=None)
 
 
@@ -201,12 +201,12 @@ class PpoSettings(Config):
         default=10_000, ge=0, description="samples collected before the first update (FlashSAC)"
     )
     noise_hold: int = Field(
-        default=1, ge=1, description="maximum number of steps for which action noise is held"
+        default=1, ge=1, description="maximum number of steps with the same action noise"
     )
     mirror: bool = Field(
         default=False,
-        description="whether to also learn from left-right mirrored samples (PPO), if robot and "
-        "reward are symmetric",
+        description="whether to also learn from mirrored samples (PPO); robot and reward must be "
+        "symmetric",
     )
     activation: Literal["tanh", "elu", "relu"] = Field(
         default="tanh", description="activation function of hidden layers"

@@ -188,7 +188,7 @@ class TrainingLoop:
         return IterationResult(numbers, ended, learning_s, stops or recorder.save_is_due(), stops)
 
     def record(self, result: IterationResult) -> None:
-        """Record the metrics of an iteration, and evaluate if scheduled."""
+        """Record the metrics of an iteration and evaluate if scheduled."""
         evaluator, recorder = self.monitor
         recorder.iteration(
             self.iteration, result.numbers, result.ended, self._seconds(), result.learning_s
@@ -295,7 +295,7 @@ def restore_state(path: Path, setup: Setup) -> Progress | None:
             raise
         reason = (str(error).splitlines() or [""])[0][:300]
         raise TrainingFailed(
-            f"{path} is damaged and cannot be resumed: {type(error).__name__} {reason}.",
+            f"{path} is corrupted and cannot be resumed: {type(error).__name__} {reason}.",
             hint="Start from scratch with --fresh.",
         ) from error
 
@@ -305,7 +305,7 @@ def _restored(path: Path, setup: Setup) -> Progress:
     state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     if state["format"] != _FORMAT or state["key"] != setup.job.key:
         raise TrainingFailed(
-            f"{path} belongs to another job or version and cannot be resumed.",
+            f"{path} belongs to a different job or version and cannot be resumed.",
             hint="Start from scratch with --fresh.",
         )
     setup.learner.load_state_dict(state["population"], path.parent)

@@ -92,8 +92,8 @@ def examine() -> list[MachineCheck]:
     by_torch = _note("learning", f"no {steps}; PyTorch is slower", "Install cc, then telic again.")
     checks.append(by_torch if training.fused.native_library() is None else _ok("learning", steps))
     backend = choose_backend()
-    rays = "no GL found; videos are drawn by ray casting"
-    nicer = "For better ones: apt-get install libegl1 libgl1-mesa-dri libosmesa6"
+    rays = "OpenGL not found; videos are rendered by ray casting"
+    nicer = "For better images: apt-get install libegl1 libgl1-mesa-dri libosmesa6"
     is_plain = backend == "rays"
     checks.append(_note("rendering", rays, nicer) if is_plain else _ok("rendering", backend))
     checks.append(_ffmpeg())
@@ -210,7 +210,7 @@ def memory_plan(settings: PpoSettings, sizes: Sizes) -> dict[str, int]:
 
 
 def device_files() -> list[Path]:
-    """Return the NVIDIA device files that a confined process may use."""
+    """Return the NVIDIA device files that a sandboxed process may use."""
     return [path for path in sorted(Path("/dev").glob("nvidia*")) if path.is_char_device()]
 
 

@@ -121,9 +121,9 @@ def mirrored_state(model: mujoco.MjModel, facts: Robot, name: str) -> tuple[Sign
         qpos.sign[limb.qpos] = qvel.sign[limb.dof] = partners.sign[place]
         seen.add(limb.qpos)
     if seen != set(range(model.nq)):
-        raise BadEnvironment(f"{name} has joints outside the robot, which have no mirror image.")
+        raise BadEnvironment(f"{name} has joints outside the robot that cannot be mirrored.")
     if torch.equal(qpos.index, torch.arange(model.nq)) and root.quaternion is None:
-        raise BadEnvironment(f"{name} has no left and right side to exchange.")
+        raise BadEnvironment(f"{name} does not have a left and a right side.")
     return qpos, qvel
 
 
@@ -156,7 +156,7 @@ def find_mirror(env: VecEnv, scoring: Scoring) -> Mirror:
     if not isinstance(env, MujocoEnv) or env.driver is not None or env.act_dim != env.model.nu:
         raise BadEnvironment("Mirroring is only supported for robots simulated by telic.")
     if env.task.arguments.phase_hz:
-        raise BadEnvironment("The policy observes a phase variable, which has no mirror image.")
+        raise BadEnvironment("The policy observes a phase variable that cannot be mirrored.")
     model, facts, name = env.model, env.robot, env.spec.id
     qpos, qvel = mirrored_state(model, facts, name)
     actions, to_env = _mirrored_actions(model, facts, name), ActionMap(env)
@@ -202,7 +202,7 @@ def find_mirror(env: VecEnv, scoring: Scoring) -> Mirror:
     if float(off[0]) > _AGREES * float(left[:, 0].std()) + 1e-5:
         of = f" ({scoring.term_names[0][int(off[1:].argmax())]})" if len(off) > 1 else ""
         raise BadEnvironment(
-            f"The reward differs between left and right{of}, so samples have no mirror image.",
+            f"The reward differs between left and right{of}, so samples cannot be mirrored.",
             hint="Disable `mirror`, because the task is not symmetric.",
         )
     names = [*env.spec.obs_names, *(f"memory {i}" for i in range(scoring.critic_inputs))]

@@ -482,7 +482,7 @@ class Networks:
     def descend(
         self, views: Views, out: Views, seen: Tensor, inputs: Tensor, loss: LossFn[Result]
     ) -> Result:
-        """Write the gradient of every parameter to `out`, and return the result of `loss`.
+        """Write the gradient of every parameter to `out` and return the result of `loss`.
 
         Args:
             views: layers of the parameters.

@@ -283,8 +283,8 @@ def record_episode(
     policy = load_policy(file)
     if policy.memory_size:
         raise UsageError(
-            "This policy observes its reward's memory, so it runs only in evaluations.",
-            hint="Omit --seed and --command to see a recorded episode.",
+            "This policy observes its reward's memory, so it can only be run in evaluations.",
+            hint="Omit --seed and --command to render a recorded episode.",
         )
     trajectory = play_episode(policy, seed, environment)
     path = folder.trajectory(policy.facts["step"], label or f"seed{seed}")

@@ -65,7 +65,7 @@ class Recorder:
         self._is_reported = False
 
     def begin(self, progress: Progress) -> None:
-        """Truncate metrics written after the resumed state, and emit the start of training."""
+        """Truncate metrics written after the resumed state and emit the start of training."""
         self.step = progress.iteration * self.job.settings.batch_size
         self.seconds = progress.seconds
         self._session = progress.seconds, self.step

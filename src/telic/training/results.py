@@ -376,6 +376,6 @@ class RunWriter:
 def _refuse(why: object) -> NoReturn:
     reason = why.errors()[0]["msg"] if isinstance(why, ValidationError) else why
     raise WorkerDied(
-        f"The confined process sent an invalid message: {bounded_text(reason, 300)}.",
+        f"The sandboxed process sent an invalid message: {bounded_text(reason, 300)}.",
         hint="Check the reward, because code that writes to the worker's pipe causes this.",
     )

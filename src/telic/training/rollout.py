@@ -36,11 +36,11 @@ class Score(NamedTuple):
     total: Tensor
     """total reward (P, n)"""
     terms: Tensor
-    """reward terms (P, n, k), which are zero where a member's reward has fewer than k terms"""
+    """reward terms (P, n, k) (zero where a member's reward has fewer than k terms)"""
 
 
 class Scoring:
-    """Compute each reward on its members' environments, and keep the memory of the rewards."""
+    """Compute each reward on its members' environments and keep the memory of the rewards."""
 
     def __init__(
         self, env: VecEnv, groups: Sequence[Group], critic_sees: Sequence[str] = ()
@@ -221,7 +221,7 @@ class RolloutInputs(NamedTuple):
 
 
 class Collector:
-    """Collect rollouts with frozen policies, and keep the state between batches."""
+    """Collect rollouts with frozen policies and keep the state between batches."""
 
     def __init__(
         self,
@@ -397,7 +397,7 @@ class Episode(NamedTuple):
 
 
 class EpisodeTracker:
-    """Accumulate episode returns across batches, and keep the latest episodes of each member."""
+    """Accumulate episode returns across batches and keep the latest episodes of each member."""
 
     def __init__(self, members: int, num_envs: int, terms: int, device: torch.device | str) -> None:
         # columns: return, length, then each term
@@ -406,7 +406,7 @@ class EpisodeTracker:
         self.finished = [0] * members
 
     def update(self, batch: Batch) -> list[int]:
-        """Add the steps of a batch, and return the number of finished episodes per member."""
+        """Add the steps of a batch and return the number of finished episodes per member."""
         ones = torch.ones_like(batch.rewards)
         parts = torch.cat((torch.stack((batch.rewards, ones), dim=-1), batch.terms), dim=-1)
         sums = parts.double().cumsum(0) + self._carry  # (T, P, n, k)

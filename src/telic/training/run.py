@@ -1,4 +1,4 @@
-"""Run training jobs in confined worker processes.
+"""Run training jobs in sandboxed worker processes.
 
 Members that share a process (`job.processes`) form a group that one worker trains. The host creates
 the folders to which a worker can write, and writes the request and the results itself.
@@ -83,7 +83,7 @@ class Run(NamedTuple):
             columns = read_columns(member.scalars, ["global_step", "episodic_return"]).values()
             points = [Point(x or 0.0, y, y, y) for x, y in zip(*columns, strict=True) if y]
             lines.append(ChartLine(member.name, points))
-        chart = LineChart("return", tuple(lines), "environment steps", "return in training")
+        chart = LineChart("return", tuple(lines), "environment steps", "training return")
         shown = sorted(self.videos, key=lambda video: "median" not in video.name)[:1]
         videos = [f'<video controls src="{data_uri(video, 1 << 23)}"></video>' for video in shown]
         return "".join((picture(chart, self.path.name), *videos))
@@ -118,10 +118,10 @@ def execute(
         runs_dir: parent directory of run folders.
         name: name of the run folder. Defaults to a timestamp and a random suffix.
         fresh: whether to start from scratch instead of resuming.
-        confined: whether to train in confined workers instead of this process.
+        confined: whether to train in sandboxed workers instead of this process.
         on_event: function called with every event.
         should_stop: function called between updates, which stops training by returning True.
-        should_wait: function that suspends a confined worker while it returns True.
+        should_wait: function that suspends a sandboxed worker while it returns True.
         command: command line to record in the manifest.
         videos: videos to render afterward, recorded in the status until they are done.
     """
@@ -163,7 +163,7 @@ def _train_groups(
             on_event(event)
 
     def train(number: int) -> RunSummary | TelicError:
-        """Train a group unless it is complete, and return its summary or the error."""
+        """Train a group unless it is complete and return its summary or the error."""
         group = groups[number]
         if group.result.exists():
             summary = read_record(group.result, RunSummary)

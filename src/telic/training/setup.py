@@ -187,7 +187,7 @@ def make_scoring(job: TrainJob, env: VecEnv, rewards: list[Reward]) -> Scoring:
 
 
 def load_rewards(job: TrainJob) -> list[Reward]:
-    """Load the job's rewards, which runs their code. Only the confined worker may call this."""
+    """Load the job's rewards, which runs their code. Only the sandboxed worker may call this."""
     return [
         load_reward(
             reward.source,
@@ -200,7 +200,7 @@ def load_rewards(job: TrainJob) -> list[Reward]:
 
 
 def warm_start(setup: Setup) -> list[str]:
-    """Initialize members from saved policies, and return the names of incompatible ones.
+    """Initialize members from saved policies and return the names of incompatible ones.
 
     A policy is compatible if it has the same network sizes and observations.
     """

@@ -76,7 +76,7 @@ def render_run(
     on_event: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Path]:
-    """Render missing videos of recorded episodes, and return all requested videos.
+    """Render missing videos of recorded episodes and return all requested videos.
 
     Args:
         path: run folder.
@@ -177,7 +177,7 @@ def choose_member(run: RunFolder, name: str | None) -> MemberFolder:
         return members[name]
     best = best_member(run)
     if best is None:
-        raise UsageError(f"The run {run.name} has no members yet.", hint="Wait for training.")
+        raise UsageError(f"The run {run.name} has no members yet.", hint="Try again later.")
     return best
 
 

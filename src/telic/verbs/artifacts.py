@@ -53,7 +53,7 @@ class ArtifactRequest(RunsRequest):
 
 _INSTEAD: dict[ArtifactKind, str] = {
     "study": "See: telic study --help",
-    "policy": "Specify the run that it belongs to.",
+    "policy": "Specify the run it belongs to.",
 }
 
 
@@ -274,21 +274,21 @@ class _ExportRequest(PolicyRequest):
 
     out: Path | None = option("Folder. Default: ARTIFACT/export.", "--out", "-o", default=None)
     verify: bool = option(
-        "Score a robot's deployment bundle in plain MuJoCo with the session's judge.",
+        "Evaluate the deployment bundle in plain MuJoCo with the session's judge.",
         "--verify",
         default=False,
     )
     stack: Literal["unitree_sdk2", "rl_sar", "robojudo", "ros2"] | None = option(
-        "Also write the configuration of a deployment stack.", "--for", default=None
+        "Also write a configuration for this deployment stack.", "--for", default=None
     )
     push: str | None = option(
-        "Also upload it to the Hugging Face Hub: hf://USER/NAME.", default=None, metavar="ADDRESS"
+        "Also upload to the Hugging Face Hub: hf://USER/NAME.", default=None, metavar="ADDRESS"
     )
 
 
 @verb(_ExportRequest)
 def export(request: _ExportRequest) -> dict[str, Any]:
-    """Export a policy to ONNX and NumPy with normalizer and model card, and verify the outputs."""
+    """Export a policy to ONNX and NumPy with its normalizer and a model card."""
     policy = request.choose()
     proof = check = None
     if policy.is_judged:
@@ -324,7 +324,7 @@ class _PullRequest(RunsRequest):
 
 @verb(_PullRequest)
 def pull(request: _PullRequest) -> VerbResult[dict[str, Any]]:
-    """Download a shared policy as a run. Its verdict is a claim until it is judged here."""
+    """Download a shared policy as a run. Its verdict is unverified until it is judged here."""
     run, claim = sessions.hub.download_policy(request.address, Path(request.runs_dir))
     hint = f"Judge it: telic judge {run.name} --judge FILE. See it: telic play {run.name} --seed 1"
     return VerbResult({"run": run.name, "path": str(run.path), "verdict": claim.words}, hint=hint)
@@ -349,7 +349,7 @@ class _PlayRequest(PolicyRequest):
     out: Path | None = option("Output video file.", "--out", "-o", default=None)
     rerun: Path | None = option("Also write the episode as a Rerun recording (.rrd).", default=None)
     command: str | None = option(
-        "Commanded velocity: forward and left in m/s, yaw to the left in rad/s.", default=None
+        "Velocity command: forward, left (m/s) and yaw rate (rad/s).", default=None
     )
 
 

@@ -1,4 +1,4 @@
-"""Compare sessions or runs by their settings and their results per training seed, and judge again.
+"""Compare sessions or runs by their settings and their results per training seed and judge again.
 
 A difference is only computed between results that were measured in the same way: scores of sessions
 with the same environment and criteria, or returns of runs in the same environment. Each training
@@ -260,15 +260,15 @@ class _ComparisonRequest(RunsRequest):
 
 @verb(_ComparisonRequest)
 def compare(request: _ComparisonRequest) -> VerbResult[list[dict[str, Any]]]:
-    """Compare the results of two sessions or runs over their training seeds.
+    """Compare the results of two sessions or runs across training seeds.
 
-    Refuses results that were not measured in the same environment with the same criteria.
+    Both must use the same environment and the same criteria.
     """
     workspace = Workspace(request.runs_dir)
     pair = [workspace.find(name, "session", "run") for name in (request.first, request.second)]
     found = compare_artifacts(pair)
     if found.obstacles:
-        raise UsageError(f"The results cannot be compared. {' '.join(found.obstacles)}")
+        raise UsageError(f"These results cannot be compared. {' '.join(found.obstacles)}")
     lines = [
         {
             **{"artifact": row.line.id, "state": row.line.state},
@@ -279,7 +279,7 @@ def compare(request: _ComparisonRequest) -> VerbResult[list[dict[str, Any]]]:
         for row in found.rows
     ]
     made = found.rows[1].difference
-    return VerbResult(lines, hint=made.words if made else "One of them has no result yet.")
+    return VerbResult(lines, hint=made.words if made else "One of the two has no result yet.")
 
 
 class _RejudgeRequest(PolicyRequest):
@@ -287,7 +287,7 @@ class _RejudgeRequest(PolicyRequest):
 
     judge: Path | None = option("Judge file. Default: the judge of ARTIFACT.", default=None)
     episodes: int | None = option(
-        "Number of new episodes to judge instead of the recorded ones.", default=None, minimum=1
+        "New episodes to judge. Default: the recorded ones.", default=None, minimum=1
     )
 
 
@@ -320,9 +320,9 @@ class _Rejudgment(Record):
 
 @verb(_RejudgeRequest)
 def judge(request: _RejudgeRequest) -> _Rejudgment:
-    """Score recorded or new episodes of a policy again, with its own or another judge.
+    """Re-score recorded or new episodes of a policy with its own or another judge.
 
-    The judge runs in a confined worker. The recorded verdict does not change.
+    The judge runs in a sandboxed worker. The recorded verdict does not change.
     """
     place = request.choose()
     member = choose_member(place.run, place.member)
@@ -378,7 +378,7 @@ def judge(request: _RejudgeRequest) -> _Rejudgment:
 def _play(
     policy: Path, member: MemberFolder, where: Environment, episodes: int, folder: Path
 ) -> list[Path]:
-    """Record new episodes of a policy in a confined process."""
+    """Record new episodes of a policy in a sandboxed process."""
     env, env_args = where
     code = member.reward_code
     order = RolloutSpec(

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from telic.training.run import Run
 
 STEER = """
-telic pause                            nothing is lost, nothing more is spent
+telic pause                            keep all progress and stop spending
 telic note "less bouncing please"      feedback for the next reward revision
-telic resume                           continue where it was
+telic resume                           continue where it stopped
 telic branch --iteration 2 --note "slower"
 Requests are files in the session's folder, so they work from any terminal.
 """
@@ -50,7 +50,7 @@ def work_state(kind: str, name: str, state: str) -> WorkState:
 
 
 def _becomes(is_so: Callable[[], bool], seconds: float) -> bool:
-    """Poll a condition until it is true or the timeout expires, and return its final value."""
+    """Poll a condition until it is true or the timeout expires and return its final value."""
     deadline = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > deadline:
@@ -79,7 +79,7 @@ class _WorkRequest(ArtifactRequest):
 class _WorkStopRequest(_WorkRequest):
     """Work to stop."""
 
-    wait: float = option("Seconds to wait for the end of the work, or 0.", default=60.0)
+    wait: float = option("Seconds to wait for the work to stop, or 0.", default=60.0)
 
 
 @verb(_WorkStopRequest, examples=STEER)
@@ -94,7 +94,7 @@ def stop(request: _WorkStopRequest) -> WorkState:
     if not _becomes(lambda: not artifact.is_running, request.wait):
         raise TelicError(
             f"{artifact.name} did not stop within {request.wait:g} s.",
-            hint="It stops after the current step. Try again later, or check its events.jsonl.",
+            hint="It will stop after the current step. Try again later, or check its events.jsonl.",
         )
     return work_state(artifact.kind, artifact.name, state_of(artifact))
 
@@ -102,12 +102,12 @@ def stop(request: _WorkStopRequest) -> WorkState:
 class WorkResumeRequest(_WorkRequest, WatchedRequest):
     """Work to resume."""
 
-    max_hours: float | None = option("New limit of a session in total hours.", default=None)
+    max_hours: float | None = option("New total time limit of a session, in hours.", default=None)
     max_steps: int | None = option(
-        "New limit of a session in total environment steps.", default=None, read=read_count
+        "New total limit of environment steps of a session.", default=None, read=read_count
     )
-    max_usd: float | None = option("New limit of a session in USD for models.", default=None)
-    max_calls: int | None = option("New limit of a session in model calls.", default=None)
+    max_usd: float | None = option("New limit on model costs of a session, in USD.", default=None)
+    max_calls: int | None = option("New limit on model calls of a session.", default=None)
 
     def limits(self) -> dict[str, float | int]:
         """Return the limits that are set."""
@@ -139,7 +139,7 @@ class _WatchRequest(_WorkRequest, WatchedRequest):
 
 @verb(_WatchRequest)
 def watch(request: _WatchRequest) -> WorkState:
-    """Print past and new events until the work ends. Ctrl-C ends the command but not the work."""
+    """Print past and new events until the work ends. Ctrl-C only stops watching."""
     artifact, folder = request.work()
     position = 0
     while True:
@@ -151,7 +151,7 @@ def watch(request: _WatchRequest) -> WorkState:
 
 
 def emit_from(path: Path, position: int, listener: Listener) -> int:
-    """Emit the events after a position in a log, and return the end position of the log."""
+    """Emit the events after a position in a log and return the end position of the log."""
     if not path.exists():
         return position
     with open_file(path, MAX_BYTES) as log:
@@ -170,9 +170,7 @@ class AuthoredRequest(RunsRequest):
     """Text that is recorded with its author."""
 
     author: str | None = inner("Author. Default: the user.", default=None)
-    by: Literal["person", "agent"] = inner(
-        "Kind of author: a person or an agent.", default="person"
-    )
+    by: Literal["person", "agent"] = inner("Type of author: person or agent.", default="person")
 
 
 class SessionRequest(RunsRequest):
@@ -214,7 +212,7 @@ class _SessionNoteRequest(AuthoredRequest):
 
 @verb(_SessionNoteRequest, examples=STEER)
 def note(request: _SessionNoteRequest) -> dict[str, Any]:
-    """Add feedback for the next reward revision."""
+    """Add feedback for the next revision of the reward."""
     folder = Workspace(request.runs_dir).session(request.session)
     require_unfinished(folder)
     check_note(folder, request.text)

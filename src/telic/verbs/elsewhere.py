@@ -1,4 +1,4 @@
-"""Run operations as jobs on other machines, and copy their files back.
+"""Run operations as jobs on other machines and copy their files back.
 
 The job runs the operation as it would run in a terminal (`background.py`), in a working folder that
 contains the request's files. Its event log is copied back with every heartbeat, and the events are
@@ -51,7 +51,7 @@ class _VerbJob(NamedTuple):
 
 
 def do_elsewhere(request: PlacedRequest, words: Sequence[str], path: str) -> Any:
-    """Run an operation on the machine or cluster named in its request, and return the result."""
+    """Run an operation on the machine or cluster named in its request and return the result."""
     fields = catalogue.load_verb(path).fields
     given = {field.name: getattr(request, field.name) for field in fields}
     _require_no_answers(str(request.on), given)  # before the place is opened
@@ -66,7 +66,7 @@ def do_parts(
     parts: Sequence[Mapping[str, Any]],
     translate: Callable[[int, Event], Event | None] = lambda part, event: event,
 ) -> list[Any]:
-    """Run an operation as several jobs that differ in some fields, and return their results.
+    """Run an operation as several jobs that differ in some fields and return their results.
 
     A repeated request runs only the parts that did not finish. `translate` maps the events of a
     part to the event to emit.
@@ -101,8 +101,8 @@ def _require_no_answers(on: str, given: Mapping[str, Any]) -> None:
     waits = given.get("model") == "host" or given.get("approve")
     if waits and read_place(on).kind == "ray":
         raise UsageError(
-            "Work on Ray cannot wait for answers, because no files can be sent to a running job.",
-            hint="Run it locally, or use a model whose API key is set on the nodes.",
+            "Work orders cannot be answered on Ray, because files cannot be sent to a running job.",
+            hint="Run it locally, or use a model with an API key that is set on the nodes.",
         )
 
 
@@ -235,7 +235,7 @@ def _named_files(values: Any, cwd: Path) -> Iterator[str]:
 
 
 def artifact_of(job: _VerbJob, future: Future[JobRecord], on_event: Listener) -> Path:
-    """Wait for a job while emitting its events, and return the folder of its results.
+    """Wait for a job while emitting its events and return the folder of its results.
 
     Raises the job's error, or Refused if the job was stopped or could not run.
     """

@@ -55,7 +55,7 @@ class EnvsRequest(VerbRequest):
 def envs(
     request: EnvsRequest,
 ) -> VerbResult[list[EnvSummary]] | EnvSpec | VerbResult[list[SearchTask]] | VerbResult[_Presets]:
-    """List environments, or show the observations, actions, info values and reward of one."""
+    """List environments, or show one with its observations, actions, info values and reward."""
     if request.presets and not request.search:
         every = sorted({env for by_env in PRESETS.values() for env in by_env})
         envs = [request.env] if request.env else every
@@ -73,9 +73,9 @@ def envs(
 
 _ROBOT_EXAMPLES = """
 telic robots                                              all robots
-telic robots spot                                         facts and a picture of one
+telic robots spot                                         details and a picture of one robot
 telic run "walk forward at 0.8 m/s" --env unitree-go1     files are downloaded on first use
-telic robots my.xml --describe > my.toml                  pose and actuators of your own, to edit
+telic robots my.xml --describe > my.toml                  description of your own robot, for editing
 telic run "stand still" --env my.toml
 """
 

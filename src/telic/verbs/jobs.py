@@ -16,8 +16,8 @@ from telic.storage.files import read_record
 from telic.storage.keys import require_permitted
 
 _EXAMPLES = """
-telic bench intents --on ray://head:10001       every case is a job of a Ray cluster
-telic jobs                                      where they run, attempts and reasons
+telic bench intents --on ray://head:10001       run every case as a job on a Ray cluster
+telic jobs                                      place, attempts and failures of each job
 telic jobs run_2026... --logs                   end of its output
 telic jobs run_2026... --retry                  resume it from the files that were copied back
 """
@@ -28,7 +28,7 @@ class _JobsRequest(RunsRequest, WatchedRequest):
 
     name: str | None = argument("Job: a name or its prefix, or 'latest'.", default=None)
     logs: bool = option("Print the last lines of the latest attempt's output.", default=False)
-    stop: bool = option("Ask the job to save and stop.", default=False)
+    stop: bool = option("Ask the job to save its state and stop.", default=False)
     retry: bool = option("Retry a failed, stopped or interrupted job.", default=False)
     on: str | None = option("Place: local, ray://HOST:PORT or slurm.", "--on", default=None)
     limit: int = option("Maximum number of jobs, newest first.", default=20, minimum=0)

@@ -1,4 +1,4 @@
-"""Add labels to judged episodes, and veto sessions that passed."""
+"""Label judged episodes and veto sessions that passed."""
 
 from __future__ import annotations
 

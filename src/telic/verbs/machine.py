@@ -50,7 +50,7 @@ class _PluginFiles(NamedTuple):
 
 @verb(_PluginRequest, exit_code=lambda found: 4 if found.stale else 0)
 def build(request: _PluginRequest) -> _PluginFiles:
-    """Write catalogues, manifests, skills, agents and hooks for coding agents.
+    """Write the plugin for coding agents: catalogues, manifests, skills, agents and hooks.
 
     Exits with code 4 if --check finds an outdated file.
     """
@@ -90,7 +90,7 @@ class _IntentsRequest(PlacedRequest):
 
 @verb(_IntentsRequest, examples=_EXAMPLES, exit_code=lambda made: bool(made.summary.waiting))
 def intents(request: _IntentsRequest) -> Benchmark:
-    """Run each intent of a suite as a session, and report videos and pass rates with intervals."""
+    """Run each prompt of a suite as a session and report pass rates with confidence intervals."""
     suite = bench.results.load_suite(request.suite)
     cases = suite.select(
         only=list(request.only),

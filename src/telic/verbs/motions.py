@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _EXAMPLES = """
 telic motions generate --robot planar-biped --count 40        into the folder "motions"
 telic motions show                                            clips of a library
-telic motions show walk-0-0000 -o walk.mp4                    facts, and a video of the reference
-telic motions import 01_01.bvh --robot unitree-g1 -l g1       a person's motion, retargeted
+telic motions show walk-0-0000 -o walk.mp4                    details and a video of the reference
+telic motions import 01_01.bvh --robot unitree-g1 -l g1       human motion, retargeted
 telic motions import lafan1/ --robot unitree-g1 --fps 30 --held-out "*subject5*" --jobs 8
 telic motions filter -l g1 -o good --limit joint_speed=20     clips within the limits
 telic motions filter -l g1 -o both --mirror                   left and right exchanged, too
@@ -43,7 +43,7 @@ class _MotionRequest(VerbRequest):
 
 @verb(_MotionRequest, examples=_EXAMPLES)
 def show_motions(request: _MotionRequest) -> dict[str, Any]:
-    """List the clips of a library, or show one with its origin, processing, metrics and video."""
+    """List the clips of a library, or show one clip with its metrics and video."""
     library = motions.library.MotionLibrary.open(request.library)
     robot = {"robot": library.robot.name}
     if request.clip is None:
@@ -86,7 +86,7 @@ class _IntakeRequest(WatchedRequest):
     """Request to add motions to a library."""
 
     library: Path = option(
-        "Library folder, which is created if missing.", "--library", "-l", default=_LIBRARY
+        "Library folder. Created if missing.", "--library", "-l", default=_LIBRARY
     )
     limits: Sequence[str] = option(
         "Filter limit: name=value, or none to accept every clip. Repeatable.",
@@ -134,7 +134,7 @@ class _ImportMotionsRequest(_IntakeRequest):
         "Robot: planar-biped, a robot name, Humanoid-v5, or a file.", "--robot", "-r"
     )
     fps: float | None = option(
-        "Frame rate of files that do not contain one.", default=None, minimum=1.0
+        "Frame rate, for files that do not store one.", default=None, minimum=1.0
     )
     up: Literal["y", "z"] | None = option("Vertical axis. Default: detected.", default=None)
     scale: float | None = option(
@@ -158,7 +158,7 @@ def import_motions(request: _ImportMotionsRequest) -> MotionIntake:
     """Import motion files: BVH, AMASS, GMR, TWIST2, ASAP, PBHC, BeyondMimic or Unitree.
 
     Formats are detected from the file contents, and pickles are never executed. Human motions and
-    motion libraries of other robots are retargeted to the robot.
+    motions of other robots are retargeted to the robot.
     """
     target = motions.robot.motion_robot(request.robot)
     libraries = [each for each in request.files if (Path(each) / "library.json").is_file()]
@@ -234,7 +234,7 @@ class _FilterMotionsRequest(_IntakeRequest):
 
 @verb(_FilterMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
 def filter_motions(request: _FilterMotionsRequest) -> MotionIntake:
-    """Copy the clips within the limits to a new library, and report why the others are rejected."""
+    """Copy clips within the limits to a new library and report why the others were rejected."""
     new, suffix = motions.intake.NewClip, motions.mirror.SUFFIX
     library = motions.library.MotionLibrary.open(request.library)
     if request.out.resolve() == request.library.resolve():

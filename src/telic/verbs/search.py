@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from telic.search.task import SearchTask
 
 EXAMPLES = """
-telic search --env CartPole-v1 --method cma --runs 10        no language model used
+telic search --env CartPole-v1 --method cma --runs 10        without a language model
 telic search --env CartPole-v1 --method r2po --model host    answer yourself: telic orders
 telic search --env Pong-v0 --method r2po --switch evidence=three_traces --model ollama:qwen3
 Run the same command again to resume an interrupted search.
@@ -47,8 +47,8 @@ def search(request: _SearchRequest) -> Search:
     refuse_simulated(
         request.env,
         "Policy search",
-        "it needs thousands of seeded episodes in one process, which external simulators do not "
-        "support. See telic envs --search",
+        "policy search needs thousands of seeded episodes in one process, and external simulators "
+        "do not support this. See telic envs --search",
     )
     is_limited = request.max_calls or request.max_usd  # over all runs
     if request.on is not None and (request.runs == 1 or is_limited or request.model == "host"):

@@ -1,4 +1,4 @@
-"""Run a session that turns an intent into a policy, and answer its work orders."""
+"""Run a session that turns an intent into a policy and answer its work orders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EXAMPLES = """
 telic run "run forward fast" --env HalfCheetah-v5
 telic run "do a backflip and land on your feet" --env HalfCheetah-v5
 telic run "walk slowly backward" --env Walker2d-v5 --iterations 6
-telic run "trot 4 m" --env unitree-go1 --dry-run     print criteria and ignored words only
+telic run "trot 4 m" --env unitree-go1 --dry-run     only print criteria and ignored words
 telic run "limp" --env Walker2d-v5 --model host     answer the requests yourself: telic orders
 Run the same command again to resume an interrupted session.
 """
@@ -37,7 +37,7 @@ class IntentRequest(SessionConfig, PlacedRequest):
     """Configuration of a session, with the place to run it."""
 
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
-    dry_run: bool = option("Print the criteria derived from the intent, and exit.", default=False)
+    dry_run: bool = option("Print the criteria derived from the intent and exit.", default=False)
 
     def options(self) -> dict[str, Any]:
         """Return the session configuration."""
@@ -58,7 +58,7 @@ def _read(request: IntentRequest) -> MeasurableIntent:
     made = sessions.motion.composed(request)
     doubts = [*made.doubts]
     if not made.motions and not made.shown:
-        doubts.append("no demonstration exists, so the judge is not validated on a good example")
+        doubts.append("no demonstration exists: the judge cannot be validated on a good example")
     if request.model is not None:
         doubts.append(f"interpreted by the composer. {request.model} may interpret it differently.")
     return MeasurableIntent.of(made.model_copy(update={"doubts": tuple(doubts)}))
@@ -67,7 +67,7 @@ def _read(request: IntentRequest) -> MeasurableIntent:
 @verb(IntentRequest, examples=_EXAMPLES, exit_code=_exit_code)
 @logs
 def run(request: IntentRequest) -> Session | MeasurableIntent:
-    """Describe a behavior to get a trained policy with evidence that it does what you asked.
+    """Train a policy from a description of a behavior and verify that it does what you asked.
 
     Exit codes: 0 passed, 1 did not pass or stopped, 3 out of budget, 6 partial pass, 7 unproven.
     """
@@ -95,7 +95,7 @@ class _OrdersRequest(RunsRequest):
     """Request to list, show or answer the work orders of a session or search."""
 
     key: str | None = argument(
-        "Order to show, by its key or a prefix, or 'all' to answer several.", default=None
+        "Key of the order, or a prefix of it; 'all' answers several orders.", default=None
     )
     file: str | None = argument(
         "JSON file with the answer, or - for stdin. With 'all', a folder of KEY.json files.",

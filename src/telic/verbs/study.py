@@ -73,9 +73,9 @@ class PersonRequest(StudyRequest):
     """Request that a person may have to confirm."""
 
     consent: Consent | None = inner(
-        "Consent of a person, set by the interface that requested it.", default=None
+        "A person's consent, set by the interface that requested it.", default=None
     )
-    asks: bool = inner("Whether a person answers for the calling agent.", default=False)
+    asks: bool = inner("Whether a person responds on behalf of the calling agent.", default=False)
     seen: Mapping[str, Any] | None = inner("Hashes of the displayed text.", default=None)
 
     @property
@@ -98,7 +98,7 @@ class InitRequest(RootRequest):
 
     task: str = option("Name of the task, e.g. g1-walk.", "--task")
     study: str = option("Name of the study, e.g. speed.", "--study")
-    behavior: str = option("Behavior that the robot must learn.", default="")
+    behavior: str = option("Behavior the robot should learn.", default="")
 
 
 class NewStudy(Record):
@@ -118,10 +118,10 @@ class NewStudy(Record):
 
 @verb(InitRequest)
 def init(request: InitRequest) -> NewStudy:
-    """Create a study with a ledger and valid template files.
+    """Create a study with a ledger and template files.
 
-    adapter.yaml is drafted from the files of the repository, without running code. Repeating the
-    command restores missing files.
+    adapter.yaml is drafted from the files of the repository, without running any code. Run the
+    command again to restore missing files.
     """
     task, name = request.task, request.study
     folder = create_study(request.root, task, name, request.by, statement=request.behavior).folder
@@ -139,7 +139,7 @@ class AdapterRequest(StudyRequest):
     """Request to check or verify an adapter."""
 
     smoke: bool = option(
-        "Verify adapter.yaml with smoke runs of the baseline, which must pass all gates.",
+        "Verify adapter.yaml with smoke runs of the baseline. All gates must pass.",
         "--smoke",
         default=False,
     )
@@ -198,7 +198,7 @@ class ContractRequest(PersonRequest):
         read=pairs,
     )
     evaluator: Sequence[str] = option(
-        "File that measures results, to be hashed in the protocol. Repeatable.",
+        "Evaluator file, whose hash is stored in the protocol. Repeatable.",
         "--evaluator",
         default=(),
         many=True,
@@ -248,8 +248,8 @@ def contract(request: ContractRequest) -> ContractView:
     """Check the contract. Exits with code 4 on errors or unrecorded changes.
 
     --set, --metric-spec, --protocol and --evaluator change the contract before the check, and
-    --amend records a new version. A person must confirm changes once parts are approved. Approvals
-    of changed parts become void.
+    --amend records a new version. A person must confirm changes once parts are approved. Changed
+    parts must be approved again.
     """
     study = request.open()
     _change_contract(study, request)
@@ -259,7 +259,7 @@ def contract(request: ContractRequest) -> ContractView:
         actor = request.person.actor
         with study.locked():
             if request.seen != _amended_hashes(study):
-                raise GateRefused("E_CHANGED", "The contract changed since it was displayed.")
+                raise GateRefused("E_CHANGED", "The contract has changed since it was displayed.")
             amend(study, actor, request.amend)
     voided = tuple(str(event.data["key"]) for event in void_changed(study.refresh()))
     found = check_contract(study).model_dump()
@@ -273,10 +273,10 @@ class ApproveRequest(PersonRequest):
     """Request to approve parts of a study."""
 
     keys: Sequence[ApprovalKey] = argument(
-        "Items to approve. Default: all missing approvals.", default=(), many=True, what="approval"
+        "Items to approve. Default: all that need approval.", default=(), many=True, what="approval"
     )
     candidate: str | None = option(
-        "Candidate, if the item is experiment or physical_actuation.", default=None
+        "Candidate to approve (only for experiment and physical_actuation).", default=None
     )
     note: str = option("Comment to record.", default="")
     refuse: bool = option("Reject instead of approving.", "--reject", default=False)
@@ -316,9 +316,9 @@ def _approve_question(request: ApproveRequest) -> Question | None:
 
 @verb(ApproveRequest, question=_approve_question)
 def approve_study(request: ApproveRequest) -> Approvals:
-    """Approve a candidate or parts of the contract. A person types a code to confirm.
+    """Approve a candidate or parts of the contract. A person must type a code to confirm.
 
-    By default, all missing approvals are granted.
+    By default, all items that need approval are approved.
     """
     study = request.open()
     # Use the text that the person saw: consent to an outdated text is refused.

@@ -1,4 +1,4 @@
-"""Propose candidates with one bounded change each. Only people can accept a candidate."""
+"""Propose and decide on candidates. Each is one bounded change; only people can accept one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CandidateDraft(Record):
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": False})
 
-    title: str | None = Field(default=None, description="Short title, which is used in the id.")
+    title: str | None = Field(default=None, description="Short title, used in the id.")
     kind: CandidateKind | None = None
     hypothesis: Hypothesis | None = Field(
         default=None, description="Prediction with a reason and a falsifying condition."
@@ -80,9 +80,7 @@ class ProposeRequest(StudyRequest):
         metavar="DRAFT",
     )
     revise: str | None = option("Candidate to revise. Earlier revisions are kept.", default=None)
-    base_revision: int | None = option(
-        "Revision to change, which must be the latest.", default=None
-    )
+    base_revision: int | None = option("Revision to change. Must be the latest.", default=None)
     patch: Path | None = option("Unified diff against the base commit.", default=None)
     files: Sequence[str] = option(
         "New file, as path/in/repository=FILE. Repeatable.", "--file", default=(), many=True
@@ -148,8 +146,8 @@ class DecideRequest(PersonRequest):
     because: str = option("Reason to record.", "--because", default="")
     audit: str | None = option("Audit. Default: the latest.", default=None)
     cause: str | None = option(
-        "Cause of a rejection without audit: guardrail_breach, falsifier_met, rollback, exploit or "
-        "phase_rule.",
+        "Cause of a rejection without an audit: guardrail_breach, falsifier_met, rollback, "
+        "exploit or phase_rule.",
         default=None,
     )
     to: str | None = option("Incumbent to restore when reverting.", default=None)
@@ -175,7 +173,7 @@ def _decide_question(request: DecideRequest) -> Question | None:
 def decide(request: DecideRequest) -> DecisionOutcome:
     """Record a decision with evidence. A person must confirm `accept`, `keep` and `revert`.
 
-    If an agent decides `accept`, `keep` or `revert`, this is only recorded as a proposal.
+    If an agent decides `accept`, `keep` or `revert`, the decision is only a proposal.
     """
     study, name, because = request.open(), request.candidate, request.because
     is_unproven = request.verdict in _BY_PEOPLE and request.by.kind == "human"

@@ -48,7 +48,7 @@ class RunRequest(PersonRequest):
     """Request to take steps or to start one run."""
 
     candidate: str | None = argument(
-        "Candidate to run once. Default: take all steps that require no person.", default=None
+        "Candidate to run once. Default: take all steps that do not require a person.", default=None
     )
     confirm: str | None = option(
         "RUN_CANDIDATE, to start runs. By default, no runs are started.", default=None
@@ -61,7 +61,7 @@ class RunRequest(PersonRequest):
         "Minutes after which to return. Runs continue.", default=None, minimum=0
     )
     stop: str | None = option("Run to stop.", default=None)
-    pause: bool = option("Pause the study. Active runs continue.", "--pause", default=False)
+    pause: bool = option("Pause the study. Running jobs continue.", "--pause", default=False)
     resume: bool = option("Resume a paused study. Requires a person.", "--resume", default=False)
     because: str = option("Reason for --stop, --pause or --resume.", default="no reason given")
     on_step: Callable[[str], None] = inner("Called with each step.", default=lambda _: None)
@@ -94,9 +94,9 @@ class StudyProgress(Record):
     def hint(self) -> str:
         """Return the outcome of a dry run, or the next step after the study stopped."""
         if self.gates is not None:
-            verdict = "all gates are open" if self.gates.is_open else "the run would be refused"
-            return f"Dry run: nothing was started; {verdict}."
-        return "" if self.stopped is None else "It is stopping. Then: telic study run"
+            verdict = "all gates passed" if self.gates.is_open else "the run would be blocked"
+            return f"Dry run, nothing was started: {verdict}."
+        return "" if self.stopped is None else "Stopping. To continue: telic study run"
 
     def as_data(self) -> dict[str, Any]:
         """Return what is known."""
@@ -247,7 +247,7 @@ class StatusReport(Record):
 
 @verb(StatusRequest)
 def status(request: StatusRequest) -> StatusReport:
-    """Show the state of the study or of one of its candidates, runs or evidence records."""
+    """Show the state of the study, a candidate, a run or an evidence record."""
     study, about = request.open(), request.about
     data = study.state.as_data()
     match about:
@@ -270,7 +270,7 @@ def status(request: StatusRequest) -> StatusReport:
 
 @verb(StudyRequest)
 def next_action(request: StudyRequest) -> NextAction:
-    """Print the next safe step with its command and reason, without executing it."""
+    """Print the next safe step, its command and the reason for it, without executing it."""
     return note_next(request.open())
 
 
@@ -285,7 +285,7 @@ class AuditRequest(StudyRequest):
         "Record this review finding about the candidate instead.", "--finding", default=None
     )
     exploit: bool = option(
-        "Whether the finding is an exploit of the reward.",
+        "Whether the finding is a reward exploit.",
         "--exploit/--no-exploit",
         default=False,
     )
@@ -389,7 +389,7 @@ class Verification(Record):
     state: str
     """passed (proven here), claimed (signed with another key) or unproven"""
     signed_by: str | None
-    """public key of the signer, which telic doctor prints for its owner"""
+    """public key of the signer, as printed by telic doctor"""
     reasons: tuple[str, ...] = ()
 
 
@@ -421,13 +421,13 @@ def _verify_path(path: Path) -> Verification:
             claims, signer, fault = check_bundle(path)
         else:
             claims, signer = signed_text(read_text(path))
-        fault = fault or (None if signer else "it has no valid signature")
+        fault = fault or (None if signer else "its signature is missing or invalid")
         fault = fault or _why_outdated(path, str(claims.get("session")), claims.get("outcome"))
         if not fault and path.is_file():
             fault = next(map(_OTHER.format, drawings(SessionFolder(path.parent), path)), None)
         key, outcome = usable_key(), claims.get("outcome")
         if outcome is None and not fault:
-            reasons, state = ("it is not about a judged session",), "unproven"
+            reasons, state = ("it does not describe a judged session",), "unproven"
         else:
             is_ours = key is not None and signer == key.public
             state = "unproven" if fault else str(outcome) if is_ours else "claimed"
@@ -460,7 +460,7 @@ class ReportRequest(PersonRequest):
     """Request to write a report."""
 
     close: bool = option(
-        "Close the study permanently first. Requires a person.", "--close", default=False
+        "Close the study permanently. Requires a person.", "--close", default=False
     )
     because: str = option("Reason for --close.", default="no reason given")
 
@@ -483,7 +483,7 @@ def _close_question(request: ReportRequest) -> Question | None:
 
 @verb(ReportRequest, question=_close_question)
 def report_study(request: ReportRequest) -> StudyReportFiles:
-    """Write report.md and report.html from the ledger and the evidence, keeping manual notes.
+    """Write report.md and report.html from the ledger and the evidence. Manual notes are kept.
 
     --close writes the final report and closes the study, which then accepts no proposals or runs.
     """

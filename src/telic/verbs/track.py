@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from telic.training.run import Run
 
 _EXAMPLES = """
-telic track train                                      the planar biped, minutes on two CPU cores
+telic track train                                      planar biped, minutes on two CPU cores
 telic track train --seeds 1-3 --set losses.alignment=0.5
 telic track train --preset quarter --library motions/g1 --device cuda
-telic track eval latest --videos 3                     held-out clips, with videos of the worst
+telic track eval latest --videos 3                     held-out clips, videos of the worst ones
 telic track export latest --tokens                     ONNX, and the robot with tokens as actions
 """
 
@@ -45,10 +45,10 @@ class _TrackRequest(PlacedRequest):
     )
     library: str | None = option("Motion library folder. Default: generated motions.", default=None)
     terms: Path | None = option(
-        "Python file with own reward terms, penalties and terminations.", default=None
+        "Python file with custom reward terms, penalties and terminations.", default=None
     )
     seeds: Sequence[int] = option("Training seeds: 1,2,3 or 1-3.", default=(1,), read=integer_list)
-    steps: int | None = option("Control steps per seed. Default: as in the preset.", default=None)
+    steps: int | None = option("Control steps per seed. Default: set by the preset.", default=None)
     device: str = option("Device: cpu or cuda.", default="cpu")
     threads: int | None = option("Physics threads. Default: all cores.", default=None)
     evaluations: int = option("Number of evaluations during training.", default=4, minimum=1)
@@ -146,7 +146,7 @@ class _EvalRequest(_TrackerRequest):
     )
     library: str | None = option("Motion folder. Default: the motions of the run.", default=None)
     videos: int = option(
-        "Number of videos of the worst clips, with the reference overlaid.", default=0, minimum=0
+        "Number of worst clips to render, with the reference overlaid.", default=0, minimum=0
     )
     device: str = option("Device: cpu or cuda.", default="cpu")
 
@@ -160,7 +160,7 @@ class TrackerEvaluation(NamedTuple):
 
 @verb(_EvalRequest, examples=_EXAMPLES)
 def eval(request: _EvalRequest) -> TrackerEvaluation:
-    """Evaluate a tracker per encoder and clip, and render the worst clips."""
+    """Evaluate a tracker per encoder and clip and render the worst clips."""
     chosen = request.choose()
     config = tracking.train.read_config(chosen.run)
     if not is_own_folder(chosen.run.path):  # its tolerances would decide about success
@@ -198,7 +198,7 @@ class _ExportTrackerRequest(_TrackerRequest):
     output: str | None = option(
         "Output folder. Default: next to the tracker.", "--output", "-o", default=None
     )
-    clip: str | None = option("Also export a folder that tracks only this clip.", default=None)
+    clip: str | None = option("Also export a bundle that tracks only this clip.", default=None)
     tokens: bool = option(
         "Also export tokens/robot.xml, a robot with tokens as actions, for telic run --env FILE.",
         "--tokens",

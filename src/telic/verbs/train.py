@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from telic.training.run import Run
 
 _EXAMPLES = """
-telic train HalfCheetah-v5                                   its own reward, tuned settings
+telic train HalfCheetah-v5                                   built-in reward, tuned settings
 telic train HalfCheetah-v5 --reward reward.py --seeds 1,2,3  your reward, three seeds at once
 telic train Ant-v5 -r a.py -r b.py --vary gamma=0.98,0.99    2 rewards x 2 settings = 4 policies
 telic train Ant-v5 --vary learning_rate=1e-4..1e-2 --sampler optuna --samples 20
@@ -41,7 +41,7 @@ Run the same command again to resume an interrupted run. Settings: telic envs --
 )
 @logs
 def train(request: TrainRequest) -> Run | TrainJob:
-    """Train one policy per reward, variant and seed. A reward's policies are trained together."""
+    """Train one policy per reward, variant and seed. Seeds of a reward are trained together."""
     permit_env(request.env, {"python": request.python, **(request.env_args or {})})
     if request.sampler == "optuna":
         return _train_rounds(request)
@@ -49,7 +49,7 @@ def train(request: TrainRequest) -> Run | TrainJob:
 
 
 def _train_rounds(request: TrainRequest) -> Run | TrainJob:
-    """Train the combinations that Optuna proposes in rounds, and join the rounds into one run.
+    """Train the combinations that Optuna proposes in rounds and join the rounds into one run.
 
     A repeated request uses its finished rounds, whose names contain the keys of their jobs.
     """

@@ -24,9 +24,9 @@ telic serve                                          print and open its address
 telic serve --no-open --port 8764                    on a remote machine. On yours:
 ssh -L 8764:127.0.0.1:8764 MACHINE                   then open the printed address
 telic serve --host 0.0.0.0                           print addresses for the local network
-telic serve --new-token                              log out all browsers and bookmarks
-By default, only this machine can reach the server. Every request needs the token in the address,
-which stays the same until it is rotated. Work started from the page continues when the server ends.
+telic serve --new-token                              invalidate all open browsers and bookmarks
+By default, the server is only reachable from this machine. Every request needs the token in the
+address. The token does not expire. Work started from the page continues when the server stops.
 """
 
 
@@ -34,11 +34,11 @@ class _DashboardRequest(RunsRequest):
     """Settings of the dashboard's server."""
 
     host: str = option(
-        "Address to listen on. 0.0.0.0 accepts other machines, which then see tokens unencrypted.",
+        "Address to listen on. 0.0.0.0 allows other machines; tokens are then sent unencrypted.",
         default="127.0.0.1",
     )
     allowed_hosts: tuple[str, ...] = option(
-        "Further host names in addresses of the server.", default=(), read=names
+        "Additional host names under which the server is reachable.", default=(), read=names
     )
     port: int = option("Port. 0 selects a free port.", default=8764, minimum=0, maximum=65535)
     opens: bool = option("Open the page in a browser.", "--open/--no-open", default=True)
@@ -78,7 +78,7 @@ def write_report(request: _ArtifactReportRequest) -> ReportPlace | SavedSite:
 
 @verb(_DashboardRequest, examples=_EXAMPLES)
 def serve(request: _DashboardRequest) -> None:
-    """Open the dashboard to describe behaviors, monitor training and give feedback.
+    """Start the dashboard to describe behaviors, monitor training and give feedback.
 
     The token is read from TELIC_WEB_TOKEN, or else from a file on this machine.
     """

@@ -61,7 +61,7 @@ _MAX_FOUND, _MAX_BYTES = 100, 1 << 20
 
 
 class ArtifactPage(Record):
-    """One page of the list of artifacts, which is sorted by most recent activity."""
+    """One page of the list of artifacts that is sorted by most recent activity."""
 
     artifacts: tuple[ArtifactSummary, ...]
     kinds: dict[str, int]
@@ -461,7 +461,7 @@ def _order_routes(router: APIRouter, place: WebPlace) -> None:
 
     @router.post("/artifacts/{artifact}/orders/{key}/answer")
     def answer(artifact: str, key: str, answer: Annotated[dict[str, Any], Body()]) -> AnsweredOrder:
-        """Validate an answer against the schema of its work order, and submit the answer."""
+        """Validate an answer against the schema of its work order and submit the answer."""
         folder = folder_of(artifact)
         require(folder, key)
         try:

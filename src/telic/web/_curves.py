@@ -54,7 +54,7 @@ class SeriesSet(Record):
     names: tuple[str, ...]
     members: tuple[str, ...]
     is_screening: bool = False
-    """whether they belong to a screening run, which compares variants of a reward"""
+    """whether they belong to a screening run, in which variants of a reward are compared"""
 
 
 class SeriesQuery(Record):
@@ -83,7 +83,7 @@ class TrainingStatus(Record):
     seconds_left: float | None
     steps_per_second: float | None
     is_screening: bool = False
-    """whether it is a screening run, which compares variants of a reward"""
+    """whether it is a screening run that compares variants of a reward"""
 
 
 # ---------------------------------------------------------------------------- metric files

@@ -35,7 +35,7 @@ REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; img-src 'self' data:; media-src 'self' data: blob:;"
     " style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'self'"
 )
-"""policy of pages written by runs, which may render but not connect"""
+"""policy of pages written by runs that may render but not connect"""
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",

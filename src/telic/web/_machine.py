@@ -59,7 +59,7 @@ class MachineState(Record):
     leases: tuple[CoreLease, ...]
     memory: CapacityUsage
     disk: CapacityUsage
-    """disk that holds the folder of runs"""
+    """disk that holds the runs folder"""
     gpus: tuple[GpuUsage, ...]
     providers: tuple[ProviderStatus, ...]
 

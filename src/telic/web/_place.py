@@ -53,7 +53,7 @@ class ListedArtifact(NamedTuple):
 
 
 class WebPlace:
-    """Workspace with a folder of runs and a repository with studies."""
+    """Workspace with a runs folder and a repository with studies."""
 
     def __init__(self, runs_dir: Path, root: Path) -> None:
         self.runs_dir, self.root = runs_dir, root
@@ -117,7 +117,7 @@ class WebPlace:
             number = max(SessionFolder(artifact.path).iterations(), default=None)
         run = None if number is None else current_run(self.iteration(name, number))
         if run is None:
-            raise NotTrained(f"{name} has not trained anything yet.")
+            raise NotTrained(f"{name} has not trained a policy yet.")
         return run
 
     def member(self, run: RunFolder, name: str) -> MemberFolder:
@@ -130,7 +130,7 @@ class WebPlace:
     def inside(self, path: Path) -> Path:
         """Resolve the path of a file in the workspace. Raises Refused for any other file.
 
-        This check is necessary because confined workers may create links in some of the folders.
+        This check is necessary because sandboxed workers may create links in some of the folders.
         """
         real = Path(os.path.realpath(path))  # unlike resolve, accepts a loop of links
         homes = (self.runs_dir.resolve(), (self.root / ".telic").resolve())
@@ -149,7 +149,7 @@ class WebPlace:
             yield artifact_id(Artifact("study", path)), path
 
     def _read(self, name: str, path: Path) -> ListedArtifact | None:
-        """Return the artifact in a folder, which is cached until the folder changes."""
+        """Return the artifact in a folder (cached until the folder changes)."""
         stamp = (*(_changed(f"{path}/{each}") for each in _STAMPED), lock_holder(path / "lock"))
         known = self._known.get(name)
         if known is not None and known.stamp == stamp:

@@ -154,7 +154,7 @@ def _drawn(environment: Environment) -> _DrawnModel:
     facts = TrajectoryFacts(env_id=str(robot_path(env) or env), env_kwargs=arguments, dt_s=None)
     path = model_file(facts)
     if path is None:
-        raise UsageError(f"{env} has no MuJoCo model to render.", hint="Watch its videos instead.")
+        raise UsageError(f"{env} has no MuJoCo model to render.", hint="Watch the videos instead.")
     return _drawn_file(path, ground_in(facts.env_kwargs))
 
 
@@ -287,7 +287,7 @@ def _body_poses(model: mujoco.MjModel, trajectory: Trajectory, column: str) -> n
     if column not in trajectory or trajectory[column].shape[1:] != (model.nq,):
         raise UsageError(
             "The recording does not match the model.",
-            hint="It was recorded with another version of the model. Record it again.",
+            hint="It was recorded with a different version of the model. Record it again.",
         )
     states = trajectory[column]
     broken = np.flatnonzero(~np.isfinite(states).all(1))

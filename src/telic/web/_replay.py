@@ -1,7 +1,7 @@
 """Replay a recorded episode to compute its criteria and reward terms over time.
 
 The judge scores each prefix of the episode as if it were a complete episode. The reward is
-evaluated on the recorded transitions. Both are foreign code, which `replay` runs in a confined
+evaluated on the recorded transitions. Both are untrusted code, which `replay` runs in a confined
 worker with the entry point `run`.
 """
 
@@ -95,7 +95,7 @@ def _marks(course: CriterionTimeline, times: tuple[float, ...]) -> list[Timeline
 
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Compute criteria and reward terms over time. The confined worker runs this function."""
+    """Compute criteria and reward terms over time. The sandboxed worker runs this function."""
     use_one_thread()
     channel.heartbeat(_TIMEOUT_S, "replaying an episode")
     where: Environment = (payload["where"][0], payload["where"][1])

@@ -151,7 +151,7 @@ class _Saved:
             self.answers[f"{self._home}/series{query}"] = curves or known
 
     def _gather_files(self, summary: dict[str, Any]) -> None:
-        """Copy episodes up to the size limit, and copy all other files."""
+        """Copy episodes up to the size limit and copy all other files."""
         files: list[Any] = self._ask(f"{self._home}/files")
         paths = {key: found.path for key, found in files_of(self._artifact).items()}
         best = summary.get("best_iteration"), summary.get("best_member")

@@ -53,7 +53,7 @@ class StreamMessage(Record):
     page: EventPage | None = None
     status: ArtifactStatus | None = None
     running: tuple[ArtifactSummary, ...] | None = None
-    """all running work, which is sent when it changes"""
+    """all running work that is sent when it changes"""
 
 
 def events_log(artifact: Artifact) -> Path:

@@ -199,7 +199,7 @@ def _answer_type(kind: Any) -> Any:
 
 
 def check_env(values: Mapping[str, Any]) -> None:
-    """Raise Refused for an environment that is defined by a file or by foreign code."""
+    """Raise Refused for an environment that is defined by a file or by untrusted code."""
     arguments: Mapping[str, Any] = values.get("env_args") or {}
     for key, value in arguments.items():
         if isinstance(value, str) and not _FILE_NAME.fullmatch(value):
@@ -263,4 +263,4 @@ def require_here(env: str, hint: str) -> None:
     """Raise Refused for an unregistered environment, or UsageError for a missing robot model."""
     check_env({"env": env})
     if env in robot_names() and not is_fetched(named_robot(env)):
-        raise UsageError(f"The files of {env} are not downloaded yet.", hint=hint)
+        raise UsageError(f"The files of {env} have not been downloaded yet.", hint=hint)

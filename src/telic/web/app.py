@@ -1,4 +1,4 @@
-"""Server of the dashboard, which provides the API under /api and the built pages."""
+"""Server of the dashboard that provides the API under /api and the built pages."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def serve_until_stopped(
 def _opening_page(address: str, folder: Path) -> Iterator[Path]:
     """Write a page that only the user can read and that redirects to a URL with a token.
 
-    Other users can read a browser's command line, but not this file. The folder of runs is
+    Other users can read a browser's command line, but not this file. The runs folder is
     preferred because packaged browsers may not read hidden and temporary folders.
     """
     place = folder.absolute() if os.access(folder, os.W_OK) else None

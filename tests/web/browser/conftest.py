@@ -1,4 +1,4 @@
-"""One browser for all, and a server over a folder of runs that was made in a second or two."""
+"""One browser for all, and a server over a runs folder that was made in a second or two."""
 
 import os
 import re

@@ -21,7 +21,7 @@ PAGES = {
     "evidence": ("/runs/{failed}/evidence", "reference episodes"),
     "gallery": ("/gallery", "Trained policies, newest first"),
     "player": ("/play/{failed}", "synchronized in time"),
-    "compare": ("/compare?id={written}&id={failed}", "Settings that differ"),
+    "compare": ("/compare?id={written}&id={failed}", "Different settings"),
     "studies": ("/studies", "No studies yet"),
     "benchmarks": ("/bench", "No benchmarks yet"),
     "robots": ("/robots", "joints"),

@@ -8,9 +8,9 @@ export async function waitForJob(job: string, until: "artifact" | "end" = "artif
   const end = Date.now() + patience;
   while (Date.now() < end) {
     const now = await got(api.GET("/api/jobs/{job}", { params: { path: { job } } }));
-    if (now.state === "failed" || now.state === "interrupted") throw new Problem(now.error ?? "The process exited before it started work.", now.hint ?? `See: ${now.command}`);
+    if (now.state === "failed" || now.state === "interrupted") throw new Problem(now.error ?? "The process exited before doing any work.", now.hint ?? `See: ${now.command}`);
     if (now.state === "done" || (until === "artifact" && now.artifact)) return now.artifact ?? "";
     await new Promise((resolve) => setTimeout(resolve, 150));
   }
-  throw new Problem("The process has not started yet.", "See its output on the Machine page.");
+  throw new Problem("The job is taking too long to start.", "See its output on the Machine page.");
 }

@@ -48,7 +48,7 @@ export function Chart(props: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const shown = props.curves.map((curve, index) => ({ ...curve, color: curve.color ?? index })).filter((curve) => !hidden.has(curve.name));
   const canLog = !props.isStack && !props.yRange && props.curves.every((curve) => curve.values.every((value) => value === null || value > 0));
-  if (props.x.length === 0) return <Empty title="No data yet">{props.label} appears after the first measurement.</Empty>;
+  if (props.x.length === 0) return <Empty title="No data yet">{props.label} will appear after the first measurement.</Empty>;
   const toggle = (name: string) =>
     setHidden((old) => {
       const next = new Set(old);

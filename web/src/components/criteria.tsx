@@ -67,7 +67,7 @@ export function CriteriaForm({ criteria, edits, onChange }: { criteria: Criterio
         const title = retitled(criterion, goal);
         return (
           <li key={criterion.title} className={isUsed ? "" : "unused"}>
-            <input type="checkbox" checked={isUsed} disabled={criterion.is_guard} title={criterion.is_guard ? "Constraints cannot be removed. They reject behaviors that only resemble the requested one." : undefined} aria-label={`Use criterion: ${title}`} onChange={(event) => set(criterion.title, { isUsed: event.target.checked })} />
+            <input type="checkbox" checked={isUsed} disabled={criterion.is_guard} title={criterion.is_guard ? "Constraints cannot be removed. They rule out behaviors that merely look like the requested one." : undefined} aria-label={`Use criterion: ${title}`} onChange={(event) => set(criterion.title, { isUsed: event.target.checked })} />
             <div>
               <div className="title">{title}</div>
               <div className="soft small">{criterion.quantity}{criterion.source && ` · ${criterion.source}`}</div>

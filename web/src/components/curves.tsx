@@ -56,7 +56,7 @@ export function TrainingCurves(props: CurvesProps) {
         </div>
       </div>
       {series.value?.is_screening && <p className="small soft">Screening runs: short training runs that compare variants of this reward. The best variant is then trained in full.</p>}
-      <Ready of={series}>{({ members }) => members.length === 0 ? <p className="soft">Curves appear once training starts.</p> : (
+      <Ready of={series}>{({ members }) => members.length === 0 ? <p className="soft">Training curves will appear here once training starts.</p> : (
         <Curves set={shown} isMean={spread === "mean"} width={Number(smooth) || 0} height={props.height ?? 230} onZoom={zoom} hasSeveral={names.length > 1} axis={axis} link={`${props.artifact}:${axis}`} />
       )}</Ready>
     </div>
@@ -114,7 +114,7 @@ export function TermStack(props: CurvesProps) {
   const chosen = member || all.value?.members[0] || "";
   const series = useLoaded(terms.length ? `terms:${props.artifact}:${props.iteration}:${chosen}:${terms}` : null, () =>
     got(api.GET("/api/artifacts/{artifact}/series", { params: { path: { artifact: props.artifact }, query: { name: terms, member: [chosen], iteration: props.iteration ?? undefined, points: 600 } } })), props.isLive ? 2500 : null);
-  if (all.value && terms.length === 0) return <p className="soft">{all.value.members.length === 0 ? "Reward terms appear once training starts." : "This reward has no separate terms."}</p>;
+  if (all.value && terms.length === 0) return <p className="soft">{all.value.members.length === 0 ? "Reward terms will appear here once training starts." : "This reward has no separate terms."}</p>;
   return (
     <div className="column">
       {(all.value?.members.length ?? 0) > 1 && (

@@ -58,7 +58,7 @@ export class Controller {
     };
     return driven.observation.flatMap((block) => {
       const sense = blocks[block.name];
-      if (!sense) throw new Error(`The policy requires the observation ${block.name}, which the browser cannot compute.`);
+      if (!sense) throw new Error(`Cannot run this policy in the browser: the observation ${block.name} is not supported.`);
       return sense();
     });
   }

@@ -85,7 +85,7 @@ export function Joystick({ spans, onCommand }: { spans: Spans; onCommand: (comma
   };
   return (
     <div className="joystick">
-      <div className="pad" role="application" aria-label="Joystick: drag to move, release to stop. Keys w, a, s, d move and q, e turn." tabIndex={0}
+      <div className="pad" role="application" aria-label="Joystick: drag to move, release to stop. Use W, A, S and D to move, Q and E to turn." tabIndex={0}
         onPointerDown={(event) => { event.currentTarget.setPointerCapture(event.pointerId); place(event); }}
         onPointerMove={(event) => stick && place(event)} onPointerUp={() => setStick(null)} onPointerCancel={() => setStick(null)}>
         <span className="knob" style={{ left: `${50 + 38 * -(shown[1] / (Math.max(...spans.sideways.map(Math.abs)) || 1))}%`, top: `${50 - 38 * (shown[0] / (Math.max(...spans.forward.map(Math.abs)) || 1))}%` }} />

@@ -169,7 +169,7 @@ function compile(mujoco: MainModule, about: LivePolicy, files: Record<string, Ui
   const fields = model as unknown as Record<string, Float64Array | undefined>;
   for (const [name, numbers] of Object.entries(about.numbers)) {
     const field = fields[name];
-    if (field && field.length !== numbers.length) throw new Error(`Model field ${name} has ${field.length} values, but ${numbers.length} were given.`);
+    if (field && field.length !== numbers.length) throw new Error(`Model field ${name} has ${field.length} values; expected ${numbers.length}.`);
     field?.set(numbers);
   }
   return model;

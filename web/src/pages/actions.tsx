@@ -29,7 +29,7 @@ export function WorkActions({ line, canResume, reload }: { line: Line; canResume
       <button type="button" onClick={() => setOpen("about")}>Name and tags</button>
       {!line.is_running && <button type="button" className="danger" onClick={() => setOpen("delete")}>Delete</button>}
       {open === "stop" && (
-        <Dialog title={`Stop this ${line.kind}?`} submit="Stop" onClose={close} onSubmit={() => attempt(() => ask("/api/artifacts/{artifact}/stop", { artifact }, { wait: 0 }), () => { reload(); return "Stopping: saving work and writing the report."; })}>
+        <Dialog title={`Stop this ${line.kind}?`} submit="Stop" onClose={close} onSubmit={() => attempt(() => ask("/api/artifacts/{artifact}/stop", { artifact }, { wait: 0 }), () => { reload(); return "Stopping: saving progress and writing the report."; })}>
           <p>Training progress is saved and can be resumed later.</p>
         </Dialog>
       )}
@@ -56,7 +56,7 @@ function ResumeDialog({ line, onClose, reload }: { line: Line; onClose: () => vo
   }, () => { reload(); return "Resumed."; });
   return (
     <Dialog title={line.state === "not started" ? "Start this session?" : `Resume this ${line.kind}?`} submit={line.state === "not started" ? "Start" : "Resume"} onClose={onClose} onSubmit={resume}>
-      <p>{line.state === "not started" ? "It starts with its saved settings." : "It continues exactly where it stopped."}</p>
+      <p>{line.state === "not started" ? "The session will start with its saved settings." : "It will continue from where it stopped."}</p>
       {line.kind === "session" && (
         <details><summary>New limits for the whole session</summary>
           <div className="grid" style={{ gap: "0.6rem" }}>{LIMITS.map(([name, title]) => <label key={name} className="field span-6">{title}<input value={limits[name] ?? ""} placeholder="unchanged" inputMode="decimal" onChange={(event) => setLimits({ ...limits, [name]: event.target.value })} /></label>)}</div>
@@ -112,7 +112,7 @@ function FeedbackDialog({ artifact, onClose, reload }: { artifact: string; onClo
   const [text, setText] = useState("");
   return (
     <Dialog title="Feedback for the next revision" submit="Add feedback" disabled={!text.trim()} onClose={onClose}
-      onSubmit={() => attempt(() => ask("/api/artifacts/{artifact}/note", { artifact }, { text }), () => { reload(); return "The feedback will be used in the next revision."; })}>
+      onSubmit={() => attempt(() => ask("/api/artifacts/{artifact}/note", { artifact }, { text }), () => { reload(); return "Feedback saved. It will be used in the next revision."; })}>
       <label className="field">What should change?<textarea autoFocus rows={3} value={text} onChange={(event) => setText(event.target.value)} placeholder="keep the body lower" /></label>
     </Dialog>
   );
@@ -122,8 +122,8 @@ function VetoDialog({ artifact, onClose, reload }: { artifact: string; onClose: 
   const [why, setWhy] = useState("");
   return (
     <Dialog title="Withdraw this pass?" submit="Veto" danger disabled={!why.trim()} onClose={onClose}
-      onSubmit={() => attempt(() => ask("/api/artifacts/{artifact}/veto", { artifact }, { why }), () => { reload(); return "The pass was withdrawn. The session is now unproven."; })}>
-      <p>The session becomes unproven. The veto is recorded and cannot be undone.</p>
+      onSubmit={() => attempt(() => ask("/api/artifacts/{artifact}/veto", { artifact }, { why }), () => { reload(); return "Pass withdrawn. The session is now marked as unproven."; })}>
+      <p>The session will be marked as unproven. A veto is permanent and cannot be undone.</p>
       <label className="field">Reason<textarea autoFocus rows={3} value={why} onChange={(event) => setWhy(event.target.value)} placeholder="it slides instead of walking" /></label>
     </Dialog>
   );

@@ -34,12 +34,12 @@ function List() {
   const jobs = useBenchJobs();
   return (
     <>
-      <PageHead title="Benchmarks" lede="Prompt suites with their pass rates and 95% intervals. Each prompt is trained and judged." />
+      <PageHead title="Benchmarks" lede="Pass rates of prompt suites, with 95% confidence intervals. A policy is trained and judged for each prompt." />
       <div className="stacked">
         <Start />
         {jobs.map((job) => <RunningBenchmark key={job.job} job={job} />)}
         <Ready of={all}>
-          {(lines) => lines.length === 0 ? (jobs.length > 0 ? <p className="soft">The first case is running; results appear once it has been judged.</p> : <Empty title="No benchmarks yet"><p>Run a suite of prompts:</p><Command line="telic bench intents" /></Empty>) : (
+          {(lines) => lines.length === 0 ? (jobs.length > 0 ? <p className="soft">The first case is still running. Results will appear once it has been judged.</p> : <Empty title="No benchmarks yet"><p>Run a prompt suite with</p><Command line="telic bench intents" /></Empty>) : (
             <Panel title={plural(lines.length, "benchmark")} tight>
               <Rows label="Benchmarks" heads={["suite", "author", "passed", "pass rate (95% interval)", "state", "last active"]} numbers={[2, 5]} rows={lines.map((line) => [
                 <><Link href={`/bench/${line.id}`}>{line.config?.suite ?? line.id}</Link>{line.error && <div className="notice bad small">{line.error}</div>}</>,
@@ -57,7 +57,7 @@ function List() {
 
 function RunningBenchmark({ job }: { job: Job }) {
   const [isStopping, setStopping] = useState(false);
-  const stop = () => attempt(async () => { setStopping(true); await ask("/api/jobs/{job}/stop", { job: job.job }, {}); }, () => { refresh("jobs", "benchmarks"); return "Stopping after the running cases are saved."; });
+  const stop = () => attempt(async () => { setStopping(true); await ask("/api/jobs/{job}/stop", { job: job.job }, {}); }, () => { refresh("jobs", "benchmarks"); return "Stopping once the running cases are saved."; });
   return (
     <div className="notice live row between" role="status">
       <span><strong>Running:</strong> <code>{job.command}</code>, started {ago(job.created)}. <Link href="/machine">Output</Link></span>
@@ -79,7 +79,7 @@ function Start() {
         <label className="field">Number of cases (blank for all)<input type="number" min="1" value={sample} onChange={(event) => setSample(event.target.value)} style={{ width: "8rem" }} /></label>
         <label className="field">Model (blank for composer)<input value={model} onChange={(event) => setModel(event.target.value)} /></label>
         <button type="submit" className="primary">Start</button>
-        <span className="small soft">Each case takes from one minute to one hour on this machine.</span>
+        <span className="small soft">Each case takes between one minute and one hour on this machine.</span>
       </form>
     </Panel>
   );
@@ -107,7 +107,7 @@ function Detail({ id }: { id: string }) {
                 </div>
               )}
               <div className="scroll-x"><Segmented label="Outcome" value={state} choices={outcomes.map((each) => [each, words(each)])} onChange={setState} /></div>
-              {cases.length === 0 && <p className="soft">{line.is_running ? "The first case is running." : "No cases were judged."}</p>}
+              {cases.length === 0 && <p className="soft">{line.is_running ? "The first case is running." : "No cases have been judged."}</p>}
               <div className="gallery">
                 {cases.filter((each) => state === "all" || each.outcome === state).map((result) => (
                   <article key={result.case.id} className="panel card">

@@ -110,7 +110,7 @@ function Verdicts({ artifact, found, session }: { artifact: string; found: Itera
   const labels = useMemo(() => new Map(session.labels.filter((label) => label.iteration === found.number && label.member === chosen?.member).map((label) => [label.episode - 1, label.is_wanted])), [session.labels, chosen?.member, found.number]);
   const label = (answer: "yes" | "no") => episode !== null && chosen && void attempt(() => ask("/api/artifacts/{artifact}/label", { artifact }, { answer, episode: String(episode + 1), member: chosen.member, iteration: found.number }), () => (answer === "yes" ? "Labeled as wanted." : "Labeled as not wanted."));
   useShortcuts(episode !== null && !about.isReadOnly ? [{ keys: "y", does: "label this episode as wanted", act: () => label("yes") }, { keys: "n", does: "label this episode as not wanted", act: () => label("no") }] : []);
-  if (!chosen) return <Panel title="Verdict"><p className="soft">The policy is judged on fresh evaluation episodes after training.</p></Panel>;
+  if (!chosen) return <Panel title="Verdict"><p className="soft">After training, the policy is judged on new evaluation episodes.</p></Panel>;
   const verdict = episode === null ? null : chosen.judgment.verdicts[episode];
   const file = files.value?.find((each) => each.is_judged && each.member === chosen.member && each.label === String((episode ?? 0) + 1));
   return (
@@ -126,7 +126,7 @@ function Verdicts({ artifact, found, session }: { artifact: string; found: Itera
             </div>
             {verdict.reason && <p className="small">{verdict.reason}</p>}
             {verdict.disagreements.map((each, index) => <div key={index} className="notice middling small"><strong>{each.criterion}</strong>: code {score(each.code)}, vision {score(each.vision)}</div>)}
-            {file ? <><EpisodePlayer artifact={artifact} file={file.key} /><Link href={`/play/${artifact}?file=${file.key}`}>Open in the player with criteria over time</Link></> : <p className="soft small">No recording of this episode was kept.</p>}
+            {file ? <><EpisodePlayer artifact={artifact} file={file.key} /><Link href={`/play/${artifact}?file=${file.key}`}>Open in the player with criteria over time</Link></> : <p className="soft small">This episode was not recorded.</p>}
           </div>
         ) : <p className="small soft">Select an episode to watch and label it.</p>}
       </div>

@@ -21,7 +21,7 @@ export default function ComparePage() {
   const set = (next: string[]) => go(next.length ? `/compare?${next.map((id) => `id=${encodeURIComponent(id)}`).join("&")}` : "/compare");
   return (
     <>
-      <PageHead title="Compare" lede="Compare two to six sessions or runs across training seeds. The first is the baseline." />
+      <PageHead title="Compare" lede="Compare up to six sessions or runs across training seeds. The first one is the baseline." />
       <div className="stacked">
         <Chooser ids={ids} onChange={set} />
         {ids.length < 2 ? <Empty title="Select at least two sessions or runs">Select rows in the <Link href="/runs">table of runs</Link> and press Compare, or add them above.</Empty> : <Comparison ids={ids} key={ids.join()} />}
@@ -63,8 +63,8 @@ function Comparison({ ids }: { ids: string[] }) {
           <div className="span-4 stacked">
             <Panel title="Videos"><Link className="button" href={`/play/${ids[0]}?with=${ids[1]}`}>Play {ids.length > 2 ? "the first two" : "both"}, synchronized</Link></Panel>
             <Criteria rows={result.rows} />
-            <Panel title="Settings that differ" tight={result.settings.length > 0}>
-              {result.settings.length === 0 ? <p className="soft">All settings are identical.</p> : <Rows label="Settings that differ" heads={["setting", ...result.rows.map((row, index) => <span key={index}><Swatch color={`var(--c${index + 1})`} /> {shortId(row.line.id)}</span>)]} rows={result.settings.map((each) => [<span key="n" className="soft">{words(each.name)}</span>, ...each.values.map((value) => (value === "None" ? "–" : value.length > 90 ? `${value.slice(0, 90)}…` : value))])} />}
+            <Panel title="Different settings" tight={result.settings.length > 0}>
+              {result.settings.length === 0 ? <p className="soft">All settings are identical.</p> : <Rows label="Different settings" heads={["setting", ...result.rows.map((row, index) => <span key={index}><Swatch color={`var(--c${index + 1})`} /> {shortId(row.line.id)}</span>)]} rows={result.settings.map((each) => [<span key="n" className="soft">{words(each.name)}</span>, ...each.values.map((value) => (value === "None" ? "–" : value.length > 90 ? `${value.slice(0, 90)}…` : value))])} />}
             </Panel>
           </div>
         </div>
@@ -88,7 +88,7 @@ function Result({ result }: { result: Compared }) {
           row.difference?.low == null ? "–" : `${number(row.difference.low)} to ${number(row.difference.high)}`,
           <Badge key="s" state={row.line.state} />,
         ])} />
-        <p className="small soft">Each training seed is one sample. Welch confidence intervals hold for all rows simultaneously at 95%.</p>
+        <p className="small soft">Each training seed counts as one sample. Intervals are simultaneous 95% Welch confidence intervals over all rows.</p>
       </div>
     </Panel>
   );
@@ -102,7 +102,7 @@ function Rewards({ rows }: { rows: ComparedRow[] }) {
   const missing = [first, other].find((row) => row.reward === null);
   return (
     <Panel title="Reward" actions={rows.length > 2 && <select aria-label="Reward to compare with the first" value={second} onChange={(event) => setSecond(event.target.value)}>{rows.slice(1).map((row, index) => <option key={row.line.id} value={index + 1}>{row.line.title} · {shortId(row.line.id)}</option>)}</select>}>
-      {missing ? <p className="soft">{missing.line.name ?? missing.line.title} ({shortId(missing.line.id)}) has no judged reward yet, so there is nothing to compare.</p> : first.reward === other.reward ? <p className="soft">Both use the same reward.</p> : <SourceCode text={other.reward!} before={first.reward!} label={`changes from the reward of ${shortId(first.line.id)} to that of ${shortId(other.line.id)}`} />}
+      {missing ? <p className="soft">{missing.line.name ?? missing.line.title} ({shortId(missing.line.id)}) has no judged reward yet.</p> : first.reward === other.reward ? <p className="soft">Both use the same reward function.</p> : <SourceCode text={other.reward!} before={first.reward!} label={`changes from the reward of ${shortId(first.line.id)} to that of ${shortId(other.line.id)}`} />}
     </Panel>
   );
 }

@@ -30,7 +30,7 @@ export function ReportPanel({ artifact, isReadOnly }: { artifact: string; isRead
           <div className="stacked">
             <Panel title="Export" actions={!isReadOnly && <><button type="button" onClick={write}>Regenerate the report</button><button type="button" onClick={start} disabled={isExporting}>{isExporting ? "Exporting…" : exported.length ? "Export again" : "Export the policy"}</button>{exported.length > 0 && <a className="button primary" href={`/api/artifacts/${encodeURIComponent(artifact)}/bundle`} download>Download all (ZIP)</a>}</>}>
               <div className="column">
-                {exported.length > 0 ? <ul className="column" style={{ gap: "0.2rem" }}>{exported.map((file) => <li key={file.key}><a href={file.url} download={file.name.split("/").at(-1)}>{file.name.split("/").at(-1)}</a> <span className="small soft">{bytes(file.bytes)}</span></li>)}</ul> : <p className="soft small">An export contains the policy in ONNX and NumPy formats (with the normalizer, outputs verified to 1e-5) and a model card.</p>}
+                {exported.length > 0 ? <ul className="column" style={{ gap: "0.2rem" }}>{exported.map((file) => <li key={file.key}><a href={file.url} download={file.name.split("/").at(-1)}>{file.name.split("/").at(-1)}</a> <span className="small soft">{bytes(file.bytes)}</span></li>)}</ul> : <p className="soft small">An export contains the policy in ONNX and NumPy format, including observation normalization, and a model card. The outputs are checked against the original network (tolerance 1e-5).</p>}
                 <Command line={`telic export ${artifact}`} />
               </div>
             </Panel>

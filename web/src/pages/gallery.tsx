@@ -23,7 +23,7 @@ export default function GalleryPage() {
       <Ready of={cards}>
         {(all) => {
           const shown = all.filter(fits);
-          if (shown.length === 0) return <Empty title={all.length === 0 ? "No videos yet" : "No videos match"}>{all.length === 0 && <><p>A session renders a video of its median episode when it ends.</p><Link href="/" className="button">Describe a behavior</Link></>}</Empty>;
+          if (shown.length === 0) return <Empty title={all.length === 0 ? "No videos yet" : "No videos match"}>{all.length === 0 && <><p>Each session renders a video of its median episode when it finishes.</p><Link href="/" className="button">Describe a behavior</Link></>}</Empty>;
           return <div className="gallery">{shown.map((card) => <GalleryCard key={card.line.id} card={card} />)}</div>;
         }}
       </Ready>

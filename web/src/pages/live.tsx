@@ -81,7 +81,7 @@ export default function LivePage() {
   const loaded = useRobot(id, iteration, ground);
   return (
     <>
-      <PageHead title="Live policy" lede={<span>MuJoCo and the exported policy run in your browser; nothing is recorded. <Link href={`/runs/${id}`}>{shortId(id)}</Link></span>} />
+      <PageHead title="Live policy" lede={<span>MuJoCo and the exported policy run locally in your browser. Nothing is recorded. <Link href={`/runs/${id}`}>{shortId(id)}</Link></span>} />
       <Ready of={loaded} lines={6}>{(live) => <Playing key={ground} live={live} ground={ground} onGround={setGround} />}</Ready>
     </>
   );
@@ -210,7 +210,7 @@ function LiveStage({ live, isPlaying, onTime }: { live: Loaded; isPlaying: boole
   }, [live]);
   useEffect(() => scene.current?.setDark(theme === "dark"), [theme]);
   if (problem) return <div className="notice middling">{problem}</div>;
-  return <div className="stage"><canvas ref={canvas} role="img" aria-label="The robot, simulated in this page. Arrow keys rotate the camera; + and - zoom." style={{ touchAction: "none" }} /></div>;
+  return <div className="stage"><canvas ref={canvas} role="img" aria-label="Robot simulation in the browser. Arrow keys rotate the camera; + and - zoom." style={{ touchAction: "none" }} /></div>;
 }
 
 interface Drag {

@@ -16,7 +16,7 @@ export default function MachinePage() {
   const doctor = useLoaded("doctor", () => got(api.GET("/api/doctor")));
   return (
     <>
-      <PageHead title="Machine" lede="Load, jobs and installation." />
+      <PageHead title="Machine" lede="CPU, memory, disk and GPU usage, background jobs and installation checks." />
       <div className="grid">
         <div className="span-7 stacked">
           <Panel title="Current load"><Ready of={now}>{(machine) => <Now machine={machine} />}</Ready></Panel>
@@ -33,7 +33,7 @@ export default function MachinePage() {
               )}
             </Ready>
           </Panel>
-          <Panel title="Models"><Ready of={now}>{(machine) => <Facts rows={machine.providers.map((each) => [each.provider, each.has_key ? "key found" : each.needs_key ? "no key set in the environment" : "no key required"])} />}</Ready></Panel>
+          <Panel title="Models"><Ready of={now}>{(machine) => <Facts rows={machine.providers.map((each) => [each.provider, each.has_key ? "API key found" : each.needs_key ? "no API key set" : "no API key required"])} />}</Ready></Panel>
         </div>
       </div>
     </>
@@ -52,7 +52,7 @@ function Now({ machine }: { machine: MachineState }) {
       {room("memory", machine.memory)}
       {room("disk (runs folder)", machine.disk)}
       {machine.gpus.map((gpu, index) => <div key={index} className="column">{gpu.memory && room(gpu.name, gpu.memory)}<p className="small soft">{number(gpu.utilization)} % utilization</p></div>)}
-      {machine.gpus.length === 0 && <p className="small soft">No GPU found; a GPU is optional.</p>}
+      {machine.gpus.length === 0 && <p className="small soft">No GPU found. A GPU is not required.</p>}
       {machine.leases.length > 0 && <details open><summary>Cores in use</summary><ul className="small">{machine.leases.map((lease, index) => <li key={index}><Link href={`/runs/${lease.holder}`}>{shortId(lease.holder)}</Link>, process {lease.pid}{lease.memory_bytes != null && `, ${bytes(lease.memory_bytes)}`}, started {ago(lease.since)}</li>)}</ul></details>}
     </div>
   );
@@ -76,7 +76,7 @@ function Jobs() {
                     <td><Badge state={job.state} /></td>
                     <td>{job.target && <Link href={`/runs/${job.target}`}>{shortId(job.target)}</Link>}</td>
                     <td className="number soft">{ago(job.created)}</td>
-                    <td className="number">{job.state === "running" && <button type="button" className="small" onClick={() => attempt(() => ask("/api/jobs/{job}/stop", { job: job.job }, {}), () => { refresh("jobs"); return "Stopping after saving its progress."; })}>Stop</button>} <button type="button" className="plain small" aria-pressed={open === job.job} onClick={() => setOpen(open === job.job ? null : job.job)}>Log</button></td>
+                    <td className="number">{job.state === "running" && <button type="button" className="small" onClick={() => attempt(() => ask("/api/jobs/{job}/stop", { job: job.job }, {}), () => { refresh("jobs"); return "Saving progress, then stopping."; })}>Stop</button>} <button type="button" className="plain small" aria-pressed={open === job.job} onClick={() => setOpen(open === job.job ? null : job.job)}>Log</button></td>
                   </tr>
                 ))}
               </tbody>

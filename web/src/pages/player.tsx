@@ -134,7 +134,7 @@ function VerdictPanel({ verdict, course }: { verdict: Verdict; course: ReturnTyp
         </ul>
         {verdict.seen.map((seen, index) => <p key={index} className="small"><strong>{seen.criterion}</strong> ({score(seen.score)}{seen.start_s != null && `, ${number(seen.start_s)} to ${number(seen.end_s)} s`}): {seen.evidence}</p>)}
         {verdict.disagreements.map((each, index) => <div key={index} className="notice middling small"><strong>{each.criterion}</strong>: code {score(each.code)} ({each.measured}), vision {score(each.vision)} ({each.seen}).</div>)}
-        {course.error ? <p className="small soft">Criteria over time are not available: {course.error.message}</p> : course.value ? <p className="small soft">Green marks on the timeline show when a criterion is met, and red marks when it no longer is.</p> : <div className="row small soft">Measuring criteria over time…<Loading lines={1} /></div>}
+        {course.error ? <p className="small soft">Criteria over time are not available: {course.error.message}</p> : course.value ? <p className="small soft">Green marks show where a criterion becomes met, red marks where it is no longer met.</p> : <div className="row small soft">Measuring criteria over time…<Loading lines={1} /></div>}
       </div>
     </Panel>
   );
@@ -166,13 +166,13 @@ export default function PlayerPage() {
   const verdict = other ? null : episodes.value?.[0]?.verdict;
   return (
     <>
-      <PageHead title="Player" lede={<span>Robot motion, reward and verdict, synchronized in time. <Link href={`/runs/${id}`}>{shortId(id)}</Link>{other && <> and <Link href={`/runs/${other}`}>{shortId(other)}</Link></>}</span>}
+      <PageHead title="Player" lede={<span>Synchronized playback of robot motion, reward and verdict. <Link href={`/runs/${id}`}>{shortId(id)}</Link>{other && <> and <Link href={`/runs/${other}`}>{shortId(other)}</Link></>}</span>}
         actions={chosen?.is_judged && !about.isReadOnly && <><button type="button" onClick={() => label("yes")}>Wanted <kbd>y</kbd></button><button type="button" onClick={() => label("no")}>Not wanted <kbd>n</kbd></button></>} />
       <div className="row" style={{ marginBottom: "0.8rem" }}>
         <Choose name="Episode" files={a.value?.files ?? []} value={fileA} onChange={(key) => { setFirst(key); setTime("0"); }} />
         {other ? <Choose name="Compare with" files={b.value?.files ?? []} value={fileB} onChange={setSecond} /> : !about.isReadOnly && <CompareWith id={id} />}
       </div>
-      {a.value && a.value.files.length === 0 ? <Empty title="No recordings yet">Episodes are recorded at every evaluation, and when a policy is judged.</Empty> : (
+      {a.value && a.value.files.length === 0 ? <Empty title="No recordings yet">Episodes are recorded at every evaluation and whenever a policy is judged.</Empty> : (
         <div className="grid">
           <div className={verdict ? "span-8" : "span-12"}>
             <Panel title={episodes.value?.map((episode) => episode.name).join(" and ") ?? "Loading episode"}>

@@ -15,7 +15,7 @@ export default function RobotsPage() {
   const [, go] = useLocation();
   return (
     <>
-      <PageHead title="Robots" lede="Each robot can be used as an environment; its files are downloaded on first use. Select a robot to describe a behavior for it." />
+      <PageHead title="Robots" lede="Select a robot to describe a behavior for it. Model files are downloaded on first use." />
       <Ready of={robots}>
         {(list) => {
           const kinds = ["all", ...new Set(list.map((robot) => robot.kind))];

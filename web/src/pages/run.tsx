@@ -38,7 +38,7 @@ export default function RunPage({ detail, run, reload }: { detail: Detail; run: 
         <div className="span-5 stacked">
           <VideoPanel artifact={line.id} env={line.env ?? null} iteration={null} member={null} isLive={line.is_running} />
           {findings.length > 0 && <Panel title="Health"><ul className="column">{findings.map((finding) => <li key={finding.name} className="small"><span className="badge middling">{words(finding.name.split(":")[0]!)}</span> {finding.message}</li>)}</ul></Panel>}
-          <Panel title="Command line"><div className="column">{run.command && <Command line={run.command} />}<Command line={detail.command} /><Command line={`telic play ${line.id}`} /></div></Panel>
+          <Panel title="Commands"><div className="column">{run.command && <Command line={run.command} />}<Command line={detail.command} /><Command line={`telic play ${line.id}`} /></div></Panel>
           {run.job && <Panel title="Settings"><details><summary>All settings</summary><Facts rows={flat(run.job).map(([name, value]) => [name, <code key={name} className="small">{value}</code>])} /></details></Panel>}
         </div>
       </div>

@@ -39,7 +39,7 @@ export default function SearchPage({ detail, search, reload }: { detail: Detail;
         <div className="span-8 stacked">
           <Panel title="Best policy so far"><Chart x={x} curves={curves} xLabel="episodes" label="Return of the best policy so far" yLabel="return" height={260} /></Panel>
           <Panel title="Map of policies" tight>
-            {page ? <iframe src={page.url} title="Map of policies: select a point to play it" style={{ width: "100%", height: "44rem", border: 0, display: "block" }} sandbox="allow-scripts" /> : <Empty title="No map yet">Each point is a policy with its video and the model's explanation. Press “Generate the map”.</Empty>}
+            {page ? <iframe src={page.url} title="Map of policies: select a point to play it" style={{ width: "100%", height: "44rem", border: 0, display: "block" }} sandbox="allow-scripts" /> : <Empty title="No map yet">Click “Generate the map” to plot all policies. Each point links to a video and the model's explanation.</Empty>}
           </Panel>
         </div>
         <div className="span-4 stacked">
@@ -52,7 +52,7 @@ export default function SearchPage({ detail, search, reload }: { detail: Detail;
               </ol>
             </Panel>
           )}
-          <Panel title="Command line"><div className="column"><Command line={`telic show ${line.id}`} /><Command line={`telic report ${line.id}`} /></div></Panel>
+          <Panel title="Commands"><div className="column"><Command line={`telic show ${line.id}`} /><Command line={`telic report ${line.id}`} /></div></Panel>
           {search.config && <Panel title="Settings"><Facts rows={Object.entries(search.config).filter(([name, value]) => name !== "schema_version" && value !== null && typeof value !== "object").map(([name, value]) => [words(name), String(value)])} /></Panel>}
         </div>
       </div>

@@ -68,12 +68,12 @@ export function SessionPage({ detail, session, tab, reload }: { detail: Artifact
 }
 
 const OUTCOMES: Record<string, string> = {
-  passed: "The policy satisfies the request.", passed_in_part: "Partial pass.", not_passed: "The policy does not satisfy the request yet.", unproven: "A policy reached the threshold, but the result is not proven.", claimed: "Reported as passed, but not signed with your key.",
+  passed: "The policy meets all criteria.", passed_in_part: "Partial pass.", not_passed: "No policy has met all criteria yet.", unproven: "A policy reached the threshold, but the result could not be verified.", claimed: "Reported as passed, but not signed with your key.",
   unconfirmed: "The score was not confirmed on fresh episodes.", stopped: "Stopped. It can be resumed.",
 };
 const STATES: Record<string, [string, string]> = {
   interrupted: ["Interrupted.", "Resume continues from where it stopped; no training progress is lost."],
-  starting: ["Starting.", "The process is loading; this takes a few seconds."],
+  starting: ["Starting.", "Starting up. This takes a few seconds."],
   "not started": ["Not started yet.", "Press Start to run it."],
   deleted: ["Deleted.", "It may be in the trash."],
 };
@@ -143,11 +143,11 @@ function Overview({ line, session, live }: { line: Schema<"ArtifactSummary">; se
           </Panel>
         )}
         <Panel title={last === null ? "Training" : `Training of iteration ${last}`}>
-          {last === null ? <p className="soft">Curves appear when training starts.</p> : <TrainingCurves artifact={line.id} iteration={last} isLive={line.is_running} />}
+          {last === null ? <p className="soft">Training curves will appear here once training starts.</p> : <TrainingCurves artifact={line.id} iteration={last} isLive={line.is_running} />}
         </Panel>
         {last !== null && <Panel title="Reward by term"><TermStack artifact={line.id} iteration={last} isLive={line.is_running} /></Panel>}
-        <Panel title="Health" actions={<span className="small soft">{findings.length === 0 ? "no findings" : plural(findings.length, "finding")}</span>}>
-          {findings.length === 0 ? <p className="soft">Problems with the reward or with training are listed here.</p> : (
+        <Panel title="Health" actions={<span className="small soft">{findings.length === 0 ? "no problems found" : plural(findings.length, "finding")}</span>}>
+          {findings.length === 0 ? <p className="soft">Problems with the reward or the training run are listed here.</p> : (
             <ul className="column">{findings.map((finding) => <li key={finding.name} className="small"><span className="badge middling">{words(finding.name.split(":")[0]!)}</span> {finding.message} {finding.members.length > 0 && <span className="soft">({finding.members.map(words).join(", ")})</span>}</li>)}</ul>
           )}
         </Panel>
@@ -155,7 +155,7 @@ function Overview({ line, session, live }: { line: Schema<"ArtifactSummary">; se
       <div className="span-5 stacked">
         <VideoPanel artifact={line.id} env={line.env ?? null} iteration={summary?.best_iteration ?? last} member={summary?.best_member ?? null} isLive={line.is_running} />
         <Panel title="Criteria" actions={criteria && <span className="small soft">{criteria.length}</span>}>
-          {criteria ? <><CriteriaList criteria={criteria} met={met} />{(asked?.not_understood ?? []).length > 0 && <div className="notice middling small">Not understood: {asked!.not_understood!.join(", ")}</div>}{(asked?.doubts ?? []).map((doubt) => <p key={doubt} className="small soft">{doubt}</p>)}</> : <p className="soft">{line.is_running ? "Reading the intent." : "No criteria were found."}</p>}
+          {criteria ? <><CriteriaList criteria={criteria} met={met} />{(asked?.not_understood ?? []).length > 0 && <div className="notice middling small">Not understood: {asked!.not_understood!.join(", ")}</div>}{(asked?.doubts ?? []).map((doubt) => <p key={doubt} className="small soft">{doubt}</p>)}</> : <p className="soft">{line.is_running ? "Reading the intent." : "No criteria found."}</p>}
         </Panel>
         {session.iterations.length > 0 && (
           <Panel title="Lineage" actions={<Link className="small" href={`/runs/${line.id}/candidates`}>iterations</Link>}>
@@ -184,7 +184,7 @@ function lineageOf(session: SessionDetail) {
 function Candidates({ detail, session, chosen }: { detail: ArtifactDetail; session: SessionDetail; chosen: number | null }) {
   const [, go] = useLocation();
   const number_ = chosen ?? session.summary?.best_iteration ?? session.iterations.at(-1)?.number ?? null;
-  if (number_ === null) return <Empty title="No iterations yet">The first iteration appears once its reward has been written.</Empty>;
+  if (number_ === null) return <Empty title="No iterations yet">The first iteration will appear once its reward has been written.</Empty>;
   return (
     <div className="stacked">
       <Panel title="Lineage"><Lineage nodes={lineageOf(session)} chosen={String(number_)} onOpen={(id) => go(`/runs/${detail.line.id}/candidates/${id}`)} /></Panel>
@@ -206,7 +206,7 @@ function JudgeAgain({ artifact }: { artifact: string }) {
   return (
     <Panel title="Judge again" actions={<button type="button" disabled={isJudging} onClick={start}>{isJudging ? "Judging…" : "Judge"}</button>}>
       <div className="column">
-        <label className="field">New episodes<input type="number" min="1" value={episodes} placeholder="none: judge the recorded episodes" onChange={(event) => setEpisodes(event.target.value)} /></label>
+        <label className="field">New episodes<input type="number" min="1" value={episodes} placeholder="0 = use recorded episodes" onChange={(event) => setEpisodes(event.target.value)} /></label>
         {found && (
           <>
             <Figures rows={[["score", score(found.score)], ["lower bound (95%)", score(found.low)], ["passing episodes", <>{count(found.passing)} <small>of {found.episodes}</small></>], ...(found.recorded ? [["recorded score", score(found.previous_score)], ["verdicts changed", count(found.flipped)]] as [string, string][] : [])]} />
@@ -230,11 +230,11 @@ function Evidence({ artifact, session }: { artifact: string; session: SessionDet
         <Panel title="Reward and judge validation" tight={validation !== null && validation.examples.length > 0} actions={validation && <span className="small soft">{plural(validation.examples.length, "reference episode")}</span>}>
           {validation && validation.examples.length > 0 ? <Rows label="Reference episodes" heads={["reference episode", "expected", "judge score", "total reward", "criteria not met"]} numbers={[2, 3]} rows={validation.examples.map((each) => [
             words(each.name), each.is_good ? <Badge tone="good">good</Badge> : validation.fine.includes(each.name) ? <Badge tone="">acceptable</Badge> : <Badge tone="bad">failure mode</Badge>, score(each.score), number(each.pay), <span className="small soft">{each.reason ?? "–"}</span>,
-          ])} /> : <p className="soft">Reward and judge are validated on reference episodes before any training: a scripted demonstration and known failure modes.</p>}
+          ])} /> : <p className="soft">Before training, the reward and the judge are validated on reference episodes: a scripted demonstration and known failure modes.</p>}
           {validation && [...validation.judge_problems, ...validation.reward_problems].map((problem) => <div key={problem} className="notice middling small" style={{ margin: "0.6rem" }}>{problem}</div>)}
         </Panel>
         <Panel title="Robustness" tight={robustness !== null} actions={robustness && <span className="small soft">{session.robustness_words}</span>}>
-          {robustness ? <Rows label="Conditions" heads={["condition", "change", "passing episodes", "mean score"]} numbers={[3]} rows={robustness.rows.map((row) => [words(row.condition), row.words, row.passing == null ? row.reason ?? "unknown" : <>{row.passing} of {row.episodes}<Gauge value={row.passing / Math.max(1, row.episodes)} tone="live" /></>, score(row.score)])} /> : <p className="soft">After a pass, the policy is evaluated under pushes, noise and changed dynamics.</p>}
+          {robustness ? <Rows label="Conditions" heads={["condition", "change", "passing episodes", "mean score"]} numbers={[3]} rows={robustness.rows.map((row) => [words(row.condition), row.words, row.passing == null ? row.reason ?? "unknown" : <>{row.passing} of {row.episodes}<Gauge value={row.passing / Math.max(1, row.episodes)} tone="live" /></>, score(row.score)])} /> : <p className="soft">A policy that passes is then tested under pushes, sensor noise and changed dynamics.</p>}
         </Panel>
       </div>
       <div className="span-5 stacked">
@@ -246,11 +246,11 @@ function Evidence({ artifact, session }: { artifact: string; session: SessionDet
               {certificate.limits.map((limit) => <p key={limit} className="small soft">{limit}</p>)}
               {certificate.mutants.length > 0 && <Rows label="Altered episodes" heads={["criterion", "altered episodes", "value changed", "credit lost"]} numbers={[1, 2, 3]} rows={certificate.mutants.map((each) => [each.criterion, count(each.total), count(each.changed), count(each.caught)])} />}
             </div>
-          ) : <p className="soft">After a pass, a signed certificate lists the hashes of the evidence.</p>}
+          ) : <p className="soft">If the session passes, a signed certificate with hashes of all evidence appears here.</p>}
         </Panel>
         {!about.isReadOnly && session.iterations.some((each) => each.is_judged) && <JudgeAgain artifact={artifact} />}
         <Panel title="Labels and vetoes">
-          {session.labels.length + session.vetoes.length === 0 ? <p className="soft">Label judged episodes in the player to calibrate the judge.</p> : (
+          {session.labels.length + session.vetoes.length === 0 ? <p className="soft">To calibrate the judge, label judged episodes in the player.</p> : (
             <ul className="column">
               {session.labels.map((label, index) => <li key={index} className="small"><Badge tone={label.is_wanted ? "good" : "bad"}>{label.is_wanted ? "wanted" : "not wanted"}</Badge> episode {label.episode} of {words(label.member)} {label.why} <span className="soft">{label.author}</span></li>)}
               {session.vetoes.map((veto, index) => <li key={index} className="small"><Badge tone="bad">veto</Badge> {veto.why} <span className="soft">{veto.author}</span></li>)}
@@ -292,7 +292,7 @@ function Settings({ detail, session }: { detail: ArtifactDetail; session: Sessio
         </Panel>
       </div>
       <div className="span-5 stacked">
-        <Panel title="Command line"><div className="column"><Command line={detail.command} /><Command line={`telic report ${detail.line.id}`} /><Command line={`telic export ${detail.line.id}`} /></div></Panel>
+        <Panel title="Commands"><div className="column"><Command line={detail.command} /><Command line={`telic report ${detail.line.id}`} /><Command line={`telic export ${detail.line.id}`} /></div></Panel>
         <Panel title="Folder"><code className="small">{detail.path}</code></Panel>
       </div>
     </div>

@@ -72,12 +72,12 @@ export function StartPage() {
     <>
       <div className="hero">
         <h1>What should the robot do?</h1>
-        <p className="soft">Describe a behavior to get a trained policy, with evidence that it does what you asked.</p>
+        <p className="soft">Describe a behavior, and telic trains a policy and verifies that it does what you asked.</p>
         <form className="intent" onSubmit={(event) => { event.preventDefault(); if (canStart) void start(); }}>
           <textarea ref={box} rows={2} aria-label="Intent" value={intent} maxLength={2000} autoFocus placeholder="For example: run forward fast"
             onChange={(event) => { setIntent(event.target.value); setEdits({}); }} onKeyDown={(event) => { if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) { event.preventDefault(); if (canStart) void start(); } }} />
           <div className="row between">
-            <span className="row small soft"><span className="chip">{envName(env)}</span><span className="chip">{options.model || "composer (no model needed)"}</span></span>
+            <span className="row small soft"><span className="chip">{envName(env)}</span><span className="chip">{options.model || "composer (no LLM needed)"}</span></span>
             <button type="submit" className="primary" disabled={!canStart}>{isStarting ? "Starting…" : "Start"}</button>
           </div>
         </form>
@@ -126,25 +126,25 @@ interface CriteriaPanelProps {
 
 function CriteriaPanel({ preview, edits, onEdits, hasWords, options, onOptions }: CriteriaPanelProps) {
   const { value, error } = preview;
-  const approve = <label className="row small"><input type="checkbox" checked={options.approve ?? false} onChange={(event) => onOptions({ ...options, approve: event.target.checked })} />Ask me to approve the criteria before training</label>;
+  const approve = <label className="row small"><input type="checkbox" checked={options.approve ?? false} onChange={(event) => onOptions({ ...options, approve: event.target.checked })} />Approve criteria before training</label>;
   if (options.model)
     return (
       <Panel title="Criteria">
         <div className="column">
-          {error ? <Failure error={error} /> : <p className="soft">{options.model} reads the intent when the session starts and proposes criteria.</p>}
+          {error ? <Failure error={error} /> : <p className="soft">{options.model} will read the intent and propose criteria when the session starts.</p>}
           {approve}
         </div>
       </Panel>
     );
   return (
     <Panel title="Criteria">
-      {!hasWords && <p className="soft">Criteria appear as you type. You can edit targets, change weights and remove criteria. Nothing runs until you press Start.</p>}
+      {!hasWords && <p className="soft">Criteria appear as you type. You can edit targets and weights or remove criteria. Training does not begin until you press Start.</p>}
       {hasWords && error && <Failure error={error} />}
       {hasWords && !value && !error && <Loading />}
       {hasWords && value && !error && (
         <div className="column">
           <CriteriaForm criteria={value.criteria} edits={edits} onChange={onEdits} />
-          {value.not_understood.length > 0 && <div className="notice middling"><strong>Not understood:</strong> {value.not_understood.join(", ")}. No criterion measures these words, so at most a partial pass is possible.</div>}
+          {value.not_understood.length > 0 && <div className="notice middling"><strong>Not understood:</strong> {value.not_understood.join(", ")}. These words are not measured, so the best possible result is a partial pass.</div>}
           {value.dropped.length > 0 && <div className="notice middling"><strong>Omitted:</strong> {value.dropped.join(", ")}.</div>}
           {value.doubts.map((doubt) => <p key={doubt} className="small soft">{doubt}</p>)}
           {approve}
@@ -165,8 +165,8 @@ function CostPanel({ preview, options, isEdited, onOptions }: { preview: Preview
     <Panel title="Cost">
       <div className="column">
         <Figures rows={[["if the first iteration passes", amount(forecast?.first_steps, forecast?.first_seconds)], ["maximum", amount(forecast?.most_steps, forecast?.most_seconds)], ["model cost", options.model ? money(forecast?.usd) : "$0"]]} />
-        {options.model && <p className="small soft">A forecast is available once the model has written the reward. You can set limits below.</p>}
-        {forecast && forecast.first_seconds === null && <p className="small soft">Training time can be estimated after the first training run in this environment on this machine.</p>}
+        {options.model && <p className="small soft">The cost can be estimated once the model has written the reward. You can set limits below.</p>}
+        {forecast && forecast.first_seconds === null && <p className="small soft">No estimate yet: this environment has not been trained on this machine before.</p>}
         {forecast && forecast.measured_runs > 0 && <p className="small soft">Based on {plural(forecast.measured_runs, "training run")} on this machine ({count(forecast.steps_per_second)} steps/s).</p>}
         <details>
           <summary>Options and limits</summary>

@@ -10,9 +10,9 @@ export default function StudiesPage() {
   const studies = useLoaded("studies", () => got(api.GET("/api/artifacts", { params: { query: { kind: ["study"], limit: 500 } } })), 5000);
   return (
     <>
-      <PageHead title="Studies" lede="Experiments in this repository, each with a contract agreed in advance and an append-only ledger." />
+      <PageHead title="Studies" lede="Experiments in this repository. Each study has a contract that is approved in advance and an append-only ledger." />
       <Ready of={studies}>
-        {({ artifacts }) => artifacts.length === 0 ? <Empty title="No studies yet"><p>Start one in the repository that you want to improve:</p><Command line={'telic study init --task NAME --study NAME --behavior "what should improve"'} /></Empty> : (
+        {({ artifacts }) => artifacts.length === 0 ? <Empty title="No studies yet"><p>To start one, run this command in the repository that you want to improve:</p><Command line={'telic study init --task NAME --study NAME --behavior "what should improve"'} /></Empty> : (
           <Panel title={`${artifacts.length} ${artifacts.length === 1 ? "study" : "studies"}`} tight>
             <table className="plain">
               <thead><tr><th>Study</th><th className="number">Last active</th></tr></thead>

@@ -28,8 +28,8 @@ export default function StudyPage({ detail, study }: { detail: Detail; study: No
   const live = useLive(detail.line.id, true);
   return (
     <>
-      <PageHead title={detail.line.title} lede={state && <span className="row"><Badge state={state.study_status} /><span>contract {state.contract_version === null ? "not agreed yet" : `version ${state.contract_version}`}</span></span>} />
-      {!state && <div className="notice middling">This study cannot be read; the reasons are listed above.</div>}
+      <PageHead title={detail.line.title} lede={state && <span className="row"><Badge state={state.study_status} /><span>contract {state.contract_version === null ? "not approved yet" : `version ${state.contract_version}`}</span></span>} />
+      {!state && <div className="notice middling">This study could not be loaded. See the errors above.</div>}
       {state && (
         <div className="grid">
           <div className="span-7 stacked">
@@ -92,7 +92,7 @@ function Candidates({ id, candidates, incumbent }: { id: string; candidates: [st
               ))}
             </tbody>
           </table>
-          {candidates.length > MOST_SHOWN && <p className="small soft" style={{ padding: "0.6rem 0.9rem" }}>{count(candidates.length - MOST_SHOWN)} older candidates are not shown.</p>}
+          {candidates.length > MOST_SHOWN && <p className="small soft" style={{ padding: "0.6rem 0.9rem" }}>{count(candidates.length - MOST_SHOWN)} older candidates are hidden.</p>}
         </div>
       )}
       {chosen && <GateList id={id} candidate={chosen} key={chosen} />}

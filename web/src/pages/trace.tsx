@@ -9,7 +9,7 @@ import { callsOf, totalOf, type ModelCall } from "../session/trace";
 export function TracePanel({ events }: { events: LoggedEvent[] }) {
   const calls = useMemo(() => callsOf(events), [events]);
   const [chosen, setChosen] = useState(0);
-  if (calls.length === 0) return <Panel title="Model calls"><Empty title="No model calls">The composer wrote the reward and the judge. If a session uses a model, its calls are listed here.</Empty></Panel>;
+  if (calls.length === 0) return <Panel title="Model calls"><Empty title="No model calls">The composer wrote the reward and the judge, so no language model was called.</Empty></Panel>;
   const total = totalOf(calls);
   const groups = [...new Set(calls.map((call) => call.iteration))];
   const call = calls[Math.min(chosen, calls.length - 1)]!;

@@ -32,8 +32,8 @@ function Tracking({ report }: { report: Report }) {
   return (
     <div className="column">
       <Figures rows={[["clips", count(report.encoders[0]?.clips)], ["split", words(report.split)], ["steps", short(report.step)], ...report.tokens.map((token): [string, string] => [`token levels in use, ${words(token.encoder)}`, percent(1 - token.dead_share)])]} />
-      <Rows label="Encoders" heads={["encoder", "tracked to the end", "local error, mm", "joint error, rad", "mean share tracked"]} numbers={[2, 3, 4]} rows={all.map((each) => [
-        <>{words(each.encoder)}{each === report.control && <div className="small soft">baseline: holds its pose</div>}</>,
+      <Rows label="Encoders" heads={["encoder", "tracked to the end", "local error, mm", "joint error, rad", "mean fraction tracked"]} numbers={[2, 3, 4]} rows={all.map((each) => [
+        <>{words(each.encoder)}{each === report.control && <div className="small soft">baseline: holds the initial pose</div>}</>,
         <><Gauge value={each.success_rate} low={each.interval?.[0]} tone="live" /><span className="small soft">{clips(each)}{each.interval && each.success_rate > 0 && `, 95% interval ${percent(each.interval[0])} to ${percent(each.interval[1])}`}</span></>,
         number(each.mpjpe_l_mm), number(each.joint_rad), percent(each.progress_rate),
       ])} />
@@ -52,7 +52,7 @@ function Success({ measured }: { measured: Report[] }) {
       return found.length ? found.reduce((sum, each) => sum + pick(each), 0) / found.length : null;
     }),
   });
-  const curves = names.flatMap((name, index) => [curve(name, `${words(name)}, to the end`, index, (each) => each.success_rate, false), curve(name, `${words(name)}, share tracked`, index, (each) => each.progress_rate, true)]);
+  const curves = names.flatMap((name, index) => [curve(name, `${words(name)}, to the end`, index, (each) => each.success_rate, false), curve(name, `${words(name)}, fraction tracked`, index, (each) => each.progress_rate, true)]);
   return <Chart x={steps} curves={curves} xLabel="steps" yLabel="share" label="Clips tracked over training" height={200} yRange={[0, 1.05]} formatY={percent} />;
 }
 

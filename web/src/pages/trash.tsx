@@ -14,9 +14,9 @@ export default function TrashPage() {
   });
   return (
     <>
-      <PageHead title="Trash" lede="Deleted sessions, runs and searches. To delete them permanently, empty runs/.trash." />
+      <PageHead title="Trash" lede="Deleted sessions, runs and searches. To remove them permanently, empty runs/.trash." />
       <Ready of={trash}>
-        {(lines) => lines.length === 0 ? <Empty title="The trash is empty">Deleted sessions, runs and searches can be restored from here.</Empty> : (
+        {(lines) => lines.length === 0 ? <Empty title="The trash is empty">Deleted sessions, runs and searches appear here and can be restored.</Empty> : (
           <Panel title={`${lines.length} deleted`} tight>
             <div className="scroll-x" tabIndex={0} role="group" aria-label="Deleted items">
               <table className="plain">

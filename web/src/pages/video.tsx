@@ -29,7 +29,7 @@ export function VideoPanel({ artifact, env, iteration, member, isLive }: { artif
           {offered.map((file) => <option key={file.key} value={file.key}>{recordingName(iteration === null ? file : { ...file, iteration: null })}</option>)}
         </select>
         <Link className="small" href={`/play/${artifact}?file=${shown.key}`}>player</Link>
-        {!__SITE__ && <Link className="small" href={`/live/${artifact}`} title="Run the policy in this page, with pushes and commands">live</Link>}
+        {!__SITE__ && <Link className="small" href={`/live/${artifact}`} title="Run the policy interactively in the browser">live</Link>}
       </>
     )}>
       {shown ? <EpisodePlayer artifact={artifact} file={shown.key} /> : isLive ? (
@@ -37,7 +37,7 @@ export function VideoPanel({ artifact, env, iteration, member, isLive }: { artif
           {env && <img src={`/api/pictures/${encodeURIComponent(env)}`} alt={envName(env)} style={{ width: "100%", borderRadius: "0.5rem" }} onError={(event) => event.currentTarget.remove()} />}
           <figcaption className="soft">The first episode is recorded at the first evaluation.</figcaption>
         </figure>
-      ) : <p className="soft">No episodes were recorded.</p>}
+      ) : <p className="soft">No episodes recorded.</p>}
       {videos.length > 0 && (
         <details style={{ marginTop: "0.6rem" }}>
           <summary>{videos.length === 1 ? "Video" : `${videos.length} videos`}</summary>

@@ -110,7 +110,7 @@ export function sentenceOf(event: LoggedEvent, at?: Standing): string | null {
     }
     case "session.tried": {
       const problems = [...((event.judge_problems as string[]) ?? []), ...((event.reward_problems as string[]) ?? [])];
-      return problems.length ? `Validation on reference episodes: ${problems.join(" ")}` : `Reward and judge agree on ${(event.examples as unknown[]).length} reference episodes.`;
+      return problems.length ? `Validation on reference episodes: ${problems.join(" ")}` : `The reward and the judge agree on ${(event.examples as unknown[]).length} reference episodes.`;
     }
     case "session.forecast":
       return event.first_seconds == null ? `${short(event.first_steps as number)} steps of training if the first iteration passes.` : `About ${duration(event.first_seconds as number)} of training if the first iteration passes.`;
@@ -131,7 +131,7 @@ export function sentenceOf(event: LoggedEvent, at?: Standing): string | null {
     case "session.selected":
       return `Variant ${(event.kept as number) + 1} scored best in the screening runs and is trained in full.`;
     case "train.end":
-      return `Training ${text("status")} after ${duration(event.training_time_s as number)}; best return ${number(event.best_return as number | null)}.`;
+      return `Training ${text("status")} after ${duration(event.training_time_s as number)}; best mean return ${number(event.best_return as number | null)}.`;
     case "session.judged": {
       if (event.failure) return `Iteration ${text("number")} could not be trained: ${text("failure")}`;
       const failed = (event.tags as string[] | undefined)?.map(words).join(", ");

@@ -68,7 +68,7 @@ export function savedFetch(saved: Site): typeof fetch {
     if (bytes !== undefined) return new Response(bytesOf(bytes));
     const found = method === "GET" ? answerOf(saved, address) : null;
     if (found !== null) return new Response(JSON.stringify(found), { headers: { "content-type": "application/json" } });
-    const missing = { message: "This data is not included in the saved page.", hint: "Open the session in the dashboard: telic serve." };
+    const missing = { message: "This data is not part of the saved page.", hint: "Open the session in the dashboard: telic serve." };
     return new Response(JSON.stringify(missing), { status: 404, headers: { "content-type": "application/json" } });
   };
 }

@@ -1,1 +1,1 @@
-"""External simulators, which run in separate processes and Python environments."""
+"""External simulators that run in separate processes and Python environments."""

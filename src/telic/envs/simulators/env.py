@@ -38,7 +38,7 @@ def make_simulated(
     num_threads: int | None = None,
     **arguments: Any,
 ) -> SimulatorEnv:
-    """Start one simulator process per seed, and wait until all are ready.
+    """Start one simulator process per seed and wait until all are ready.
 
     `python` is the interpreter of the simulator's virtual environment, `answer_s` the timeout of a
     step. Arguments are dotted attribute paths in the task's configuration. `num_threads` has no
@@ -196,7 +196,7 @@ class SimulatorEnv(VecEnv):
         rows: Tensor | None = None,
         seeds: Sequence[int] | None = None,
     ) -> None:
-        """Send each simulator its rows of an array or its seeds, and wait for all to finish."""
+        """Send each simulator its rows of an array or its seeds and wait for all to finish."""
         first = 0
         for process in self._processes:
             own = slice(first, first + len(process.arrays["obs"]))

@@ -24,7 +24,7 @@ class SimulatorAdapter(NamedTuple):
     """Adapter for an external simulator."""
 
     file: Path
-    """Adapter file, which the simulator's Python runs."""
+    """Adapter file that the simulator's Python runs."""
     meaning: str
     tasks: tuple[str, ...]
     """Example tasks."""
@@ -59,7 +59,7 @@ def simulated(env: str) -> SimulatedTask | None:
 
 
 def refuse_simulated(
-    env: str, caller: str, why: str = "it cannot be confined, and its robot cannot be measured"
+    env: str, caller: str, why: str = "it cannot be sandboxed, and its robot cannot be measured"
 ) -> None:
     """Raise UsageError if `env` runs in an external simulator."""
     if simulated(env):
@@ -108,6 +108,6 @@ def require_permitted_request(values: Mapping[str, Any]) -> None:
     require_permitted(*named_code(str(values.get("env") or ""), arguments))
     if values.get("trust"):
         raise Refused(
-            "Agents may not run code without confinement.",
+            "Agents must not run code without a sandbox.",
             hint="Run it in a terminal: telic train --trust",
         )

@@ -42,7 +42,7 @@ class Simulator(Protocol):
     can_stagger (whether the age of an episode can be set), groups (further observations: columns)
     """
     arrays: dict[str, np.ndarray]
-    """Arrays in shared memory to read from and write to, which are set before the first reset."""
+    """Arrays in shared memory to read from and write to (set before the first reset)."""
 
     def reset(self, seeds: list[int]) -> None:
         """Start new episodes in all environments, with one seed per environment."""

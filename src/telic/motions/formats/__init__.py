@@ -68,14 +68,14 @@ def read_motions(path: Path, options: ReadOptions = ReadOptions()) -> Iterator[M
             yield robots.read_csv(content, where, name)
         else:
             raise BadFile(
-                f"{where} is empty or of an unknown format.",
+                f"{where} is empty or has an unknown format.",
                 hint="Supported: BVH, NPZ, pickles of arrays, and tables (CSV).",
             )
     except TelicError:
         raise
     except Exception as error:  # damaged files can raise any exception
         reason = (str(error).splitlines() or [""])[0][:120] or type(error).__name__
-        raise BadFile(f"{where} is damaged: {reason}.") from None
+        raise BadFile(f"{where} is corrupted: {reason}.") from None
 
 
 def _unpacked(content: bytes) -> dict[str, np.ndarray]:

@@ -196,7 +196,7 @@ def read_pickle(content: bytes, where: str) -> Any:
         ) from None
     except Exception as error:  # damaged pickles can raise any exception
         reason = (str(error).splitlines() or [""])[0][:120] or type(error).__name__
-        raise BadFile(f"{where} is a damaged pickle: {reason}.") from None
+        raise BadFile(f"{where} is a corrupted pickle: {reason}.") from None
 
 
 def _plain(value: Any, depth: int, left: Iterator[int]) -> Any:

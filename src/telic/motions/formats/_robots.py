@@ -326,7 +326,7 @@ def _fitting(
                     f"{track.name}: the joints contradict the body positions of the file: "
                     f"{names[worst]} deviates by {error[:, worst].max():.3f} m at {at:.2f} "
                     f"{'s' if track.fps else 'frames'} (forward kinematics of {robot.name}).",
-                    hint="The columns may have another order or belong to another robot.",
+                    hint="The columns may be in a different order or belong to a different robot.",
                 )
             return best
     if track.axes is not None and len(columns) > 1:
@@ -342,7 +342,7 @@ def _fitting(
     if len(columns) == 1 or "model" in columns:
         return next(iter(columns))
     raise BadFile(
-        f"{track.name} has {track.joint_pos.shape[1]} unnamed joints, which is ambiguous: "
+        f"{track.name} has {track.joint_pos.shape[1]} unnamed joints, so their order is ambiguous: "
         f"{' or '.join(columns)}.",
         hint=f"Specify one with --joints {next(iter(columns))}",
     )

@@ -122,7 +122,7 @@ def required_rate(stated: float | None, options: ReadOptions, where: str) -> flo
     fps = options.fps or stated
     if fps is None:
         raise BadFile(
-            f"{where} does not contain its frame rate.",
+            f"{where} does not specify a frame rate.",
             hint="Pass --fps 30 for LAFAN1 as retargeted by Unitree, or 50 for most trackers.",
         )
     return fps

@@ -1,1 +1,1 @@
-"""Schemas of study documents, which files, the command line and all interfaces share."""
+"""Schemas of study documents, shared by files, the command line and all interfaces."""

@@ -128,7 +128,7 @@ class LauncherSpec(DocumentPart):
 
 
 class Seeds(DocumentPart):
-    """Option or variable that sets the seed, which claims require. Null means unknown."""
+    """Option or variable that sets the seed (required for claims). Null means unknown."""
 
     flag: str | None = Field(default=None, description="Option that sets the seed, e.g. --seed.")
     env_flag: str | None = Field(default=None, description="Variable that sets the seed.")
@@ -186,7 +186,7 @@ class Adapter(Document):
     launcher: LauncherSpec = Field(description="Launcher of the commands.")
     seeds: Seeds = Field(description="How to set seeds, or null if unknown.")
     outputs: RepositoryOutputs = Field(description="Outputs of a run.")
-    hazards: tuple[Hazard, ...] = Field(default=(), description="Risks, which may block a launch.")
+    hazards: tuple[Hazard, ...] = Field(default=(), description="Risks that may block a launch.")
     provenance: dict[str, Provenance] = Field(
         default={}, description="Source of each field, with path:line."
     )

@@ -71,7 +71,7 @@ ROLES: dict[StudyPhase, SeedRole] = {
     "promotion": "promotion",
     "incumbent_validation": "validation",
 }
-"""seed role by phase, which determines the seed pool"""
+"""seed role by phase that determines the seed pool"""
 BudgetUnit = Literal["steps", "wall_clock"]
 MIN_SEEDS: dict[StudyPhase, int] = {"promotion": 5, "incumbent_validation": 5}
 ApprovalKey = Literal[
@@ -386,5 +386,5 @@ class Protocol(Document):
     checkpoint_selection: Literal["last", "fixed_step", "best_on_validation"] = "last"
     perturbations: tuple[Any, ...] = ()
     dataset: str | None = None
-    """repository file used in training or evaluation, which must be unchanged at launch"""
+    """repository file used in training or evaluation that must be unchanged at launch"""
     dataset_hash: Sha | None = None

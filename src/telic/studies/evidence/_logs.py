@@ -314,7 +314,7 @@ def step_axis(rows: Sequence[Row], declared: str | None = None) -> str | None:
     if declared is not None:
         if rows and declared not in columns:
             raise TelicError(
-                f"The log has no column {declared}, which is declared as the step column.",
+                f"The declared step column, {declared}, is not in the log.",
                 hint="Fix extractor.step in metric_spec.yaml, or step in the adapter's metrics.",
             )
         return declared

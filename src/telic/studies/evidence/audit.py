@@ -189,13 +189,13 @@ def _gather(study: Study, candidate: str) -> ClaimFacts:
         if incumbent is None:
             raise StudyError(
                 "E_NO_INCUMBENT",
-                f"{candidate} requires an incumbent for comparison.",
+                f"{candidate} needs an incumbent for comparison.",
                 hint="Run and accept a baseline under this protocol first.",
             )
         if incumbent == candidate:
             raise StudyError(
                 "E_IS_INCUMBENT",
-                f"{candidate} is the incumbent, so there is nothing to compare it with.",
+                f"{candidate} is the incumbent and has nothing to be compared with.",
                 hint="Its claim was audited before it was accepted; see telic study report.",
             )
         theirs = _arm(study, incumbent, ("promotion", "incumbent_validation"), is_control=True)
@@ -516,7 +516,7 @@ def _same(facts: ClaimFacts, field: str) -> tuple[list[str], str]:
 
 
 def _same_code(facts: ClaimFacts) -> tuple[list[str], str]:
-    """Check that all runs were measured by the same code, and list the parts that differ."""
+    """Check that all runs were measured by the same code and list the parts that differ."""
     hashes, why = _same(facts, "code_hash")
     names = ("evaluator", "interpreter", "packages", "extractor")
     parts = [value.split("-") for value in hashes]

@@ -1,4 +1,4 @@
-"""Store evidence on disk, and verify a study's files against recorded hashes.
+"""Store evidence on disk and verify a study's files against recorded hashes.
 
 Evidence is immutable, content-addressed, and recorded in the ledger. When a run ends, its
 supervisor lists the hashes of all files and signs the exit record with a per-run key derived from

@@ -64,7 +64,7 @@ def _own_tree(folder: StudyFolder, candidate: Candidate) -> Path:
 
 
 def _manifest_file(folder: StudyFolder, candidate: Candidate) -> Path:
-    """Return the path of the manifest, which is stored outside the tree."""
+    """Return the path of the manifest (stored outside the tree)."""
     tree = _own_tree(folder, candidate)
     return tree.with_name(f"{tree.name}.json")
 
@@ -75,7 +75,7 @@ def is_made(folder: StudyFolder, candidate: Candidate) -> bool:
 
 
 def prepare_tree(folder: StudyFolder, candidate: Candidate) -> Path:
-    """Create the candidate's tree if it is missing, and return its path."""
+    """Create the candidate's tree if it is missing and return its path."""
     tree, base = tree_of(folder, candidate), candidate.base_commit
     if tree == folder.root:
         return tree

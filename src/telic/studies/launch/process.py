@@ -91,7 +91,7 @@ class RunProcess:
         return True
 
     def end_leftovers(self) -> int:
-        """Kill the remaining processes of a dead supervisor, and return their number."""
+        """Kill the remaining processes of a dead supervisor and return their number."""
         for job in self.folder.glob("jobs/*/job.json"):
             (job.parent / "stop").touch()  # a worker on another machine watches this file
         claim, child = self.claim or {}, (self.heartbeat or {}).get("child")

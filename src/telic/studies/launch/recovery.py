@@ -35,7 +35,7 @@ _TIMED_OUT = 124
 
 
 def reconcile(study: Study, *, processes: bool = False) -> dict[str, str]:
-    """Reconcile the ledger with the processes, and return the outcome of each run.
+    """Reconcile the ledger with the processes and return the outcome of each run.
 
     Repeated calls have no effect. If `processes` is true, git may be started to remove the
     worktrees of decided candidates.

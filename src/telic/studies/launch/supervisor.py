@@ -1,4 +1,4 @@
-"""Supervisor of a run, which executes the commands in sequence, monitors them, and records the end.
+"""Supervisor of a run: executes the commands in sequence, monitors them, and records the end.
 
     python -I -m telic.studies.launch.supervisor FOLDER
 
@@ -76,7 +76,7 @@ def session_members(session: int) -> list[int]:
 
 
 def claim(path: Path, content: dict[str, Any]) -> bool:
-    """Atomically create `path` unless it exists, and return whether this call created the file.
+    """Atomically create `path` unless it exists and return whether this call created the file.
 
     Hard links are exclusive and atomic: readers never see a partial file, and two writers cannot
     both succeed.
@@ -262,7 +262,7 @@ class _Supervisor:
         return {**result, "code": process.code}
 
     def _must_stop(self, child: dict[str, Any]) -> bool:
-        """Write a heartbeat if due, and return whether a signal or the time limit ends the run."""
+        """Write a heartbeat if due and return whether a signal or the time limit ends the run."""
         wall_s, limit_s = time.monotonic() - self.began, self.order["timeout_s"]
         if wall_s - self.beaten >= self.order.get("heartbeat_s", _HEARTBEAT_S):
             self.beaten = wall_s

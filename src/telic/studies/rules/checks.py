@@ -1,4 +1,4 @@
-"""Validate candidates with the checks V01 to V16, and record the validated hashes."""
+"""Validate candidates with the checks V01 to V16 and record the validated hashes."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def check_candidate(
 
 
 def validate_candidate(study: Study, name: str) -> ValidationOutcome:
-    """Check a draft, and record the candidate as validated if every check passes.
+    """Check a draft and record the candidate as validated if every check passes.
 
     A validated candidate that has changed, or that now fails a check, first becomes a draft again.
     """
@@ -190,7 +190,7 @@ def _complete(case: _Case) -> Problems:
         yield "evidence_refs is empty: cite the evidence that motivated it"
     known, base = case.study.base_commits, candidate.base_commit
     if (case.study.is_git or known) and base not in known:
-        allowed = " or ".join(known) or "the contract's baseline.commit, which is not set"
+        allowed = " or ".join(known) or "the contract's baseline.commit (not set)"
         yield (
             f"base_commit is {base}, but must be {allowed}; to agree on another commit: "
             "telic study contract --set baseline.commit=HASH --amend TEXT"
@@ -320,7 +320,7 @@ def _steps_small(case: _Case) -> Problems:
             pairs = list(zip(override.from_value, override.to, strict=True))
         for old, new in pairs:
             if not (_is_number(old) and _is_number(new)):
-                yield f"{path} is limited by a ratio, which {old!r} to {new!r} does not have"
+                yield f"{path} is limited by a ratio, but {old!r} to {new!r} has none"
             elif old != new and (old == 0 or new / old <= 0):
                 yield f"{path} goes from {old:g} to {new:g}, and zero allows no ratio"
             elif old != new and (ratio := max(new / old, old / new)) > most * (1 + 1e-9):
@@ -391,7 +391,7 @@ def _measure_untouched(case: _Case) -> Problems:
         if not study.contract.evaluation.measures_training_log:
             yield (
                 "it changes code, but its own training log would be measured: set a command in "
-                "eval_protocol.yaml, which runs in a checkout of the contract's commit"
+                "eval_protocol.yaml (it runs in a checkout of the contract's commit)"
             )
     if not study.is_metric_spec_agreed:
         yield "the metric spec differs from the one in the contract"
@@ -411,7 +411,7 @@ def _falsifiable(case: _Case) -> Problems:
     numbers = [GAIN, spec.primary.key, *(rail.key for rail in spec.guardrails)]
     if condition is not None and condition.what not in numbers:  # it could never be checked
         asked = f"hypothesis.falsifier asks for {condition.what}"
-        yield f"{asked}, which is none of {', '.join(numbers)}"
+        yield f"{asked}, but must use one of {', '.join(numbers)}"
     expected = hypothesis.expected
     parts = (spec.primary, *spec.components, *spec.guardrails)
     metrics = dict.fromkeys(part.key for part in parts)
@@ -562,7 +562,7 @@ def _more_than_seeds(case: _Case) -> Problems:
     sets = candidate.change.overrides.values()
     effect["overrides"] = [each.to for each in sets if each.to != each.from_value]
     if not any(effect.values()):
-        yield "nothing changes except seeds, so any difference would be due to chance"
+        yield "only seeds change, so any difference would be due to chance"
     patch, others = case.patch, [value for key, value in effect.items() if key != "patch"]
     if patch is not None and not any(others):
         removed, added = (

@@ -35,7 +35,7 @@ from telic.studies.rules.results import active_stops, unresolved_exploit
 from telic.studies.state import shortfalls
 
 _CONTROL_CHECKS = ("V02", "V09", "V10")
-"""checks that apply to a control arm, which was accepted earlier"""
+"""checks that apply to a control arm that was accepted earlier"""
 _DESTRUCTIVE = re.compile(
     r"--?(?:delete|remove|wipe|purge|clean|overwrite|force[-_]?(?:delete|overwrite|clean)"
     r"|rm|reset[-_]?logs?|clear[-_]?(?:logs?|cache|results?))(?:=(?!false|0|no).*)?$",
@@ -343,7 +343,7 @@ def _generated_code(attempt: LaunchAttempt) -> Problems:
     elif study.approval("generated_code").status != "approved":
         yield "generated_code is not approved"
     elif allowed.sandbox == "confined" and options.get("sandbox") != "confined":
-        yield "the contract requires confinement, which this launcher does not provide"
+        yield "the contract requires a sandbox, but this launcher does not provide one"
     if study.approval("experiment", candidate.id).status == "approved":
         return
     review = last_review(study, candidate.id)
@@ -368,7 +368,7 @@ def _harmless(attempt: LaunchAttempt) -> Problems:
         elif hazard.id == "actuates_hardware":
             name = attempt.request.candidate
             if attempt.study.approval("physical_actuation", name).status != "approved":
-                why = f"it moves hardware ({hazard.detail}), which requires a separate approval"
+                why = f"it moves hardware ({hazard.detail}) and requires a separate approval"
                 yield Problem(why, "actuation")
     yield from word_problems(attempt.command.argv)
 

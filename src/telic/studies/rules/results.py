@@ -402,7 +402,7 @@ def ingest(study: Study, run: str, actor: StudyActor, *, is_unusable: bool = Fal
 
 
 def record_findings(study: Study) -> bool:
-    """Record newly met conditions and stop rules, and return whether there are any."""
+    """Record newly met conditions and stop rules and return whether there are any."""
     before, state = study.ledger.head, study.state
     is_agreed = state.contract_version is not None and study.folder.metric_spec.is_file()
     if not is_agreed or state.study_status != "open":

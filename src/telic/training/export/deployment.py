@@ -1,4 +1,4 @@
-"""Deployment bundles, which run a policy on its robot without telic.
+"""Deployment bundles that run a policy on its robot without telic.
 
     deploy/policy.onnx deploy.json run.py scene.xml assets/ starts.npz LICENSE.txt README.md
 
@@ -280,7 +280,7 @@ def read_deployment(text: str) -> Deployment:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise BadFile(
-            f"deploy.json is damaged: {where}: {first['msg']}.", hint="Export the policy again."
+            f"deploy.json is corrupted: {where}: {first['msg']}.", hint="Export the policy again."
         ) from None
 
 
@@ -337,7 +337,7 @@ class RobotBundle(NamedTuple):
             doc.Text(" ".join(self.origin)),
         ]
         if self.agreement is None:
-            blocks.append(doc.Text("Not verified: telic export --verify runs and judges it."))
+            blocks.append(doc.Text("Not verified. To run and judge it: telic export --verify"))
         else:
             blocks += self.agreement.blocks
         return doc.Section("On the robot", tuple(blocks))
@@ -439,7 +439,7 @@ def write_deployment(policy: Policy, environment: Environment, folder: Path) -> 
     env = make(env_id, num_envs=1, **nominal(arguments))
     try:
         assert isinstance(env, MujocoEnv)
-        why = "has no free-floating base, which run.py requires"
+        why = "does not have a free-floating base, as required by run.py"
         if env.driver is not None:
             why = "is controlled by motion tokens, and run.py does not include their decoder"
         if env.driver is not None or not isinstance(env.task, RobotTask):
@@ -469,8 +469,8 @@ def require_no_memory(policy: Policy) -> None:
     """Raise UsageError if the policy observes its reward's memory."""
     if policy.memory_size:
         raise UsageError(
-            "The policy observes the memory of its reward, which a robot does not have.",
-            hint='Train it with memory_to = "critic", or for a gait declare phase_hz instead.',
+            "The policy observes the memory of its reward, which is not available on a robot.",
+            hint='Train it with memory_to = "critic". For gaits, declare phase_hz instead.',
         )
 
 

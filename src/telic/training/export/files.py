@@ -38,7 +38,7 @@ def export_policy(policy: Policy, path: Path) -> Path:
 
 
 def export_checked(policy: Policy, path: Path, about: Mapping[str, Any] | None = None) -> float:
-    """Export a policy with additional metadata, and return the largest deviation of an action.
+    """Export a policy with additional metadata and return the largest deviation of an action.
 
     Raises TelicError and writes no file if an action deviates by more than 1e-5.
     """
@@ -96,7 +96,7 @@ def _verify(policy: Policy, arrays: PolicyArrays, act: Act, name: str) -> float:
             raise TelicError(
                 f"{name} was not written: its actions differ from the policy's by "
                 f"{deviation.max():.2g} {unit}, more than {TOLERANCE:g}.",
-                hint="The policy itself is intact. Please report this with the policy file.",
+                hint="The policy itself is intact. Please report this and attach the policy file.",
             )
         worst = max(worst, float(deviation.max()))
     return worst

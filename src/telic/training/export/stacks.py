@@ -92,7 +92,7 @@ def write_stack(name: StackName, policy: Policy, about: Deployment, folder: Path
     elif name == "rl_sar" and None in joints.effort:
         why = "the effort limits of the joints are not known"
     elif name == "robojudo" and robot not in ("g1", "h1"):
-        why = "it has no environment for this robot"
+        why = "it does not provide an environment for this robot"
     if why is not None:
         raise UsageError(f"{name} cannot run this policy of {about.robot}: {why}.")
     rest, half = np.array(joints.rest), np.array(joints.action_half)
