@@ -15,7 +15,7 @@ from telic.envs import make
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused
 from telic.judges.code import JudgeCode
-from telic.quantities.observed import observed_value
+from telic.quantities.quantity import observed_value
 from telic.rewards.recording import collect
 from telic.rewards.reward import load_reward
 from telic.storage.trajectories import Trajectory, TrajectoryFacts

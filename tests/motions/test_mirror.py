@@ -6,8 +6,8 @@ import pytest
 from telic.errors import BadEnvironment
 from telic.motions._figure import RobotFigure, figure_points, person_like
 from telic.motions.clip import HumanTrack, MotionClip
+from telic.motions.cycle import mirrored, symmetry
 from telic.motions.library import LibraryWriter, MotionLibrary, head_for
-from telic.motions.mirror import mirrored, symmetry
 from telic.motions.robot import motion_robot
 from telic.verbs import motions as verbs
 

@@ -39,7 +39,7 @@ from telic.errors import Refused
 from telic.judges import metrics, tracks
 from telic.judges.criteria import Composition, CoveredPhrase, Criterion
 from telic.judges.tracks import Measure
-from telic.quantities.observed import ObservedKind
+from telic.quantities.quantity import ObservedKind
 from telic.rewards import terms
 from telic.rewards.node import shortened
 from telic.rewards.signals import Above, Below, Block, Given, Less, Measured, Observed, Part
@@ -67,7 +67,7 @@ class Observable(NamedTuple):
 
     name: str
     columns: tuple[int, ...]
-    """observation columns used to compute it, see `telic.quantities.observed`"""
+    """observation columns used to compute it, see `telic.quantities.quantity`"""
     kind: ObservedKind = "column"
     unit: str = ""
     near: float = 0.1

@@ -27,7 +27,7 @@ import torch
 from telic.core.text import is_row, parse_python
 from telic.judges.episode import RecordedEpisode as Episode
 from telic.quantities import QUANTITIES
-from telic.quantities.observed import observed_value
+from telic.quantities.quantity import observed_value
 from telic.rewards.node import bind, parameters_of, shortened, written
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -7,6 +7,6 @@ from typing import TYPE_CHECKING
 from telic import lazy_modules
 
 if TYPE_CHECKING:
-    from telic.motions import checks, clip, generate, intake, library, mirror, robot  # noqa: F401
+    from telic.motions import checks, clip, generate, intake, library, robot  # noqa: F401
 
 __getattr__ = lazy_modules(__name__)

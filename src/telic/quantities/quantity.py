@@ -9,10 +9,10 @@ dimensions: (N, ...) for the info of a step, (T, ...) or (T, N, ...) for a recor
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -265,3 +265,35 @@ ROBOT = robot_need("a MuJoCo model", lambda robot: True)
 TRAVELS = robot_need("a robot that can travel", lambda robot: robot.root.moves)
 FEET = robot_need("feet", lambda robot: robot.feet)
 CONTINUOUS = Need("continuous actions", lambda spec: spec.num_actions is None)
+
+
+ObservedKind = Literal["column", "angle", "distance", "car energy", "tip height"]
+
+
+def observed_value(obs: Tensor, kind: str, columns: Sequence[int]) -> Tensor:
+    """Return a value of the given kind computed from observations (..., n).
+
+    Args:
+        obs: batch of observations.
+        kind: "column", "angle" (from a cosine and a sine), "distance" (between the points in the
+            first and the second half of the columns), "car energy" (from position and velocity in
+            the valley of MountainCar) or "tip height" (from Acrobot's cosines and sines).
+        columns: observation columns to use.
+    """
+    of = [obs[..., column] for column in columns]
+    match kind:
+        case "column":
+            return of[0]
+        case "angle":
+            return torch.atan2(of[1], of[0])
+        case "distance":
+            half = len(columns) // 2
+            apart = obs[..., list(columns[:half])] - obs[..., list(columns[half:])]
+            return (apart**2).sum(-1) ** 0.5
+        case "car energy":
+            # Gravity accelerates the car by -0.0025 cos(3 x) a step: v^2 / 2 + 0.0025 sin(3 x) / 3.
+            return 0.5 * of[1] ** 2 + torch.sin(3.0 * of[0]) * 0.0025 / 3.0
+        case "tip height":
+            return -of[0] - (of[0] * of[2] - of[1] * of[3])
+        case _:
+            raise UnknownName("kind of observed value", kind, list(get_args(ObservedKind)))

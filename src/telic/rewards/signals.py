@@ -18,7 +18,7 @@ from torch import Tensor
 
 from telic.core.tensors import norm
 from telic.quantities import QUANTITIES
-from telic.quantities.observed import observed_value
+from telic.quantities.quantity import observed_value
 from telic.rewards.node import StepView, signal
 
 _AXES = {
@@ -62,7 +62,7 @@ def SoFar(step: StepView, quantity: str, width: int) -> Tensor:
 
 @signal("x")
 def Observed(step: StepView, kind: str, columns: tuple[int, ...]) -> Tensor:
-    """Return a value computed from observation columns. See `telic.quantities.observed`."""
+    """Return a value computed from observation columns. See `telic.quantities.quantity`."""
     return observed_value(step.next_obs, kind, columns)
 
 

@@ -235,14 +235,14 @@ class _FilterMotionsRequest(_IntakeRequest):
 @verb(_FilterMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
 def filter_motions(request: _FilterMotionsRequest) -> MotionIntake:
     """Copy clips within the limits to a new library and report why the others were rejected."""
-    new, suffix = motions.intake.NewClip, motions.mirror.SUFFIX
+    new, suffix = motions.intake.NewClip, motions.cycle.SUFFIX
     library = motions.library.MotionLibrary.open(request.library)
     if request.out.resolve() == request.library.resolve():
         raise UsageError(
             "The new library must be in a different folder.", hint="Choose another --out."
         )
     if request.mirror:
-        motions.mirror.symmetry(library.robot)  # raises for a robot without left-right symmetry
+        motions.cycle.symmetry(library.robot)  # raises for a robot without left-right symmetry
 
     def candidates() -> Iterator[ClipCandidate]:
         for name in library.names:
@@ -250,6 +250,6 @@ def filter_motions(request: _FilterMotionsRequest) -> MotionIntake:
             yield new(clip, str(request.library))
             is_twin = name.endswith(suffix) or f"{name}{suffix}" in library.names
             if request.mirror and not is_twin:
-                yield new(motions.mirror.mirrored(library.robot, clip), str(request.library))
+                yield new(motions.cycle.mirrored(library.robot, clip), str(request.library))
 
     return _add(request, library.robot.name, candidates())
