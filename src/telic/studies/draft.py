@@ -51,16 +51,17 @@ _STAND_IN = re.compile(
     re.IGNORECASE,
 )
 _CAPITALS = re.compile(r"(?:^|=)[A-Z][A-Z_]{2,}$")
+_TRACKERS = ("wandb", "mlflow", "neptune", "comet_ml", "clearml")
 _UPLOADS = re.compile(
-    r"upload|push[-_]to|(?:^|[-_])push$|publish|^sync$|^scp$|^rsync$|deploy|^sudo$|overwrite|wandb[-_]run",
-    re.I,
+    r"upload|push[-_]to|(?:^|[-_])push$|publish|^sync$|^scp$|^rsync$|deploy|^sudo$|overwrite|^--track$"
+    rf"|^(?!--no|.*=(?:false|0|off|disabled)).*(?:{'|'.join(_TRACKERS)})",
+    re.IGNORECASE,
 )
 _OPERATORS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1"})
 _HARDWARE = re.compile(
     r"unitree_\w*|rospy|rclpy|dynamixel_sdk|pylibfranka|frankx?|panda_py|rtde_\w+|ur_rtde|lcm|odrive"
     r"|serial|can|pymodbus|robomaster|interbotix_\w*|xarm|kortex_api|bosdyn|djitellopy|pyrealsense2"
 )
-_TRACKERS = ("wandb", "mlflow", "neptune", "comet_ml", "clearml")
 _TENSORBOARD = r"(?:.*\.)?tensorboard(?:X|\.SummaryWriter)?|rsl_rl.*|rl_games.*|skrl.*"
 _STARTS = r"\b(?:system|run|call|check_call|Popen)\([^)\n]*"
 _HAZARDS = (
