@@ -1,4 +1,4 @@
-"""G01 to G24, each open for a sound launch and shut for its own reason."""
+"""G01 to G23, each open for a sound launch and shut for its own reason."""
 
 import json
 import subprocess
@@ -93,7 +93,6 @@ SHUT = [
     ("G11", "4 is not planned for smoke", None, {"seed": 4}),
     ("G11", "not in the selection pool", None, {"seed": 100}),
     ("G13", "GPU 3 is not in the contract", None, {"gpu": 3}),
-    ("G13", "the contract allows local", ("adapter", {"launcher": {"kind": "slurm"}}), {}),
     ("G13", "is not one of elsewhere", ("contract", {"hardware": {"hosts": ["elsewhere"]}}), {}),
     ("G17", "of disk space are free", ("contract", {"hardware": {"min_free_disk_gb": 1e9}}), {}),
     ("G17", "GPU", ("contract", {"hardware": {"gpus": [7]}}), {}),
@@ -105,15 +104,6 @@ SHUT = [
     ("G20", "no training command", ("adapter", {"commands": {"train": None}}), {}),
     ("G21", "would enable the network", train(env={"WANDB_MODE": "online"}), {}),
     ("G23", "deletes existing files", train("python", "train.py", "--overwrite"), {}),
-    (
-        "G24",
-        "--array is not an allowed directive",
-        (
-            "adapter",
-            {"launcher": {"kind": "slurm", "options": {"sbatch": {"array": "1-100"}}}},
-        ),
-        {},
-    ),
 ]
 
 
@@ -261,13 +251,13 @@ def test_g19_and_g21_want_the_evaluator_and_an_approved_network(study, candidate
     assert gate(study, candidate, "G21").passed
 
 
-def test_g22_wants_generated_code_allowed_confined_and_reviewed(study):
+def test_g22_wants_generated_code_allowed_and_reviewed(study):
     origin = {"engine": "coder", "model": "some-model"}
     made = draft(study, **CODE, origin=origin)
     name = make_candidate(study, patch=PATCH, approved=False, **made)
     why = gate(study, name, "G22").why
     assert "does not allow generated code" in why and "no person approved it" in why
-    change_contract(study, {"generated_code": {"allowed": True, "sandbox": "process"}})
+    change_contract(study, {"generated_code": {"allowed": True}})
     content = situation(study, name).candidate.compute_hash()
     assert gate(study, name, "G22").remedy == "review"
     for facts, is_open in (
@@ -283,8 +273,6 @@ def test_g22_wants_generated_code_allowed_confined_and_reviewed(study):
     assert gate(study, name, "G22").remedy == "review"
     approve(study, "experiment", candidate=name)
     assert gate(study, name, "G22").passed, "a person saw the change"
-    change_contract(study, {"generated_code": {"sandbox": "confined"}})
-    assert "requires confinement" in gate(study, name, "G22").why
 
 
 def test_g23_refuses_what_deletes_or_installs_and_asks_about_moving_hardware(study, candidate):

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from telic.studies.canonical import SLUG
-from telic.studies.documents.adapter import CommandSpec, LauncherKind
+from telic.studies.documents.adapter import CommandSpec
 from telic.studies.documents.base import Document, DocumentPart, Sha
 
 COMMIT = "^([0-9a-f]{40}|[0-9a-f]{64})$"
@@ -183,11 +183,11 @@ class StudyBudget(Resources):
 
 
 class Hardware(DocumentPart):
-    """Hosts, GPUs and launcher of runs."""
+    """Hosts and GPUs of runs."""
 
     hosts: tuple[str, ...] = ("local",)
     gpus: tuple[int, ...] = ()
-    launcher: LauncherKind = "local"
+    launcher: Literal["local"] = "local"
     min_free_gpu_gb: float | None = Field(default=None, ge=0)
     min_free_disk_gb: float | None = Field(default=None, ge=0)
 
@@ -267,10 +267,9 @@ class Network(DocumentPart):
 
 
 class GeneratedCode(DocumentPart):
-    """Permission to execute model-generated code, with the required confinement."""
+    """Permission to execute model-generated code. It is not confined."""
 
     allowed: bool = False
-    sandbox: Literal["process", "confined"] = "confined"
 
 
 class Contract(Document):
