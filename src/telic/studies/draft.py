@@ -63,20 +63,6 @@ _HARDWARE = re.compile(
     r"|serial|can|pymodbus|robomaster|interbotix_\w*|xarm|kortex_api|bosdyn|djitellopy|pyrealsense2"
 )
 _TENSORBOARD = r"(?:.*\.)?tensorboard(?:X|\.SummaryWriter)?|rsl_rl.*|rl_games.*|skrl.*"
-_STARTS = r"\b(?:system|run|call|check_call|Popen)\([^)\n]*"
-_HAZARDS = (
-    (
-        "network_by_default",
-        r"urlretrieve\(|urlopen\(|hf_hub_download\(|snapshot_download\(|load_dataset\("
-        r"|wget\.download\(|requests\.(?:get|post)\(",
-    ),
-    ("installs_packages_at_runtime", _STARTS + r"pip(?:\s|['\"],\s*['\"])install"),
-    (
-        "deletes_results",
-        r"rmtree\([^)\n]*(?:log|run|out|result|save|ckpt|checkpoint|exp)"
-        rf"|{_STARTS}\brm -\w*r",
-    ),
-)
 _CHECKPOINT = re.compile(
     r"[^/]*\.(?:pt|pth|ckpt|safetensors|onnx)|(?:policy|checkpoint|model|agent)[^/]*\.(?:json|npz|pkl|zip)"
 )
@@ -396,12 +382,6 @@ class _Draft(SourceTree):
             ("network_by_default", f"uses {package}", place)
             for package in _TRACKERS
             if (place := self.imported(reach, rf"{package}(?:\..*)?"))
-        ]
-        found += [
-            (name, match[0][:60], place)
-            for name, pattern in _HAZARDS
-            for path in reach
-            for match, place in self.find(path, pattern)
         ]
         return ({"id": x, "detail": detail, "evidence": place} for x, detail, place in found)
 

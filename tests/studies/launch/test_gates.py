@@ -69,9 +69,9 @@ def enter_run(study, candidate, *, phase="smoke", seed=1, end=None, **facts):
 
 def test_every_gate_is_open_for_a_sound_launch(study, candidate):
     results = evaluate(situation(study, candidate))
-    assert [each.id for each in results] == [*GATES] and len(GATES) == 22
+    assert [each.id for each in results] == [*GATES] and len(GATES) == 21
     assert [each.why for each in results if not each.passed] == []
-    assert len(json.loads(json.dumps([each.as_data() for each in results]))) == 22
+    assert len(json.loads(json.dumps([each.as_data() for each in results]))) == 21
 
 
 def train(*argv, **spec):
@@ -117,7 +117,7 @@ def test_each_gate_is_shut_for_its_own_reason(study, candidate):
         path.write_bytes(held)
     update_yaml(study.folder.contract, {"budget": "a lot"})
     results = {each.id: each for each in evaluate(situation(study, candidate))}
-    assert results["G03"].passed and len(results) == 22, "the others are still evaluated"
+    assert results["G03"].passed and len(results) == 21, "the others are still evaluated"
 
 
 def test_g01_needs_the_exact_token(study, candidate):
@@ -129,8 +129,8 @@ def test_g02_g03_and_g15_need_a_sound_open_study(study, candidate):
     study.folder.stop_file.write_text("")
     assert "human_stop" in gate(study, candidate, "G15").why
     study.folder.stop_file.unlink()
-    study.append("stop.fired", None, {"rule": "hacking_high", "why": "twice"}, HUMAN)
-    assert gate(study, candidate, "G15").why == "hacking_high: twice"
+    study.append("stop.fired", None, {"rule": "failure_streak", "why": "twice"}, HUMAN)
+    assert gate(study, candidate, "G15").why == "failure_streak: twice"
     study.append("study.status", None, {"status": "paused"}, AGENT)
     assert "the study is paused" in gate(study, candidate, "G02").why
     content = bytearray(study.ledger.path.read_bytes())

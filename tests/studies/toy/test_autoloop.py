@@ -13,9 +13,9 @@ import pytest
 from telic.studies.documents.candidate import CLOSED_STATUSES
 from telic.studies.launch.process import RunProcess
 from telic.studies.study import Study
-from tests.studies.toy.making import CONTRACT
 from tests.studies.toy.driver import ToyStudy
 from tests.studies.toy.interfaces import CommandLine
+from tests.studies.toy.making import CONTRACT
 
 CANDIDATES = 30
 PHASES = ["smoke", "short_trial", "promotion"]
