@@ -49,6 +49,8 @@ class Case(NamedTuple):
     """configuration files that a person adds"""
     smoke_steps: int | None = None
     """steps until the metric is logged, if more than the default of smoke runs"""
+    deterministic: str | None = None
+    """"no" if equal seeds give different results"""
 
 
 REJAX = """\
@@ -129,6 +131,7 @@ CASES = {
             *("--num_workers=1", "--num_envs_per_worker=4", "--worker_num_splits=1"),
             *("--batch_size=512", "--rollout=64", "--with_wandb=False"),
             "--experiment_summaries_interval=1",
+            "--use_rnn=False",
         ],
         style_of_overrides="--k=v",
         outputs={},
@@ -141,6 +144,7 @@ CASES = {
         nothing={"keep_checkpoints": [2, 3]},
         seed_flag="--seed",
         smoke_steps=8192,
+        deterministic="no",
     ),
     "rejax": Case(
         style="JAX, configuration file",
@@ -236,7 +240,8 @@ def describe(study: Study, environment: Path, case: Case) -> None:
     }
     adapter["commands"]["eval"] = None
     adapter["config"] = {"system": "custom", "override_style": case.style_of_overrides}
-    adapter["seeds"] = {"flag": case.seed_flag, "controllable": True}
+    seeds = {"flag": case.seed_flag, "deterministic": case.deterministic}
+    adapter["seeds"] = {**seeds, "controllable": True}
     adapter["outputs"] = {**adapter["outputs"], "checkpoint_glob": None, **case.outputs}
     adapter["hazards"] = []
     adapter["provenance"] = {}

@@ -74,15 +74,10 @@ async def test_a_question_that_no_form_can_show_whole_is_asked_in_a_terminal(hos
 async def test_what_the_agent_writes_counts_for_nothing(host, repository):
     async with host() as call:
         await draft(call)
-        forged = {"code": "aaaa"}
-        found = await call(
-            "study_approve",
-            keys=["budget"],
-            answer=forged,
-            consent=True,
-            question={"text": "", "command": "", "seen": {"budget": "0" * 64}},
-        )
-        assert found["status"] == "ask_in_terminal"
+        seen = {"text": "", "command": "", "seen": {"budget": "0" * 64}}
+        for forged in ({"answer": {"code": "aaaa"}}, {"consent": True}, {"question": seen}):
+            with pytest.raises(Refusal, match="Extra inputs are not permitted"):
+                await call("study_approve", keys=["budget"], **forged)
     assert status_of(repository) == "pending"
 
 

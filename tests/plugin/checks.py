@@ -12,7 +12,6 @@ from typer.exceptions import TyperException
 
 from telic.errors import ConfigError
 from telic.plugin.hooks import HOOKS
-from telic.plugin.hooks import commands as shell_commands
 from telic.plugin.package import HOME, split_front_matter
 
 _CATALOGUES = (".claude-plugin/marketplace.json", ".agents/plugins/marketplace.json")
@@ -135,7 +134,7 @@ def _head_problems(text: str, name: str, where: str) -> list[str]:
 
 def _command_problems(line: str, page: str, tree: Any) -> list[str]:
     words = program_words(line)
-    if len(list(shell_commands(line))) != 1 or words[0] not in _PROGRAMS:
+    if {"&&", "||", "|", ";", "&"} & set(words) or words[0] not in _PROGRAMS:
         return [f"pages show one command at a time, of {' or '.join(_PROGRAMS)}"]
     if words[0] != "telic":
         return []

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from telic.plugin.hooks import before_shell, written_record
@@ -65,3 +67,18 @@ def test_drafts_and_files_of_the_repository_are_free():
     for name in ("train.py", f"{HOME}/contract.yaml", f"{HOME}/metric_spec.yaml", "runs/x.csv"):
         assert before_shell({"tool_input": {"file_path": name}}) is None
         assert written_record(f"echo x > {name}") is None
+
+
+@pytest.mark.parametrize("part", ["x", ".", "<<a\n", "$(", "`", "open(", "sed -a ", ".telic/"])
+def test_a_long_command_is_denied_in_time(part):
+    """The host gives the hook 5 s, and allows the command after that."""
+    start = time.process_time()
+    for padding in (part * (60_000 // len(part)), f"python -c '{part * 5000}'", part * 70_000):
+        line = f"rm {HOME}/ledger.jsonl; : {padding}"
+        assert before_shell({"tool_input": {"command": line}}) is not None
+    assert time.process_time() - start < 3
+
+
+def test_commands_that_touch_no_record_pass():
+    for line in ("python train.py", ["bash", "-lc", "git status"], "telic study next", ""):
+        assert before_shell({"tool_input": {"command": line}}) is None

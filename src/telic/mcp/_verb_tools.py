@@ -101,7 +101,7 @@ TOOLS = (
     VerbTool("study_init", "study:init", RECORDS),
     VerbTool("study_contract", "study:contract", RECORDS, asks=True),
     VerbTool("study_approve", "study:approve_study", RECORDS, asks=True),
-    VerbTool("study_propose", "study_candidates:propose", RECORDS, hidden=("files", "patch")),
+    VerbTool("study_propose", "study_candidates:propose", ADDS, hidden=("files", "patch")),
     VerbTool("study_status", "study_runs:status", READS),
     VerbTool("study_next", "study_runs:next_action", RECORDS),
     VerbTool("study_audit", "study_runs:audit", RECORDS),

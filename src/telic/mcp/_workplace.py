@@ -20,6 +20,7 @@ from mcp.server import MCPServer
 from mcp.server.elicitation import AcceptedElicitation
 from mcp.server.mcpserver import Context, Elicit
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
@@ -37,6 +38,7 @@ _MAX_NAME = 64
 _LETTERS = "abcdefghjkmnpqrstuvwxyz"
 _CODE_LENGTH = 4
 _MAX_SHOWN = 12_000
+ArgModelBase.model_config["extra"] = "forbid"  # otherwise misspelled arguments have no effect
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 

@@ -1,1 +1,1 @@
-"""Plugin for coding agents: generated files for every host, and two hooks."""
+"""Plugin for coding agents: generated files for every host, and a hook."""

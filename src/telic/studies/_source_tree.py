@@ -23,6 +23,7 @@ _SKIPPED = frozenset(
     }
 )
 _IMPORT = re.compile(r"(?m)^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+)?import[ \t]+(\([^)]*\)|[^\n#]+)")
+_ENDS = (".py", "/__init__.py", "/__main__.py")
 _NOT_SCRIPTS = re.compile(r"(?:^|/)(?:tests?|docs?|conftest\.py|setup\.py|test_[^/]*)(?:/|$)")
 
 
@@ -98,14 +99,13 @@ class SourceTree:
 
     def module(self, name: str, importer: str = "") -> str | None:
         """Return the file of a module, or None if it is not part of the repository."""
-        base = name.lstrip(".").replace(".", "/")
-        folders = ["", "src", *(str(parent) for parent in PurePosixPath(importer).parents)]
-        for folder in reversed(folders) if name.startswith(".") else folders:
-            for end in (".py", "/__init__.py", "/__main__.py"):
-                place = str(PurePosixPath(folder, base + end))
-                if place in self._texts:
-                    return place
-        return None
+        dotted, parts = name.lstrip("."), importer.split("/")[:-1]
+        parents = ["/".join(parts[:end]) for end in range(len(parts), -1, -1)]
+        level = len(name) - len(dotted)  # of a relative import
+        folders = parents[level - 1 : level] if level else ["", "src", *parents]
+        bases = [f"{folder}/{dotted.replace('.', '/')}".lstrip("/") for folder in folders]
+        places = (base + end for base in bases for end in _ENDS)
+        return next((place for place in places if place in self._texts), None)
 
 
 def _listed(root: Path) -> Iterator[str]:

@@ -138,19 +138,6 @@ def grant(
         return study.append("approval.granted", candidate or key, signed, consent.actor)
 
 
-def reject(
-    study: Study,
-    key: ApprovalKey,
-    consent: Consent,
-    *,
-    candidate: str | None = None,
-    note: str = "",
-) -> JournalEntry:
-    """Record a person's rejection of the current subject."""
-    facts = {**_facts(study.refresh(), key, candidate, consent), "note": note}
-    return study.append("approval.rejected", candidate or key, facts, consent.actor)
-
-
 def void_changed(study: Study) -> list[JournalEntry]:
     """Void all approvals whose subjects have changed and return the ledger entries."""
     entries: list[JournalEntry] = []

@@ -75,7 +75,6 @@ def revise_candidate(
     changes: Mapping[str, Any],
     actor: StudyActor,
     *,
-    base_revision: int | None = None,
     attached: Mapping[str, bytes] | None = None,
 ) -> Candidate:
     """Write a new revision with some parts replaced. Earlier revisions are kept.
@@ -84,7 +83,6 @@ def revise_candidate(
     removes the patch, and `files: []` removes the attached files.
 
     A validated candidate becomes a draft again. A revision in debug uses up a repair attempt.
-    Raises StudyError E_REVISION if the candidate was revised after `base_revision`.
     """
     _check_authored(changes)
     with study.locked():
@@ -100,13 +98,6 @@ def revise_candidate(
         if is_debug and held.debug_attempts >= most:
             why = f"the contract allows at most {most} repair attempts"
             raise refused(candidate, held.status, CandidateStatus.DRAFT, why)
-        if base_revision is not None and base_revision != held.revision:
-            raise StudyError(
-                "E_REVISION",
-                f"{candidate} is at revision {held.revision}, but this change was made for "
-                f"revision {base_revision}.",
-                hint="Read the current revision and apply the change to it.",
-            )
         kept = {key: value for key, value in before.as_data().items() if key in _AUTHORED}
         change: Mapping[str, Any] = changes.get("change") or {}
         dropped = {PATCH_NAME: "patch" in change and change["patch"] is None}

@@ -51,31 +51,18 @@ _STAND_IN = re.compile(
     re.IGNORECASE,
 )
 _CAPITALS = re.compile(r"(?:^|=)[A-Z][A-Z_]{2,}$")
+_TRACKERS = ("wandb", "mlflow", "neptune", "comet_ml", "clearml")
 _UPLOADS = re.compile(
-    r"upload|push[-_]to|(?:^|[-_])push$|publish|^sync$|^scp$|^rsync$|deploy|^sudo$|overwrite|wandb[-_]run",
-    re.I,
+    r"upload|push[-_]to|(?:^|[-_])push$|publish|^sync$|^scp$|^rsync$|deploy|^sudo$|overwrite|^--track$"
+    rf"|^(?!--no|.*=(?:false|0|off|disabled)).*(?:{'|'.join(_TRACKERS)})",
+    re.IGNORECASE,
 )
 _OPERATORS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1"})
 _HARDWARE = re.compile(
     r"unitree_\w*|rospy|rclpy|dynamixel_sdk|pylibfranka|frankx?|panda_py|rtde_\w+|ur_rtde|lcm|odrive"
     r"|serial|can|pymodbus|robomaster|interbotix_\w*|xarm|kortex_api|bosdyn|djitellopy|pyrealsense2"
 )
-_TRACKERS = ("wandb", "mlflow", "neptune", "comet_ml", "clearml")
 _TENSORBOARD = r"(?:.*\.)?tensorboard(?:X|\.SummaryWriter)?|rsl_rl.*|rl_games.*|skrl.*"
-_STARTS = r"\b(?:system|run|call|check_call|Popen)\([^)\n]*"
-_HAZARDS = (
-    (
-        "network_by_default",
-        r"urlretrieve\(|urlopen\(|hf_hub_download\(|snapshot_download\(|load_dataset\("
-        r"|wget\.download\(|requests\.(?:get|post)\(",
-    ),
-    ("installs_packages_at_runtime", _STARTS + r"pip(?:\s|['\"],\s*['\"])install"),
-    (
-        "deletes_results",
-        r"rmtree\([^)\n]*(?:log|run|out|result|save|ckpt|checkpoint|exp)"
-        rf"|{_STARTS}\brm -\w*r",
-    ),
-)
 _CHECKPOINT = re.compile(
     r"[^/]*\.(?:pt|pth|ckpt|safetensors|onnx)|(?:policy|checkpoint|model|agent)[^/]*\.(?:json|npz|pkl|zip)"
 )
@@ -395,12 +382,6 @@ class _Draft(SourceTree):
             ("network_by_default", f"uses {package}", place)
             for package in _TRACKERS
             if (place := self.imported(reach, rf"{package}(?:\..*)?"))
-        ]
-        found += [
-            (name, match[0][:60], place)
-            for name, pattern in _HAZARDS
-            for path in reach
-            for match, place in self.find(path, pattern)
         ]
         return ({"id": x, "detail": detail, "evidence": place} for x, detail, place in found)
 

@@ -201,8 +201,6 @@ def _stopped(study: Study, effects: tuple[str, ...]) -> Iterator[NextAction]:
         command = "telic study report --close --because TEXT"
         more = f"telic study contract --set PLACE=VALUE, then: {_AMEND}"
         asks.append(f"or a person raises the limit: {more}")
-    if stop.rule == "hacking_high" and (names := _unreviewed(study)):
-        command = _REVIEW.format(names[0])
     yield _do("stop", stop.why, command, *asks, **args)
 
 

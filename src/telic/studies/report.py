@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shlex
 from collections.abc import Sequence
 
@@ -15,7 +14,6 @@ from telic.report.html import render_page
 from telic.report.markdown import render_markdown
 from telic.storage.files import read_fields, write_text
 from telic.storage.keys import sign_text
-from telic.storage.reading import read_text
 from telic.studies.documents.base import read_document
 from telic.studies.documents.candidate import Hypothesis
 from telic.studies.documents.contract import Contract, MetricSpec
@@ -26,10 +24,6 @@ from telic.studies.folder import StudyFolder
 from telic.studies.next import NextAction
 from telic.studies.study import Study
 
-NOTES_START = "<!-- notes -->"
-NOTES_END = "<!-- /notes -->"
-_EMPTY_NOTES = "\nWrite notes here. They are kept when the report is regenerated.\n"
-_NOTES = re.compile(re.escape(NOTES_START) + "(.*?)" + re.escape(NOTES_END), re.DOTALL)
 # pyrefly: ignore[bad-assignment]
 _TONES: dict[str, Tone] = {
     **dict.fromkeys(("accepted", "low", "approved", "valid_improvement"), "good"),
@@ -52,12 +46,9 @@ Blocks = Sequence[doc.AnyBlock]
 
 
 def write_study_report(study: Study, action: NextAction | None = None) -> StudyFolder:
-    """Render the report from the study's files, preserving the user's notes in report.md.
-
-    The output depends only on the ledger, the files and the next action.
-    """
+    """Render the report, which depends only on the ledger, the files and the next action."""
     report, folder = _Sections(study, action).report(), study.folder
-    write_text(folder.report, _markdown(report, folder))
+    write_text(folder.report, render_markdown(report, folder.path))
     page = render_page(report, folder.path)
     write_text(folder.report_page, sign_text(page, study=study.name, head=study.ledger.head.hash))
     return folder
@@ -65,20 +56,7 @@ def write_study_report(study: Study, action: NextAction | None = None) -> StudyF
 
 def report_text(study: Study, action: NextAction | None = None) -> str:
     """Return the text of report.md without writing it."""
-    return _markdown(_Sections(study, action).report(), study.folder)
-
-
-def _markdown(report: doc.Report, folder: StudyFolder) -> str:
-    notes = kept_notes(read_text(folder.report)) if folder.report.is_file() else None
-    own = _EMPTY_NOTES if notes is None else notes
-    text = render_markdown(report, folder.path)
-    return f"{text}\n## Notes\n\n{NOTES_START}{own}{NOTES_END}\n"
-
-
-def kept_notes(older: str) -> str | None:
-    """Return the user's notes between the markers, or None if the markers are missing."""
-    notes = _NOTES.search(older)
-    return notes.group(1) if notes else None
+    return render_markdown(_Sections(study, action).report(), study.folder.path)
 
 
 def _badge(state: str) -> doc.Badge:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from telic.core.config import Record
 from telic.core.request import VerbRequest, argument, context, inner, location, option
@@ -19,7 +19,6 @@ from telic.studies.approvals import (
     approval_diff,
     current_actor,
     grant,
-    reject,
     void_changed,
 )
 from telic.studies.contract import (
@@ -279,7 +278,6 @@ class ApproveRequest(PersonRequest):
         "Candidate to approve (only for experiment and physical_actuation).", default=None
     )
     note: str = option("Comment to record.", default="")
-    refuse: bool = option("Reject instead of approving.", "--reject", default=False)
 
     def subjects(self) -> dict[ApprovalKey, str]:
         """Return the content hash of each item to approve.
@@ -292,11 +290,10 @@ class ApproveRequest(PersonRequest):
 
 
 class Approvals(Record):
-    """Approved or rejected parts of a study."""
+    """Approved parts of a study."""
 
     study: str
     keys: tuple[str, ...]
-    status: Literal["approved", "rejected"] = "approved"
 
 
 def _approve_question(request: ApproveRequest) -> Question | None:
@@ -304,12 +301,10 @@ def _approve_question(request: ApproveRequest) -> Question | None:
     if not seen:
         return None
     texts = [f"── {key}\n{approval_diff(study, key, request.candidate)}" for key in seen]
-    word = "Reject" if request.refuse else "Approve"
     candidate = ("--candidate", request.candidate) if request.candidate else ()
-    refuse = ("--reject",) if request.refuse else ()
     return Question(
-        "\n".join([*texts, f"{word} {', '.join(seen)} of {study.name}?"]),
-        request.terminal_command("approve", *seen, *candidate, *refuse),
+        "\n".join([*texts, f"Approve {', '.join(seen)} of {study.name}?"]),
+        request.terminal_command("approve", *seen, *candidate),
         {str(key): subject for key, subject in seen.items()},
     )
 
@@ -325,9 +320,5 @@ def approve_study(request: ApproveRequest) -> Approvals:
     seen = cast("dict[ApprovalKey, str]", dict(request.seen or {}))
     candidate, note = request.candidate, request.note
     for key, subject in seen.items():
-        if request.refuse:
-            reject(study, key, request.person, candidate=candidate, note=note)
-        else:
-            grant(study, key, request.person, candidate=candidate, note=note, seen_hash=subject)
-    status = "rejected" if request.refuse else "approved"
-    return Approvals(study=study.name, keys=tuple(seen), status=status)
+        grant(study, key, request.person, candidate=candidate, note=note, seen_hash=subject)
+    return Approvals(study=study.name, keys=tuple(seen))

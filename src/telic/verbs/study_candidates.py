@@ -80,7 +80,6 @@ class ProposeRequest(StudyRequest):
         metavar="DRAFT",
     )
     revise: str | None = option("Candidate to revise. Earlier revisions are kept.", default=None)
-    base_revision: int | None = option("Revision to change. Must be the latest.", default=None)
     patch: Path | None = option("Unified diff against the base commit.", default=None)
     files: Sequence[str] = option(
         "New file, as path/in/repository=FILE. Repeatable.", "--file", default=(), many=True
@@ -118,14 +117,12 @@ def propose(request: ProposeRequest) -> ValidationOutcome:
 
 def _write(study: Study, request: ProposeRequest) -> Candidate:
     """Write the requested candidate or revision."""
-    draft, revised, base = request.complete(), request.revise, request.base_revision
+    draft, revised = request.complete(), request.revise
     values, contents = draft.authored(), draft.contents()
     if revised is None:
         title = draft.title or draft.kind or "candidate"
         return new_candidate(study, title, values, request.by, contents)
-    return revise_candidate(
-        study, revised, values, request.by, base_revision=base, attached=contents
-    )
+    return revise_candidate(study, revised, values, request.by, attached=contents)
 
 
 # ---------------------------------------------------------------------------- decisions

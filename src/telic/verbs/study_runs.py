@@ -212,7 +212,7 @@ class _GatesRequest(StudyRequest):
 
 @verb(_GatesRequest)
 def check_gates(request: _GatesRequest) -> DryRun:
-    """Evaluate the gates G01 to G24 and show the command of a run without starting it."""
+    """Evaluate the gates G01 to G23 and show the command of a run without starting it."""
     study = request.open()
     wanted = next_request(study, request.candidate, request.phase, request.seed)
     return look(study, wanted, processes=False)

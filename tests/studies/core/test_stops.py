@@ -22,10 +22,9 @@ def stops(monkeypatch, tmp_path):
     """Return a function that gives the effects of the rules that hold, by rule."""
     monkeypatch.setattr(module, "utc_now", lambda: NOW)
 
-    def find(held=None, *, direction="max", target=None, levels=(), **rule):
+    def find(held=None, *, direction="max", target=None, **rule):
         held = held or state()
         held.stop_rules = (StopRule(**rule),) if rule else ()
-        monkeypatch.setattr(module, "hacking_levels", lambda study: levels)
         study = SimpleNamespace(
             state=held,
             incumbent=held.incumbent,
@@ -69,12 +68,9 @@ def test_the_target_counts_when_the_interval_reaches_it(stops):
 
 def test_budget_counts_and_deadline(stops):
     assert stops(state(budget_limits=StudyBudget(launches=0))) == {"budget_exhausted": "stop"}
-    for held, rule in (
-        (candidates("draft"), "max_candidates"),
-        (decided("rejected"), "max_iterations"),
-    ):
-        assert stops(held, rule=rule, value=1) == {rule: "stop"}
-        assert stops(held, rule=rule, value=2) == {}
+    held, rule = candidates("draft"), "max_candidates"
+    assert stops(held, rule=rule, value=1) == {rule: "stop"}
+    assert stops(held, rule=rule, value=2) == {}
     over = {"wallclock_deadline": "stop"}
     assert stops(rule="wallclock_deadline", at="2026-08-01T08:59:59Z") == over
     assert stops(rule="wallclock_deadline", at="2026-08-01T09:00:01Z") == {}
@@ -92,8 +88,6 @@ def test_failures_in_a_row(stops):
 
 
 def test_what_comes_from_outside_the_ledger(stops, tmp_path):
-    assert stops(levels=("low", "high", "high")) == {"hacking_high": "pause"}
-    assert stops(levels=("high", "low", "high")) == {}
     assert stops(state(study_status="paused")) == {"human_stop": "pause"}
     (tmp_path / "STOP").touch()
     assert stops() == {"human_stop": "pause"}

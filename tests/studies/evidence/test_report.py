@@ -1,4 +1,4 @@
-"""The report is reproducible, complete and self-contained, and notes are kept."""
+"""The report is reproducible, complete and self-contained."""
 
 import re
 from html.parser import HTMLParser
@@ -7,7 +7,7 @@ import pytest
 
 from telic.studies.administration import create_study
 from telic.studies.next import NextAction
-from telic.studies.report import NOTES_END, NOTES_START, kept_notes, write_study_report
+from telic.studies.report import write_study_report
 from tests.studies.candidates.small_study import HUMAN
 from tests.studies.evidence.claimed_study import established_study
 from tests.studies.evidence.report_study import write_documents
@@ -63,16 +63,6 @@ def test_it_says_what_the_evidence_says(study):
     assert "valid improvement" in text and "no improvement" in text and "invalid" in text
     assert "--reward.weight 2.0" in text
     assert "| falls | 0.1" in text, "an absolute guardrail is shown as it was measured"
-
-
-def test_people_keep_their_notes(study):
-    path = write_study_report(study, ACTION).report
-    own = "\nAda: try a smaller step next.\n\n<!-- a comment -->\n"
-    text = path.read_text()
-    start, end = text.index(NOTES_START) + len(NOTES_START), text.index(NOTES_END)
-    path.write_text(text[:start] + own + text[end:])
-    for _ in range(2):
-        assert kept_notes(markdown(study)) == own
 
 
 def test_foreign_words_stay_words(study):

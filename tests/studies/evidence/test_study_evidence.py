@@ -112,19 +112,17 @@ def test_runs_are_not_left_out_and_evidence_is_not_altered(study):
     assert "evidence" in check(Audit.parse(audit_result(study, name, AGENT).payload), "A01").value
 
 
-def test_a_planted_exploit_is_high_blocks_the_claim_and_stops_the_study(study):
+def test_a_planted_exploit_is_high_and_blocks_the_claim(study):
     name, runs = measured(study, "bonus", GAMED, is_gamed=True)
     found = reflect_run(study, runs[0], AGENT)
     assert found.payload["hacking"]["level"] == "high", found.payload
     audit = Audit.parse(audit_result(study, name, AGENT).payload)
     assert audit.verdict == "invalid" and not check(audit, "A11").passed
-    reflect_run(study, runs[1], AGENT)
-    assert [each.rule for each in active_stops(study)] == ["hacking_high"]
+    assert is_unreviewed(study, name)
     with pytest.raises(GateRefused, match="E_OWN_REVIEW"):
         review_candidate(study, name, AGENT, "fine", is_exploit=False)
     review_candidate(study, name, HUMAN, "it stands still; no exploit", is_exploit=False)
     assert check(Audit.parse(audit_result(study, name, AGENT).payload), "A11").passed
-    assert active_stops(study) == ()
     reflect_run(study, runs[2], AGENT)
     assert not is_unreviewed(study, name), "reviewed once is enough"
 
@@ -136,14 +134,12 @@ def test_a_breached_guardrail_pauses_the_study_until_a_person_resumes_it(study):
         log = study.folder.artifacts(run) / "metrics.jsonl"
         log.write_text(log.read_text().replace('"falls": 0.', '"falls": 9.'))
         analyze_run(study, run, AGENT)
-    assert active_stops(study) == ()
     audit_result(study, name, AGENT)
     (stop,) = active_stops(study)
     assert (stop.rule, stop.effect) == ("guardrail_breach", "pause")
     assert stop.why == f"{name} broke falls" and note_next(study).action == "stop"
     assert [each.rule for each in study.state.fired_stops] == ["guardrail_breach"]
     set_study_status(study, "open", HUMAN, "it may fall")
-    assert active_stops(study) == ()
 
 
 def test_authors_do_not_clear_their_own_work_but_report_exploits_and_people_approve(study):

@@ -86,7 +86,7 @@ def evaluated_study(root):
         patch.setattr(toy_study, "PROTOCOL", {**protocol, "command": {"argv": WORDS}})
         scope = {**toy_study.CONTRACT["scope"], "files": {"allow": ["helper.py"]}}
         contract = {**toy_study.CONTRACT, "scope": scope, "evaluation": {}}
-        contract["generated_code"] = {"allowed": True, "sandbox": "process"}
+        contract["generated_code"] = {"allowed": True}
         patch.setattr(toy_study, "CONTRACT", contract)
         study = make_study(root)
     toy_study.approve(study, "generated_code")

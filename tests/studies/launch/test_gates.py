@@ -1,4 +1,4 @@
-"""G01 to G24, each open for a sound launch and shut for its own reason."""
+"""G01 to G23, each open for a sound launch and shut for its own reason."""
 
 import json
 import subprocess
@@ -69,9 +69,9 @@ def enter_run(study, candidate, *, phase="smoke", seed=1, end=None, **facts):
 
 def test_every_gate_is_open_for_a_sound_launch(study, candidate):
     results = evaluate(situation(study, candidate))
-    assert [each.id for each in results] == [*GATES] and len(GATES) == 22
+    assert [each.id for each in results] == [*GATES] and len(GATES) == 21
     assert [each.why for each in results if not each.passed] == []
-    assert len(json.loads(json.dumps([each.as_data() for each in results]))) == 22
+    assert len(json.loads(json.dumps([each.as_data() for each in results]))) == 21
 
 
 def train(*argv, **spec):
@@ -93,7 +93,6 @@ SHUT = [
     ("G11", "4 is not planned for smoke", None, {"seed": 4}),
     ("G11", "not in the selection pool", None, {"seed": 100}),
     ("G13", "GPU 3 is not in the contract", None, {"gpu": 3}),
-    ("G13", "the contract allows local", ("adapter", {"launcher": {"kind": "slurm"}}), {}),
     ("G13", "is not one of elsewhere", ("contract", {"hardware": {"hosts": ["elsewhere"]}}), {}),
     ("G17", "of disk space are free", ("contract", {"hardware": {"min_free_disk_gb": 1e9}}), {}),
     ("G17", "GPU", ("contract", {"hardware": {"gpus": [7]}}), {}),
@@ -105,15 +104,6 @@ SHUT = [
     ("G20", "no training command", ("adapter", {"commands": {"train": None}}), {}),
     ("G21", "would enable the network", train(env={"WANDB_MODE": "online"}), {}),
     ("G23", "deletes existing files", train("python", "train.py", "--overwrite"), {}),
-    (
-        "G24",
-        "--array is not an allowed directive",
-        (
-            "adapter",
-            {"launcher": {"kind": "slurm", "options": {"sbatch": {"array": "1-100"}}}},
-        ),
-        {},
-    ),
 ]
 
 
@@ -127,7 +117,7 @@ def test_each_gate_is_shut_for_its_own_reason(study, candidate):
         path.write_bytes(held)
     update_yaml(study.folder.contract, {"budget": "a lot"})
     results = {each.id: each for each in evaluate(situation(study, candidate))}
-    assert results["G03"].passed and len(results) == 22, "the others are still evaluated"
+    assert results["G03"].passed and len(results) == 21, "the others are still evaluated"
 
 
 def test_g01_needs_the_exact_token(study, candidate):
@@ -139,8 +129,8 @@ def test_g02_g03_and_g15_need_a_sound_open_study(study, candidate):
     study.folder.stop_file.write_text("")
     assert "human_stop" in gate(study, candidate, "G15").why
     study.folder.stop_file.unlink()
-    study.append("stop.fired", None, {"rule": "hacking_high", "why": "twice"}, HUMAN)
-    assert gate(study, candidate, "G15").why == "hacking_high: twice"
+    study.append("stop.fired", None, {"rule": "failure_streak", "why": "twice"}, HUMAN)
+    assert gate(study, candidate, "G15").why == "failure_streak: twice"
     study.append("study.status", None, {"status": "paused"}, AGENT)
     assert "the study is paused" in gate(study, candidate, "G02").why
     content = bytearray(study.ledger.path.read_bytes())
@@ -261,13 +251,13 @@ def test_g19_and_g21_want_the_evaluator_and_an_approved_network(study, candidate
     assert gate(study, candidate, "G21").passed
 
 
-def test_g22_wants_generated_code_allowed_confined_and_reviewed(study):
+def test_g22_wants_generated_code_allowed_and_reviewed(study):
     origin = {"engine": "coder", "model": "some-model"}
     made = draft(study, **CODE, origin=origin)
     name = make_candidate(study, patch=PATCH, approved=False, **made)
     why = gate(study, name, "G22").why
     assert "does not allow generated code" in why and "no person approved it" in why
-    change_contract(study, {"generated_code": {"allowed": True, "sandbox": "process"}})
+    change_contract(study, {"generated_code": {"allowed": True}})
     content = situation(study, name).candidate.compute_hash()
     assert gate(study, name, "G22").remedy == "review"
     for facts, is_open in (
@@ -283,8 +273,6 @@ def test_g22_wants_generated_code_allowed_confined_and_reviewed(study):
     assert gate(study, name, "G22").remedy == "review"
     approve(study, "experiment", candidate=name)
     assert gate(study, name, "G22").passed, "a person saw the change"
-    change_contract(study, {"generated_code": {"sandbox": "confined"}})
-    assert "requires confinement" in gate(study, name, "G22").why
 
 
 def test_g23_refuses_what_deletes_or_installs_and_asks_about_moving_hardware(study, candidate):

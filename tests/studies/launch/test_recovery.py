@@ -130,7 +130,7 @@ def test_unrequested_stop_is_a_preemption(study, candidate, monkeypatch, until_o
 def patched(study):
 
     change = {"change": {}, "isolation": {"mode": "worktree"}, "kind": "code"}
-    update_yaml(study.folder.contract, {"generated_code": {"allowed": True, "sandbox": "process"}})
+    update_yaml(study.folder.contract, {"generated_code": {"allowed": True}})
 
     amend(study, HUMAN, "a test needs it")
     approve(study, "generated_code")

@@ -1,9 +1,9 @@
 """Events in a study: people edit, commit, amend and decide; runs end or crash."""
 
 from telic.studies.administration import set_study_status
-from telic.studies.approvals import grant, reject
+from telic.studies.approvals import grant
 from telic.studies.candidates import revise_candidate, withdraw
-from telic.studies.contract import ALWAYS_REQUIRED, amend, hash_evaluator
+from telic.studies.contract import amend, hash_evaluator
 from telic.studies.decide import decide_candidate
 from telic.studies.documents.base import read_yaml, update_yaml, write_yaml
 from telic.studies.evidence.review import review_candidate
@@ -23,7 +23,7 @@ STOPS = (
     {"rule": "target_reached", "value": 0.4},
     {"rule": "failure_streak", "k": 1},
     {"rule": "wallclock_deadline", "at": "2020-01-01T00:00:00Z"},
-    {"rule": "max_iterations", "value": 2, "kill_running": True},
+    {"rule": "max_candidates", "value": 2, "kill_running": True},
 )
 CHANGES = (
     {"budget": {"launches": 30}},
@@ -162,13 +162,6 @@ def decide_at_a_whim(world, study):
     decide_candidate(study, _candidate(world, study), verdict, HUMAN, "a whim", cause=cause, to=to)
 
 
-def refuse(world, study):
-    if world.luck.random() < 0.5:
-        reject(study, world.luck.choice(ALWAYS_REQUIRED), consent())
-    else:
-        reject(study, "experiment", consent(), candidate=_candidate(world, study))
-
-
 MOVES = {
     "edit contract": edit_contract,
     "undo edits": undo_edits,
@@ -191,7 +184,6 @@ MOVES = {
     "risk is high": call_risk_high,
     "decide": decide_at_a_whim,
     "approve": approve_all,
-    "refuse": refuse,
     "pause": lambda world, study: set_study_status(study, "paused", AGENT, "lunch"),
     "STOP": lambda world, study: study.folder.stop_file.write_text(""),
     "resume": lambda world, study: set_study_status(study, "open", HUMAN, "back"),

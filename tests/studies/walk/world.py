@@ -162,6 +162,6 @@ def make_template(home: Path) -> None:
             "budget": {"launches": 400},
             "seeds": {"promotion": "100-119", "validation": "900-929"},
             "baseline": {"commit": "c" * 40, "est": {"wall_clock_h": 0.01}},
-            "generated_code": {"allowed": True, "sandbox": "process"},
+            "generated_code": {"allowed": True},
         },
     )

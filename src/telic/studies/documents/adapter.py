@@ -1,12 +1,10 @@
 """Schema of adapter.yaml, which describes how a repository trains, evaluates and logs."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import Field, field_validator
 
-from telic.core.plugins import plugin_names
-from telic.jobs.launcher import KINDS
 from telic.studies.canonical import content_hash
 from telic.studies.documents.base import Document, DocumentPart
 
@@ -19,14 +17,6 @@ PLACEHOLDERS = frozenset(
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
-def _know_launcher(kind: str) -> str:
-    known = (*KINDS, *plugin_names("launchers", KINDS))
-    if kind not in known:
-        raise ValueError(f"unknown launcher {kind}; known: {', '.join(known)}")
-    return kind
-
-
-LauncherKind = Annotated[str, AfterValidator(_know_launcher)]
 ConfigSystem = Literal["hydra", "tyro", "argparse", "yaml", "gin", "dataclasses", "custom"]
 OverrideStyle = Literal["k=v", "k:v", "--k v", "--k=v", "file", "source_edit"]
 
@@ -121,10 +111,10 @@ class Files(DocumentPart):
 
 
 class LauncherSpec(DocumentPart):
-    """Launcher of the commands."""
+    """How commands are started."""
 
-    kind: LauncherKind = Field(default="local", description="local, slurm, ray, ...")
-    options: dict[str, Any] = Field(default={}, description="Options of the launcher.")
+    kind: Literal["local"] = Field(default="local", description="On this machine.")
+    options: dict[str, Any] = Field(default={}, description="grace_s, nproc.")
 
 
 class Seeds(DocumentPart):
@@ -183,7 +173,7 @@ class Adapter(Document):
     logging: Logging = Field(description="Logs, with their files in the run folder.")
     metrics: MetricMap = Field(description="Name in the log for each canonical metric.")
     files: Files = Field(description="Files by role. Roles limit what candidates may change.")
-    launcher: LauncherSpec = Field(description="Launcher of the commands.")
+    launcher: LauncherSpec = Field(description="How commands are started.")
     seeds: Seeds = Field(description="How to set seeds, or null if unknown.")
     outputs: RepositoryOutputs = Field(description="Outputs of a run.")
     hazards: tuple[Hazard, ...] = Field(default=(), description="Risks that may block a launch.")

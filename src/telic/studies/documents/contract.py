@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from telic.studies.canonical import SLUG
-from telic.studies.documents.adapter import CommandSpec, LauncherKind
+from telic.studies.documents.adapter import CommandSpec
 from telic.studies.documents.base import Document, DocumentPart, Sha
 
 COMMIT = "^([0-9a-f]{40}|[0-9a-f]{64})$"
@@ -13,13 +13,10 @@ StopName = Literal[
     "target_reached",
     "budget_exhausted",
     "max_candidates",
-    "max_iterations",
     "no_progress",
     "wallclock_deadline",
     "failure_streak",
     "guardrail_breach",
-    "hacking_high",
-    "integrity",
     "human_stop",
 ]
 
@@ -29,7 +26,7 @@ class StopRule(DocumentPart):
 
     rule: StopName
     value: float | None = None
-    """target of target_reached, or limit of max_candidates and max_iterations"""
+    """target of target_reached, or limit of max_candidates"""
     k: int | None = Field(default=None, ge=1)
     """consecutive promotions (no_progress) or debug verdicts (failure_streak)"""
     at: str | None = None
@@ -183,11 +180,11 @@ class StudyBudget(Resources):
 
 
 class Hardware(DocumentPart):
-    """Hosts, GPUs and launcher of runs."""
+    """Hosts and GPUs of runs."""
 
     hosts: tuple[str, ...] = ("local",)
     gpus: tuple[int, ...] = ()
-    launcher: LauncherKind = "local"
+    launcher: Literal["local"] = "local"
     min_free_gpu_gb: float | None = Field(default=None, ge=0)
     min_free_disk_gb: float | None = Field(default=None, ge=0)
 
@@ -267,10 +264,9 @@ class Network(DocumentPart):
 
 
 class GeneratedCode(DocumentPart):
-    """Permission to execute model-generated code, with the required confinement."""
+    """Permission to execute model-generated code. It is not confined."""
 
     allowed: bool = False
-    sandbox: Literal["process", "confined"] = "confined"
 
 
 class Contract(Document):
@@ -292,13 +288,16 @@ class Contract(Document):
     generated_code: GeneratedCode | None = None
 
     def phase_share(self, phase: StudyPhase, steps: int | None) -> float:
-        """Return the length of a phase's runs as a fraction of a full training run of `steps`."""
-        if phase != "smoke" or not steps:
+        """Return the length of a phase's runs as a fraction of a full training run of `steps`.
+
+        No run is shorter than a smoke run, because shorter runs may not log the metric.
+        """
+        if not steps:
             return PHASE_SHARE[phase]
         # Small numbers count iterations or epochs, each of which is a whole batch.
         least = 2 if steps < _COUNTS_STEPS else min(steps / 4, _LARGE_BATCH)
         size = self.baseline.smoke_steps or max(PHASE_SHARE["smoke"] * steps, least)
-        return min(1.0, size / steps)
+        return max(PHASE_SHARE[phase], min(1.0, size / steps))
 
 
 def seeds_of(text: str) -> frozenset[int]:

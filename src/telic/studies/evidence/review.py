@@ -101,18 +101,6 @@ def newest_level(study: Study, runs: Iterable[str]) -> str | None:
     return _level(study, names[-1]) if names else None
 
 
-def hacking_levels(study: Study) -> tuple[str, ...]:
-    """Return the hacking levels of reflections that no review resolved, oldest first.
-
-    Reflections from before the study was reopened are ignored.
-    """
-    entries, opened = study.state.evidence, study.state.opened_seq
-    names = [name for name in study.evidence_names("reflection") if entries[name].seq > opened]
-    about = {name: entries[name].candidate for name in names}
-    settled = {each for each in about.values() if each and is_reviewed(study, each)}
-    return tuple(_level(study, name) for name, each in about.items() if each not in settled)
-
-
 def is_reviewed(study: Study, candidate: str) -> bool:
     """Return whether the current candidate was reviewed or approved after its risk became high.
 

@@ -6,7 +6,6 @@ data. All other gates are still evaluated.
 
 from __future__ import annotations
 
-import math
 import secrets
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +13,7 @@ from typing import Any, NamedTuple
 
 from telic import __version__
 from telic.errors import UnknownName
-from telic.jobs.launcher import JobPlace
-from telic.jobs.pool import PlacedJob, placed_command
 from telic.jobs.process import own_python, user_environment
-from telic.jobs.spec import JOB_FILE, JobSpec
 from telic.storage.reading import file_hash
 from telic.studies.canonical import run_id, signing_key, utc_now
 from telic.studies.documents.adapter import CommandSpec
@@ -53,8 +49,6 @@ SMOKE_TIMEOUT_S = 300.0
 LAUNCHING = (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED, CandidateStatus.ACCEPTED)
 """candidate statuses in which a run may start"""
 _GRACE_S = 30.0
-_REMOTE_GRACE_S = 90.0
-"""grace period in seconds for a remote job to end, and for Slurm's warning of its limit"""
 
 
 class LaunchRequest(NamedTuple):
@@ -269,27 +263,6 @@ class LaunchAttempt:
         return limit, float(self.study.adapter.launcher.options.get("grace_s", _GRACE_S))
 
     @cached_property
-    def job(self) -> PlacedJob | None:
-        """Job of the run without secrets, or None for a run on this machine."""
-        kind, options = self.study.adapter.launcher.kind, self.study.adapter.launcher.options
-        if kind == "local":
-            return None
-        asks = {**options.get("sbatch", {}), "no-requeue": True} if kind == "slurm" else options
-        limit_s, grace_s = self._limits_s
-        whole_s = limit_s and limit_s + grace_s + _REMOTE_GRACE_S
-        place = JobPlace(
-            kind=kind,
-            address=options.get("address"),
-            attempts=1,  # a retry would be a launch without gate checks
-            gpus=len(self.gpus),
-            minutes=0 if whole_s is None else math.ceil(whole_s / 60) + 1,
-            asks=asks if kind != "ray" else {},
-        )
-        env = self.environment.changed
-        job = JobSpec(name=f"telic-{self.nonce}", argv=(), cwd="", env=env)
-        return PlacedJob(place=place, job=job)
-
-    @cached_property
     def steps(self) -> tuple[RunStep, ...]:
         """Commands of the training and of the subsequent evaluations, with their folders."""
         evaluations = plan_evaluations(
@@ -304,19 +277,7 @@ class LaunchAttempt:
         place = {"folder": ".", "cwd": str(self.command.cwd), "measures": not evaluations}
         env = compiled_in(self.run_folder / supervisor.TRAINING_COMPILED)
         train = RunStep(name="train", argv=self.command.argv, env=env, **place)
-        if self.job is None:
-            return (train, *evaluations)
-        placed: list[RunStep] = []
-        limit_s, grace_s = self._limits_s
-        for step in (train, *evaluations):
-            words = ["env", *(f"{name}={value}" for name, value in step.env.items())]
-            if limit_s:  # measured from its start, excluding queue time
-                words = ["timeout", f"--kill-after={grace_s:g}", f"{limit_s:g}", *words]
-            job = self.run_folder / JOB_FILE
-            argv = placed_command(job, Path(step.cwd), (*words, *step.argv))
-            there = {"argv": argv, "cwd": str(self.run_folder), "env": {}}
-            placed.append(step.model_copy(update=there))
-        return tuple(placed)
+        return (train, *evaluations)
 
     @property
     def order(self) -> dict[str, Any]:
@@ -324,7 +285,7 @@ class LaunchAttempt:
 
         They list all files of the evaluator's checkout, for verification before it runs.
         """
-        study, tree, is_remote = self.study, self.evaluator_tree, self.job is not None
+        study, tree = self.study, self.evaluator_tree
         outputs, spec, (limit_s, grace_s) = (
             study.adapter.outputs,
             study.protocol.command,
@@ -336,8 +297,8 @@ class LaunchAttempt:
             "nonce": self.nonce,
             "argv": list(self.command.argv),
             "cwd": str(self.command.cwd),
-            "timeout_s": None if is_remote else limit_s,
-            "grace_s": grace_s + (_REMOTE_GRACE_S if is_remote else 0.0),
+            "timeout_s": limit_s,
+            "grace_s": grace_s,
             "checkpoint_glob": None if glob is None else glob.removeprefix("{run_dir}/"),
             "selection": study.protocol.checkpoint_selection,
             "steps": [step.model_dump(mode="json") for step in self.steps],
@@ -348,7 +309,6 @@ class LaunchAttempt:
                 "programs": [self.command.argv[0], *(spec.argv[:1] if spec else ())],
             },
             "collect": template and template.format(seed=self.request.seed, nonce=self.nonce),
-            "launcher": study.adapter.launcher.kind,
             "started_by": list(self.started_by),
             "tool_version": __version__,
         }
@@ -362,8 +322,5 @@ class LaunchAttempt:
     @property
     def variables(self) -> dict[str, str]:
         """Full environment of the supervisor, with secrets. It is never written to a file."""
-        variables, changed = self.environment.variables, self.environment.changed
-        if self.job is not None:  # only the job gets the changes; its driver needs the network
-            variables = {name: x for name, x in variables.items() if name not in changed}
         seal = signing_key(self.study.root).derive(f"telic run {self.nonce}")
-        return {**variables, supervisor.SEAL_VARIABLE: seal}
+        return {**self.environment.variables, supervisor.SEAL_VARIABLE: seal}

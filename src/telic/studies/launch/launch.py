@@ -14,7 +14,6 @@ from typing import Any
 from telic.core.config import Record
 from telic.errors import TelicError
 from telic.jobs.process import Process
-from telic.jobs.spec import JOB_FILE
 from telic.storage.files import write_json
 from telic.studies import _git_read as git_read
 from telic.studies.canonical import content_hash
@@ -42,7 +41,7 @@ class DryRun(Record):
     seed: int
     gates: tuple[CheckResult, ...]
     start: dict[str, Any] | None
-    """command, folder, job and redacted environment, or None if it cannot be built"""
+    """command, folder and redacted environment, or None if it cannot be built"""
 
     @property
     def is_open(self) -> bool:
@@ -68,15 +67,10 @@ def look(study: Study, request: LaunchRequest, *, processes: bool = True) -> Dry
     gates = evaluate(attempt)
     start: dict[str, Any] | None = None
     with contextlib.suppress(TelicError):  # reported by the gates that need it
-        job: dict[str, Any] | None = None
-        if attempt.job is not None:
-            job = attempt.job.model_dump(mode="json", exclude_defaults=True)
-            job["job"]["env"] = redact_environment(attempt.job.job.env)
         start = {
             "argv": list(attempt.command.argv),
             "cwd": str(attempt.command.cwd),
             "started_by": list(attempt.started_by),
-            "job": job,
             "environment": redact_environment(attempt.environment.changed),
             "reservation": attempt.reservation.model_dump(exclude_none=True),
         }
@@ -151,7 +145,6 @@ def _intent(
         "sealed": True,
         "argv": list(attempt.command.argv),
         "steps_hash": content_hash([step.model_dump() for step in attempt.steps]),
-        "launcher": attempt.study.adapter.launcher.kind,
         "content_hash": attempt.candidate.compute_hash(),
         "gates": {each.id: each.passed for each in results},
         "reservation": attempt.reservation.model_dump(exclude_none=True),
@@ -162,7 +155,7 @@ def _intent(
 
 
 def _write_run_folder(attempt: LaunchAttempt) -> None:
-    """Write the files needed to restart the run manually, and the launcher's job."""
+    """Write the files needed to restart the run manually."""
     folder, environment, tree = attempt.run_folder, attempt.environment, attempt.tree
     candidate, changed = attempt.candidate, environment.changed
     git: dict[str, Any] = {
@@ -189,8 +182,6 @@ def _write_run_folder(attempt: LaunchAttempt) -> None:
     write_json(folder / "env.json", env)
     write_json(folder / "git.json", git)
     write_json(folder / "hw.json", attempt.machine.model_dump(mode="json"))
-    if attempt.job is not None:
-        write_json(folder / JOB_FILE, attempt.job)
 
 
 def _start(attempt: LaunchAttempt) -> dict[str, Any]:

@@ -7,12 +7,9 @@ settle up to the last heartbeat claimed on another machine leave it to that mach
 
 from __future__ import annotations
 
-import os
 import shutil
 from typing import Any, NamedTuple
 
-from telic.jobs.spec import JobRecord
-from telic.storage.files import read_record
 from telic.studies.candidates import transition
 from telic.studies.canonical import existing_key, moment, utc_now
 from telic.studies.documents.base import RUNNER, StudyActor
@@ -30,8 +27,6 @@ _HOUR_S = 3600.0
 _STOPPERS = ("user", "stop_rule", "monitor", "budget", "preempted")
 _CLAIM_S = 120.0
 """timeout in seconds from a launch's announcement to its claim"""
-_TIMED_OUT = 124
-"""exit code of timeout(1)"""
 
 
 def reconcile(study: Study, *, processes: bool = False) -> dict[str, str]:
@@ -122,35 +117,24 @@ def record_start(study: Study, run: str, nonce: str, identity: dict[str, Any]) -
 def _settle(study: Study, name: str, ended: dict[str, Any]) -> None:
     """Record the end of a run from its exit record."""
     run, folder = study.state.runs[name], study.folder.run(name)
-    # Decided from the ledger, since the training may write files in the run folder.
-    intents = study.events_of("launch.intent", about=(run.candidate,))
-    is_remote = any(x.data["run"] == name and x.data["launcher"] != "local" for x in intents)
     key, why = existing_key(study.root), "its signing key is missing"
     if key is not None:
         why = why_unsealed(ended, folder, key.derive(f"telic run {run.nonce}"))
-    kind, facts = _ending(study, name, ended, is_remote=is_remote)
+    kind, facts = _ending(study, name, ended)
     if run.is_sealed and why is not None:
         kind, facts = "failed", dict[str, Any](why=f"its exit record is invalid: {why}")
-    wall_s, cpu_s = ended.get("wall_s"), ended.get("cpu_s")
-    if is_remote:  # queue time is not charged, and its CPU cores are unknown
-        jobs = [read_record(path, JobRecord) for path in folder.glob("jobs/*/job.json")]
-        wall_s, cpu_s = min(wall_s or 0.0, sum(job.seconds for job in jobs)), None
-    facts |= {"run": name, "actual": _amounts(run, wall_s, cpu_s)}
+    facts |= {"run": name, "actual": _amounts(run, ended.get("wall_s"), ended.get("cpu_s"))}
     facts["exit"] = {key: ended.get(key) for key in ("code", "signal", "ended_by", "error")}
     facts |= {"artifacts": artifacts_hash(ended), "code_hash": ended.get("code_hash")}
     study.append(f"run.{kind}", name, facts, RUNNER)
 
 
-def _ending(
-    study: Study, name: str, ended: dict[str, Any], *, is_remote: bool
-) -> tuple[str, dict[str, Any]]:
+def _ending(study: Study, name: str, ended: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return how a run ended. An exit code of 0 alone does not mean success."""
     asked, code = RunProcess(study.folder.run(name)).stop_request or {}, ended.get("code")
-    evaluations = ended.get("evaluations") or ()
-    codes = {code, *(each["code"] for each in evaluations)}
-    if ended.get("ended_by") == "timeout" or (is_remote and _TIMED_OUT in codes):
+    if ended.get("ended_by") == "timeout":
         return "killed", {"by": "budget", "why": "it reached its time limit"}
-    if ended.get("ended_by") == "signal" or (is_remote and os.EX_TEMPFAIL in codes):
+    if ended.get("ended_by") == "signal":
         # Without a stop request from telic, the machine's owner preempted it.
         by = asked.get("by", "preempted")
         why = asked.get("why", "it was stopped by another process, or its machine was lost")
@@ -161,7 +145,7 @@ def _ending(
         return "failed", {"why": f"it was killed by {number}"}
     if code != study.adapter.outputs.completion.exit_code:
         return "failed", {"why": f"it exited with code {code}"}
-    for each in evaluations:
+    for each in ended.get("evaluations") or ():
         if each["code"] != 0:
             how = each["error"] or f"exited with code {each['code']}"
             return "failed", {"why": f"its evaluation {each['name']}: {how}"}

@@ -1,7 +1,7 @@
-"""Launch gates G01 to G24. Each gate is evaluated and recorded, and all gates must be open.
+"""Launch gates G01 to G23. Each gate is evaluated and recorded, and all gates must be open.
 
 G01 to G12 require a confirmed launch, intact records, valid approvals, and the validated candidate
-with its phase, seeds and scope. G13 to G24 require a suitable machine and time, and a command that
+with its phase, seeds and scope. G13 to G23 require a suitable machine and time, and a command that
 is measurable, confirmed and harmless.
 """
 
@@ -43,15 +43,6 @@ _DESTRUCTIVE = re.compile(
 )
 _INSTALLERS = frozenset({"pip", "pip3", "uv", "conda", "mamba", "apt", "apt-get", "brew", "npm"})
 _REMOVERS = frozenset({"rm", "rmdir", "shred", "dd", "mkfs", "truncate"})
-_SBATCH = frozenset(
-    (
-        *("partition", "account", "qos", "reservation", "wckey", "time", "nodes", "ntasks", "mem"),
-        *("ntasks-per-node", "cpus-per-task", "mem-per-cpu", "mem-per-gpu", "gres", "gpus"),
-        *("gpus-per-node", "gpus-per-task", "nodelist", "exclude", "constraint", "exclusive"),
-        *("comment", "signal"),
-    )
-)
-"""allowed Slurm directives. Arrays and dependencies would start runs that no gate checked."""
 _ERRORS: dict[str, type[StudyError]] = {
     "G03": BrokenIntegrity,
     "G08": InvalidDocument,
@@ -213,18 +204,15 @@ def _seed_fresh(attempt: LaunchAttempt) -> Problems:
 
 @_gate(
     "G13",
-    "hardware and launcher of the contract",
-    f"may it run here, with that launcher? Allow it in the contract's hardware, {_AMEND}",
+    "hardware of the contract",
+    f"may it run here? Allow it in the contract's hardware, {_AMEND}",
 )
 def _hardware(attempt: LaunchAttempt) -> Problems:
-    hardware, kind = attempt.study.contract.hardware, attempt.study.adapter.launcher.kind
-    host = socket.gethostname()
-    if hardware.launcher == "local" and {"local", "localhost", host}.isdisjoint(hardware.hosts):
+    hardware, host = attempt.study.contract.hardware, socket.gethostname()
+    if {"local", "localhost", host}.isdisjoint(hardware.hosts):
         yield f"{host} is not one of {', '.join(hardware.hosts)}"
     if foreign := [str(gpu) for gpu in attempt.gpus if gpu not in hardware.gpus]:
         yield f"GPU {', '.join(foreign)} is not in the contract"
-    if kind != hardware.launcher:
-        yield f"the adapter starts runs with {kind}, but the contract allows {hardware.launcher}"
 
 
 @_gate("G14", "fits the budget", f"may it cost more? Raise the contract's budget, {_AMEND}")
@@ -313,9 +301,10 @@ def _measured_as_agreed(attempt: LaunchAttempt) -> Problems:
             yield f"{protocol.dataset} differs from the protocol's dataset"
 
 
-@_gate("G20", "no shell", "which command needs no shell? Edit adapter.yaml")
+@_gate("G20", "commands known, no shell", "complete the commands in adapter.yaml, without a shell")
 def _no_shell(attempt: LaunchAttempt) -> Problems:
-    yield from shell_problems(attempt.command.argv)
+    for step in attempt.steps:
+        yield from shell_problems(step.argv)
 
 
 @_gate(
@@ -337,13 +326,11 @@ def _generated_code(attempt: LaunchAttempt) -> Problems:
     is_generated = candidate.origin.model is not None or candidate.kind in WRITES_CODE
     if not is_generated or not (candidate.change.patch or candidate.change.files):
         return
-    allowed, options = study.contract.generated_code, study.adapter.launcher.options
+    allowed = study.contract.generated_code
     if allowed is None or not allowed.allowed:
         yield "the contract does not allow generated code"
     elif study.approval("generated_code").status != "approved":
         yield "generated_code is not approved"
-    elif allowed.sandbox == "confined" and options.get("sandbox") != "confined":
-        yield "the contract requires a sandbox, but this launcher does not provide one"
     if study.approval("experiment", candidate.id).status == "approved":
         return
     review = last_review(study, candidate.id)
@@ -384,11 +371,3 @@ def word_problems(argv: tuple[str, ...]) -> Iterator[str]:
     programs = {names[0], *(names[i + 1] for i, word in enumerate(argv[:-1]) if word == "-m")}
     if programs & _INSTALLERS and "install" in argv:
         yield f"{' '.join(argv[:4])} installs packages"
-
-
-@_gate("G24", "launcher options allowed", "fix the launcher's options in adapter.yaml")
-def _launcher_valid(attempt: LaunchAttempt) -> Problems:
-    _ = attempt.steps  # raises unless the whole command can be built
-    for name in attempt.study.adapter.launcher.options.get("sbatch", {}):
-        if name not in _SBATCH:
-            yield f"--{name} is not an allowed directive"

@@ -18,12 +18,7 @@ from telic.studies.documents.candidate import CandidateStatus, Evidence, RunStat
 from telic.studies.documents.contract import PHASES, RESOURCES, StopName, StopRule, StudyPhase
 from telic.studies.evidence._statistics import difference_interval, iqm, oriented, seed_of
 from telic.studies.evidence.measurement import analyze_run
-from telic.studies.evidence.review import (
-    hacking_levels,
-    is_approved_since,
-    last_review,
-    reflect_run,
-)
+from telic.studies.evidence.review import is_approved_since, last_review, reflect_run
 from telic.studies.queue import JOB_OVER
 from telic.studies.state import DecisionState, StudyState
 from telic.studies.study import Study, fact
@@ -240,14 +235,14 @@ _ENDED = (
     *(CandidateStatus.ACCEPTED, CandidateStatus.REJECTED),
     *(CandidateStatus.INCONCLUSIVE, CandidateStatus.DEBUG),
 )
-_LIFTS_ITSELF = ("hacking_high", "human_stop")
-"""rules that are lifted automatically, by a review, by resuming, or by removing the STOP file"""
+_LIFTS_ITSELF = "human_stop"
+"""rule that is lifted by resuming or by removing the STOP file"""
 
 
 class Stop(Record):
     """Stop rule whose condition is currently met."""
 
-    rule: StopName
+    rule: str
     effect: _Effect
     why: str
     kill_running: bool = False
@@ -270,13 +265,10 @@ def _budget_exhausted(study: Study, rule: StopRule) -> str | None:
     return f"no budget is left for {', '.join(gone)}" if gone else None
 
 
-def _counted(study: Study, rule: StopRule) -> str | None:
-    """Return the limit on created or decided candidates that was reached, or None."""
+def _max_candidates(study: Study, rule: StopRule) -> str | None:
     tried = [each for each in study.state.candidates.values() if each.kind != "baseline"]
-    count = len(tried) if rule.rule == "max_candidates" else len(_final(study.state))
-    what = "candidates" if rule.rule == "max_candidates" else "decisions"
-    is_over = rule.value is not None and count >= rule.value
-    return f"all {count} planned {what} are used" if is_over else None
+    is_over = rule.value is not None and len(tried) >= rule.value
+    return f"all {len(tried)} planned candidates are used" if is_over else None
 
 
 def _no_progress(study: Study, rule: StopRule) -> str | None:
@@ -315,11 +307,6 @@ def _guardrail_breach(study: Study, rule: StopRule) -> str | None:
     return "; ".join(broken) if broken and len(broken) == (rule.k or 1) else None
 
 
-def _hacking_high(study: Study, rule: StopRule) -> str | None:
-    is_high = hacking_levels(study)[-2:] == ("high", "high")
-    return "two consecutive reflections report a high risk" if is_high else None
-
-
 def _human_stop(study: Study, rule: StopRule) -> str | None:
     if study.state.study_status == "paused":
         return "the study is paused"
@@ -333,23 +320,15 @@ def _final(state: StudyState) -> list[DecisionState]:
 
 _RULES: dict[StopName, tuple[Callable[[Study, StopRule], str | None], _Effect]] = {
     "target_reached": (_target_reached, "close"),
-    "max_candidates": (_counted, "stop"),
-    "max_iterations": (_counted, "stop"),
+    "max_candidates": (_max_candidates, "stop"),
     "no_progress": (_no_progress, "stop"),
     "wallclock_deadline": (_wallclock_deadline, "stop"),
     "guardrail_breach": (_guardrail_breach, "pause"),
-    "integrity": (lambda study, rule: next(iter(ledger_problems(study)), None), "pause"),
     "budget_exhausted": (_budget_exhausted, "stop"),
     "failure_streak": (_failure_streak, "pause"),
-    "hacking_high": (_hacking_high, "pause"),
     "human_stop": (_human_stop, "pause"),
 }
-_DEFAULT: tuple[StopName, ...] = (
-    "budget_exhausted",
-    "failure_streak",
-    "hacking_high",
-    "human_stop",
-)
+_DEFAULT: tuple[StopName, ...] = ("budget_exhausted", "failure_streak", "human_stop")
 """rules that apply to every study"""
 
 
@@ -373,7 +352,7 @@ def active_stops(study: Study) -> tuple[Stop, ...]:
     waived = {
         (event.data["rule"], event.data.get("why", ""))
         for event in study.events_of("stop.fired")
-        if event.seq <= study.state.opened_seq and event.data["rule"] not in _LIFTS_ITSELF
+        if event.seq <= study.state.opened_seq and event.data["rule"] != _LIFTS_ITSELF
     }
     stops = {
         each.rule: each
@@ -413,6 +392,6 @@ def record_findings(study: Study) -> bool:
             is_new = [x for x in fired if x.seq > study.state.opened_seq]
             if not is_new or is_new[0].data.get("why") != stop.why:
                 facts = {"rule": stop.rule, "why": stop.why, "effect": stop.effect}
-                stands = stop.effect in ("pause", "ask") and stop.rule not in _LIFTS_ITSELF
+                stands = stop.effect in ("pause", "ask") and stop.rule != _LIFTS_ITSELF
                 study.append("stop.fired", None, {**facts, "stands": stands}, SYSTEM)
     return study.ledger.head != before
