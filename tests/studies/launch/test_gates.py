@@ -284,7 +284,7 @@ def test_g22_wants_generated_code_allowed_confined_and_reviewed(study):
     approve(study, "experiment", candidate=name)
     assert gate(study, name, "G22").passed, "a person saw the change"
     change_contract(study, {"generated_code": {"sandbox": "confined"}})
-    assert "requires confinement" in gate(study, name, "G22").why
+    assert "requires a sandbox" in gate(study, name, "G22").why
 
 
 def test_g23_refuses_what_deletes_or_installs_and_asks_about_moving_hardware(study, candidate):
