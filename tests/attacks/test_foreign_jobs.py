@@ -89,7 +89,7 @@ def test_the_name_of_a_job_leads_nowhere(home, name):
     board = JobBoard(Path("runs"))
     assert board.take(job.spec, "local")[0].name == job.spec.name
     for bad in ({"name": name}, {"name": "fine", "key": f"x/{name}"}):
-        with pytest.raises(TelicError, match=r"not a valid folder name|has no letter"):
+        with pytest.raises(TelicError, match=r"not a valid folder name|contains no letters"):
             board.take(JobSpec(argv=("true",), cwd="/", **bad), "local")
     assert {path.name for path in home.iterdir()} == {"runs"}
 

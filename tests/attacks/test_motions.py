@@ -45,7 +45,7 @@ def test_frames_that_no_import_wrote_are_refused(library, value):
     rows = np.fromfile(library / "frames.f32", dtype=np.float32)
     rows[len(rows) // 2 :] = value
     rows.tofile(library / "frames.f32")
-    with pytest.raises(BadFile, match="are damaged"):
+    with pytest.raises(BadFile, match="are corrupted"):
         MotionLibrary.open(library).frames(0, torch.zeros(1))
 
 

@@ -58,7 +58,7 @@ def test_reviser_receives_zero_goal_value_credit_and_remaining_iterations(tmp_pa
     assert "| runs | weight 3 | 0.5 m/s | 2.5 m/s | 0.50 (1.5, 1.5, 1.5) |" in reported
     assert "| stays up | multiplies all | 0.3 | 0.8 | 1.00 (0.9, 0.9, 0.9) |" in reported
     assert "| mean score |  | 0 | 1 | 0.50 |" in reported
-    assert "3 rewards are left" in reported and "judge doubtful: it slides" in reported
+    assert "Rewards left, including this: 3" in reported and "judge doubtful: it slides" in reported
     assert "This is the last revision" in past.text(0.8, most=2)
     assert "tried" not in past.text(0.8).partition("Best so far")[2].partition("\n")[0]
 

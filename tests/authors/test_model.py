@@ -82,7 +82,7 @@ def judge(episode):
     reported = EventList()
     run_session("run", runs_dir=tmp_path, iterations=1, on_event=reported, **SMALL)
     [first, second] = [each.prompt for each in provider.requests if each.role == "reward_author"]
-    assert "rejected" not in first and "rejected" in second and "pays these failure modes" in second
+    assert "rejected" not in first and "rejected" in second and "These failure modes earn" in second
     tried = [each for each in reported if each["event"] == "session.tried"]
     assert tried[0]["reward_problems"] and not tried[1]["reward_problems"]
 

@@ -46,4 +46,4 @@ def test_a_large_video_is_linked(tmp_path):
 
 
 def test_a_page_without_results_says_so(tmp_path):
-    assert "no finished case yet" in Reader(page(found(), tmp_path)).text
+    assert "no case has finished yet" in Reader(page(found(), tmp_path)).text

@@ -157,7 +157,7 @@ def test_a_line_that_was_changed_or_copied_claims_a_pass(folder):
     claim(folder, row)
     folder.attempts.write_text(folder.attempts.read_text().replace("unconfirmed", "passed"))
     (found,) = results_in(folder)
-    assert (found.outcome, found.low) == ("claimed", None) and "was changed" in found.reason
+    assert (found.outcome, found.low) == ("claimed", None) and "was modified" in found.reason
     assert found.outcome not in FINAL  # so it is judged again
     claim(folder, row.model_copy(update={"outcome": "passed"}))
     assert results_in(folder)[0].outcome == "passed"

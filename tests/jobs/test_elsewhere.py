@@ -60,7 +60,7 @@ def test_an_error_elsewhere_is_the_error_here(tmp_path):
 
 
 def test_unanswerable_request_is_not_awaited(tmp_path):
-    with pytest.raises(UsageError, match="cannot wait for answers"):
+    with pytest.raises(UsageError, match="cannot be answered on Ray"):
         run("walk", runs_dir=tmp_path, model="host", on="ray://head:10001")
 
 

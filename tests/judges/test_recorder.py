@@ -135,7 +135,10 @@ def test_the_memory_is_computed_once_and_only_where_it_is_asked_for(tmp_path, wo
 
 @pytest.mark.parametrize(
     ("reward", "error", "words"),
-    [(None, UsageError, "its reward, which is missing"), ("import os\n", TelicError, "os")],
+    [
+        (None, UsageError, "its reward, but the reward is missing"),
+        ("import os\n", TelicError, "os"),
+    ],
 )
 def test_a_reward_that_cannot_run_ends_the_recording(tmp_path, reward, error, words):
     with pytest.raises(error, match=words):

@@ -100,7 +100,7 @@ def _file(tmp_path: Path, content: bytes) -> Path:
 
 def test_an_unknown_frame_rate_is_asked_for(tmp_path: Path) -> None:
     (track,) = _read(tmp_path, lafan_csv(CLIP), options=ReadOptions())
-    with pytest.raises(BadFile, match="does not contain its frame rate") as raised:
+    with pytest.raises(BadFile, match="does not specify a frame rate") as raised:
         robot_clip(track, ROBOT, MotionOrigin())
     assert "--fps" in str(raised.value)
     assert robot_clip(track, ROBOT, MotionOrigin(), ReadOptions(fps=60.0)).fps == 60.0

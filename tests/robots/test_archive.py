@@ -107,7 +107,7 @@ def test_a_source_archive_is_downloaded_compared_and_never_run(tmp_path, source,
     unpack(download(source, place), tmp_path / "out", ["toys/zoo"])
     assert not (tmp_path / "was run").exists()
     changed = source._replace(sha256="0" * 64)
-    with pytest.raises(BadFile, match="unexpected SHA-256"):
+    with pytest.raises(BadFile, match="its SHA-256 is"):
         download(changed, place)
 
 

@@ -141,7 +141,7 @@ def test_a_list_of_robots_opens_no_model(toy):
 def test_a_file_that_is_not_the_one_on_record_is_not_used(indexed):
     toy = indexed
     changed = toy._replace(package=toy.package._replace(sha256="0" * 64))
-    with pytest.raises(BadFile, match="unexpected SHA-256"):
+    with pytest.raises(BadFile, match="its SHA-256 is"):
         fetch(changed)
     assert not is_fetched(changed)
     missing = toy._replace(package=toy.package._replace(version="2.0", sha256="1" * 64))

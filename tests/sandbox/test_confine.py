@@ -19,9 +19,7 @@ from telic.sandbox.host import available
 
 SCRIPT = Path(__file__).with_name("confined_script.py")
 PACKAGE = Path(__file__).parents[2] / "src"
-needs_landlock = pytest.mark.skipif(
-    kernel.landlock_abi() == 0, reason="this kernel has no Landlock"
-)
+needs_landlock = pytest.mark.skipif(kernel.landlock_abi() == 0, reason="this kernel lacks Landlock")
 
 
 @pytest.fixture
@@ -127,7 +125,7 @@ def test_without_kernel_support_limits_remain_and_the_report_says_what_is_missin
     found = act("without_kernel_support")
     report = ConfinementReport.model_validate(found["report"])
     assert {part.name for part in report.missing} >= {"files", "system calls"}
-    assert "no Landlock" in report.missing[0].message
+    assert "lacks Landlock" in report.missing[0].message
     assert "limits" not in {part.name for part in report.missing}
     assert "MemoryError" in found["memory"]
 

@@ -59,7 +59,7 @@ def test_stray_output_ends_in_the_log_and_not_on_the_wire(folder):
     assert "a stray line" in log and '"fake":true' in log
 
 
-@pytest.mark.skipif(kernel.landlock_abi() == 0, reason="this kernel has no Landlock")
+@pytest.mark.skipif(kernel.landlock_abi() == 0, reason="this kernel lacks Landlock")
 def test_files_are_readable_only_where_granted(folder):
     with pytest.raises(WorkerDied, match="PermissionError"):
         make(folder, "read_outside").run()

@@ -46,7 +46,7 @@ def test_people_get_tables(tmp_path):
         ([*CARTPOLE, "--switch", "evidence=all"], "evidence"),
         ([*CARTPOLE, "--switch", "evidence"], "name=value"),
         ([*CARTPOLE, "--policy", "deep"], "No policy named"),
-        ([*CARTPOLE, "--episodes", "3"], "too small for one iteration"),
+        ([*CARTPOLE, "--episodes", "3"], "too small: one iteration"),
         ([*CARTPOLE, "--method", "cma", "--episodes", "30"], "10 candidates of 5 episodes"),
         (
             [*CARTPOLE, "--method", "hybrid", "--model", "host", "--episodes", "60"],

@@ -76,7 +76,10 @@ def test_a_policy_and_its_return_are_not_taken_from_the_folder_of_another_user(t
 
 @pytest.mark.parametrize(
     ("env", "switches", "words"),
-    [("Nim-v0", {}, "Only telic search simulates"), (_ARM, {"clip_actions": False}, "do not clip")],
+    [
+        ("Nim-v0", {}, "only simulated by telic search"),
+        (_ARM, {"clip_actions": False}, "do not clip"),
+    ],
 )
 def test_a_policy_that_runs_nowhere_else_is_refused(env, switches, words, tmp_path):
     given = {"method": "random", "episodes": 200, "fresh_episodes": 2, "runs_dir": tmp_path}

@@ -184,7 +184,7 @@ def test_a_policy_that_was_tried_is_refused_where_no_change_is_not_allowed(tmp_p
 
     log_ = _run(tmp_path, small(method="props"), answer)
     assert [each.candidates[0].origin for each in log_[1:3]] == ["llm", "fallback:climb"]
-    assert "tried before" in log_[2].note
+    assert "already evaluated" in log_[2].note
     unchanged = _run(tmp_path / "b", small(method="r2po", episodes=8), answer)[-1]
     first, second = unchanged.candidates
     assert first.params == second.params

@@ -200,7 +200,7 @@ def test_a_revised_reward_is_tried_with_the_same_judge(copy, is_variant):
         member.reward_code.write_text(text)
     rewards = dict.fromkeys(read_json(copy.files.judgment)["reward_hashes"], text_hash(text))
     copy.change(copy.files.judgment, reward_hashes=rewards)
-    assert any("The reward pays" in doubt for doubt in copy.doubts())
+    assert any("These failure modes earn" in doubt for doubt in copy.doubts())
     assert read_record(copy.files.certificate, JudgeValidation).reward_hash == text_hash(text)
 
 
@@ -272,8 +272,8 @@ ALONE = ("no second reading of the prompt",)
         # nor does a good mean hide a part that is missing altogether
         ("stand still with the front foot lifted", (), "earns nothing in the passing episodes"),
         ("stand still for thirty seconds", (), "shorter than the prompt states"),
-        ("walk and stand still", ALONE, "finds the prompt impossible"),
-        ("run forward at 100 m/s", ALONE, "finds the prompt impossible"),
+        ("walk and stand still", ALONE, "considers the prompt impossible"),
+        ("run forward at 100 m/s", ALONE, "considers the prompt impossible"),
     ],
 )
 def test_the_composer_is_second_reader_of_a_models_prompt(copy, monkeypatch, intent, limits, doubt):

@@ -86,7 +86,7 @@ def test_policy_that_observes_reward_memory_is_played_with_its_reward(checkpoint
 
 def test_without_its_reward_it_is_refused(checkpoint, tmp_path):
     order = order_of(checkpoint, [tmp_path / "x.npz"])
-    with pytest.raises(UsageError, match="its reward, which is missing"):
+    with pytest.raises(UsageError, match="its reward, but the reward is missing"):
         record(order.model_copy(update={"reward": None}), tmp_path)
 
 

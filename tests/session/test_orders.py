@@ -90,7 +90,7 @@ def test_all_orders_of_a_session_begin_alike(asking, pictures, script):
     assert len({each.role for each in asking.requests}) >= 6
     (analyst,) = [each.prompt for each in asking.requests if each.role == "analyst"]
     if script is PASSING:  # its judge takes anything that lasts
-        assert "**unproven**" in analyst and "Nothing is proven about the policy" in analyst
+        assert "**unproven**" in analyst and "The result is unproven" in analyst
     else:
         (reviser,) = [each for each in asking.requests if each.role == "reviser"]
         assert len(reviser.images) == 1

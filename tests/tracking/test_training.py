@@ -248,7 +248,7 @@ def test_an_export_leaves_files_of_the_user_alone(trained, tmp_path, monkeypatch
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
     where = {"runs_dir": trained.parent, "output": str(tmp_path), "clip": "held"}
-    with pytest.raises(UsageError, match="not empty"):
+    with pytest.raises(UsageError, match="neither empty"):
         export_tracking(trained.name, **where)
     (tmp_path / "tracker.json").write_text("{}")
     (tmp_path / "onnx").symlink_to(mine.parent)

@@ -60,8 +60,8 @@ def test_mirrored_twice_is_the_same_and_mujoco_moves_in_the_mirror_as_it_does_ou
 @pytest.mark.parametrize(
     ("env_id", "source", "why"),
     [
-        ("HalfCheetah-v5", None, "no left and right side"),
-        ("Hopper-v5", None, "no left and right side"),
+        ("HalfCheetah-v5", None, "a left and a right side"),
+        ("Hopper-v5", None, "a left and a right side"),
         ("Reacher-v5", None, "outside the robot"),
         ("Ant-v5", SIDEWAYS, r"reward differs between left and right \(speed\)"),
     ],

@@ -84,6 +84,6 @@ def test_site_is_rewritten_but_never_over_other_files(made, tmp_path):
     saved(made, RUN, tmp_path / "site")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "index.html").write_text("mine")
-    with pytest.raises(UsageError, match="no earlier export"):
+    with pytest.raises(UsageError, match="nor a previous export"):
         saved(made, RUN, tmp_path / "mine")
     assert (tmp_path / "mine" / "index.html").read_text() == "mine"

@@ -261,7 +261,7 @@ def hold(
     """Return the fraction of episodes in which each check held, by title.
 
     A check is an expression of `episode` (`telic.judges.episode.RecordedEpisode`) and `np`. Checks
-    run confined, like judge code. TelicError is raised if a check cannot be evaluated (a)
+    run in the sandbox, like judge code. TelicError is raised if a check cannot be evaluated (a)
     fault of the suite and not a failure of the policy.
     """
     lines = "".join(

@@ -258,7 +258,7 @@ def _join_meant(item: Item, words: Sequence[str], rest: Sequence[Item], last: Cl
 def side_clauses(tokens: Sequence[Token]) -> list[frozenset[int]]:
     """Return the positions of each clause or phrase after the first that can be omitted.
 
-    Amounts belong to the phrase before them, and what follows a negation or a condition to that.
+    An amount belongs to the phrase before it, and words after a negation or a condition to that.
     """
     details = word_table("requests")["details"]
     starts, opened, is_closed = list[tuple[int, int]](), 0, False

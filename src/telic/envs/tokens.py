@@ -185,5 +185,5 @@ def read_decoder(file: Path) -> tuple[DecoderFacts, dict[str, np.ndarray]]:
             hint="Export it again with: telic track export --tokens",
         ) from error
     if unknown := [name for name in facts.senses if name not in SENSES]:
-        raise BadFile(f"{file} observes {unknown[0]}, which is not supported.")
+        raise BadFile(f"{file} uses the unsupported observation {unknown[0]}.")
     return facts, values

@@ -77,7 +77,7 @@ class Reward:
         if not is_row(shown) or not set(shown) <= set(rows):
             known = ", ".join(f'"{name}"' for name in rows) or "there is none"
             raise RewardError(
-                f'Invalid {self.name}.memory_to: "{to}".',
+                f'{self.name}.memory_to is "{to}", an invalid value.',
                 hint='Use "critic", "actor" to show the memory to the policy too, or a tuple of '
                 f"names that the policy observes (available: {known}).",
             )

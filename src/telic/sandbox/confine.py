@@ -95,7 +95,7 @@ def confine(rules: Confinement) -> ConfinementReport:
     if others and kernel.LINUX and version < kernel.SYNC_ABI:
         raise Refused(
             f"This process cannot be confined: {len(others)} other threads are running "
-            f"({', '.join(others)}), which the file rules would not cover.",
+            f"({', '.join(others)}), and the file rules would not cover them.",
             hint="Confine the process before starting thread pools and simulations.",
         )
     # The initial environment stays readable in /proc/self/environ, so a worker must also be started

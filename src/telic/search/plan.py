@@ -258,7 +258,7 @@ def make_plan(config: SearchConfig) -> SearchPlan:
     method = config.method.lower()
     if config.raw and task.is_table:
         raise ConfigError(
-            f"Policies of {task.id} observe a state index, which is never scaled.",
+            f"Policies of {task.id} observe a state index, so there is nothing to scale.",
             hint="Omit --raw.",
         )
     base = switches_of(method, is_faithful=config.faithful)

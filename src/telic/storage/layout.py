@@ -210,7 +210,7 @@ def file_name(text: str) -> str:
     """Convert `text` to a file name that is valid on every file system."""
     name = _NOT_IN_NAMES.sub("-", text).strip(".-")
     if not name:
-        raise UsageError(f"{text[:60]!r} has no letter or digit to use in a folder name.")
+        raise UsageError(f"{text[:60]!r} contains no letters or digits for a folder name.")
     return name
 
 

@@ -34,7 +34,7 @@ _AUTHORED = (
 """fields that authors may set. All others are managed by telic."""
 _BASELINE = {
     "statement": "The unchanged repository provides a reference level.",
-    "mechanism": "Nothing changes; several seeds show the variation between runs.",
+    "mechanism": "Nothing changes, and several seeds show the variation due to chance.",
     "falsifier": "A run does not finish, or its metric cannot be read.",
 }
 

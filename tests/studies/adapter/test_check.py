@@ -56,7 +56,7 @@ WRONG = (
     ({"commands__train": {"argv": ["python", "train.py", "{oops}"]}}, "placeholder"),
     ({"commands__trian": None}, "unknown key trian"),
     (cites("train.py:99"), "train.py:99: the file has 6 lines"),
-    (cites("../secret:1"), "outside of the repository"),
+    (cites("../secret:1"), "outside the repository"),
     (cites(), "must cite its line"),
 )
 

@@ -28,7 +28,7 @@ def test_from_nothing_to_an_agreed_contract(repository):
     made = run(repository, "init", "--task", "g1-walk", "--study", "speed", "--behavior", "walk")
     assert made["study"] == "g1-walk/speed"
     found = run(repository, "contract", code=4)
-    assert any("No version is agreed" in each for each in found["problems"])
+    assert any("No version has been approved" in each for each in found["problems"])
     found = run(repository, "contract", "--set", "budget.gpu_h=96", code=4)
     assert found["version"] == 1
     done = run(repository, "contract", "--amend", "first version")

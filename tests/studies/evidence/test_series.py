@@ -45,7 +45,7 @@ def test_columns_that_disagree_are_not_chosen_between():
         to_series(rows)
     found = to_series(rows, "train/step")["success"]
     assert aggregate(found, "last") == pytest.approx(0.4)
-    with pytest.raises(TelicError, match="no column steps"):
+    with pytest.raises(TelicError, match="column, steps, is not in the log"):
         to_series(rows, "steps")
 
 

@@ -24,7 +24,7 @@ def test_a_dry_run_shows_gates_and_command(run, study, candidate):
     found = run(candidate)
     assert found.exit_code == 0, found.output
     assert "G23" in found.output and "train.py" in found.output
-    assert "nothing was started; all gates are open" in found.output
+    assert "nothing was started: all gates passed" in found.output
     assert starts(study) == []
 
 

@@ -143,7 +143,7 @@ def test_a_folder_with_files_of_the_user_is_left_alone(run, tmp_path):
     mine = tmp_path / "project"
     mine.mkdir()
     (mine / "README.md").write_text("mine")
-    with pytest.raises(UsageError, match="not empty"):
+    with pytest.raises(UsageError, match="neither empty"):
         export_run(run, out=mine)
     assert (mine / "README.md").read_text() == "mine"
     assert len(list(mine.iterdir())) == 1

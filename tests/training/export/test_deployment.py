@@ -235,7 +235,7 @@ def test_a_policy_that_needs_its_reward_is_exported_without_deployment(
 ):
     run, _ = exported
     monkeypatch.setattr(Policy, "memory_size", 2)
-    with pytest.raises(UsageError, match="which a robot does not have"):
+    with pytest.raises(UsageError, match="which is not available on a robot"):
         write_deployment(load_policy(run.path), environment_of(run), tmp_path / "deploy")
 
 

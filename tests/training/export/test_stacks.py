@@ -292,7 +292,7 @@ def test_what_a_stack_cannot_run_is_refused(bundle):
     for stack, match, change in (
         ("unitree_sdk2", "velocity", {"observation": velocity}),
         ("rl_sar", "phase", {"phase_hz": 1.5}),
-        ("robojudo", "no environment", {}),
+        ("robojudo", "not provide an environment", {}),
     ):
         with pytest.raises(UsageError, match=match):
             deployed(bundle, stack, **change)

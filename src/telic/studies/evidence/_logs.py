@@ -239,7 +239,7 @@ def _tensorboard(path: Path, _: str | None) -> Iterator[Row]:
         except errors.DataLossError as error:
             if "truncated" in str(error):
                 return
-            raise TelicError(f"{path} is damaged: a checksum does not match.") from None
+            raise TelicError(f"{path} is corrupted: a checksum does not match.") from None
         event = events.Event.FromString(reader.record())
         row: dict[str, float | str] = {}
         for value in event.summary.value:
