@@ -20,8 +20,9 @@ pytestmark = pytest.mark.anyio
 async def test_without_leave_nothing_is_launched(host, repository):
     async with host(Person()) as call:
         await set_up(call)
-        wanted = {"candidate": "c-0001-baseline", "confirm": "RUN_CANDIDATE"}
-        found = await call("study_run", **wanted)  # an argument that this server does not have
+        found = await call("study_run", candidate="c-0001-baseline")
+        with pytest.raises(Refusal, match="confirm"):  # an argument that this server does not have
+            await call("study_run", candidate="c-0001-baseline", confirm="RUN_CANDIDATE")
         assert "gates" in found["result"] and "launched" not in found["result"]
         assert (await call("study_status", about="runs")) == {}
 
