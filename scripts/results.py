@@ -54,7 +54,7 @@ class Cells(string.Formatter):
         if isinstance(value, list):
             return ", ".join(self.format_field(each, format_spec) for each in value)
         if format_spec == "words":
-            return value.replace("_", " ")
+            return "partial pass" if value == "passed_in_part" else value.replace("_", " ")
         if format_spec.startswith("~"):
             return f"{float(f'{value:.{format_spec[1:]}g}'):,.0f}"
         if format_spec.endswith("%"):
