@@ -132,7 +132,7 @@ def _says(value: Any) -> bool:
 
 
 def _cell(value: Any) -> Any:
-    """Format a value as a table cell. Numbers are not converted to text, for right alignment."""
+    """Format a value as a table cell. Numbers stay numbers so that they are right-aligned."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if value is None or is_number else str(_line(value) or "")
 

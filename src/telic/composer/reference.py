@@ -53,7 +53,7 @@ class HandMotion(Record):
     body: str
     other: str = Field(description="hand that does not wave")
     rest_m: float = Field(description="height of the resting hand above the torso in m")
-    high_m: float = Field(description="mean height while waving in m")
+    high_m: float = Field(description="mean height in m while waving")
     swing_m: PositiveFloat = Field(description="lateral amplitude in m")
 
 

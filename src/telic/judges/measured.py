@@ -94,7 +94,7 @@ def judge_text(
     phases: Sequence[EpisodePhase] = (),
     code: str = "",
 ) -> str:
-    """Return the text of a judge, with criteria as data and code for those without a measure."""
+    """Return the source of a judge: criteria as data, plus code for those without a measure."""
     rows = [
         each.model_dump(mode="json", exclude_defaults=True, exclude=_FOR_PEOPLE)
         for each in criteria

@@ -243,7 +243,7 @@ def _run(
 
 
 def _graphics_variables(backend: str, processes: int) -> dict[str, str]:
-    """Return the graphics environment variables of one of several render processes."""
+    """Return the graphics environment variables for one of several render processes."""
     window = importlib.util.find_spec("glfw")
     given = {name: value for name, value in os.environ.items() if name.startswith(_GRAPHICS)}
     if window is not None and window.origin is not None:

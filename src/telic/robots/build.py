@@ -232,7 +232,7 @@ def _drive(spec: mujoco.MjSpec, record: RobotRecord) -> None:
             )
         for joint in own:
             if joint.name not in left:
-                raise BadFile(f"Two drives of {Path(record.model).name} match {joint.name}.")
+                raise BadFile(f"Two drives in {Path(record.model).name} match {joint.name}.")
             left.discard(joint.name)
             if drive.armature:
                 joint.armature = drive.armature

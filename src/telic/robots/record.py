@@ -140,7 +140,7 @@ class RobotRecord(Config):
         default=None,
         gt=0,
         le=0.02,
-        description="physics time step in s (if None, 0.005, or that of a model with actuators)",
+        description="physics time step in s (default: that of a model with actuators, else 0.005)",
     )
     friction: float = Field(default=1.0, gt=0, description="friction of the floor")
     collisions: Literal["ground", "all"] = Field(

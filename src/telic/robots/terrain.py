@@ -210,7 +210,7 @@ def _stairs(away: np.ndarray, hard: float, tall_m: float, chance: np.random.Gene
 
 
 def _way_up(away: np.ndarray) -> np.ndarray:
-    """Return the distance from the flat border, which is constant on the platform."""
+    """Return the distance from the flat border (constant on the platform)."""
     return np.maximum(FIELD_M / 2.0 - _RIM_M - np.maximum(away, _LEVEL_M), 0.0)
 
 

@@ -68,7 +68,7 @@ class MethodSettings(Config):
         default="off",
         description="whether to state the threshold, or skip the revision above it",
     )
-    gate_at: float | None = Field(default=None, description="threshold, by default of the task")
+    gate_at: float | None = Field(default=None, description="threshold (default: that of the task)")
     select: Literal["single", "keep_best", "always_second", "race"] = Field(
         default="single",
         description="selection rule (race evaluates similar candidates again)",

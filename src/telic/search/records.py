@@ -381,7 +381,7 @@ class History:
         return self._entries[self._params[number]]
 
     def holds(self, params: Params) -> bool:
-        """Return whether a policy was evaluated before."""
+        """Return whether a policy has already been evaluated."""
         return params in self._entries
 
     def has_met(self, params: Params, seed: int) -> bool:

@@ -167,7 +167,7 @@ def _judge_at_end(
 def verdict_on(
     config: SessionConfig, number: int, candidate: RewardCandidate, scores: list[MemberScore]
 ) -> SessionIteration:
-    """Return the verdict on a candidate based on its policies' scores, without times and costs."""
+    """Return the verdict on a candidate based on its policies' scores, ignoring times and costs."""
 
     def standing(score: MemberScore) -> tuple[bool, float, float]:
         """Return a sort key that ranks passing policies first, then by score."""

@@ -152,7 +152,7 @@ def download_policy(address: str, runs_dir: Path) -> tuple[RunFolder, PublisherC
             raise UsageError(f"{run.path} already exists.", hint=f"telic delete {run.name}")
         every = hub.snapshot_download(repo, revision=revision, dry_run=True)
         if sum(file.file_size or 0 for file in every) > _MAX_BYTES:
-            raise Refused(f"{address} has more than {_MAX_BYTES >> 20} MiB.")
+            raise Refused(f"{address} is larger than {_MAX_BYTES >> 20} MiB.")
         revision, folder = every[0].commit_hash if every else "", Path(place) / "bundle"
         # Downloaded to a cache, whose files are links; only regular files of the bundle are taken.
         found = Path(

@@ -157,7 +157,7 @@ def differing_paths(root: Path, one: str, other: str) -> tuple[str, ...]:
 
 
 def entries(root: Path, *words: str, index: Path | None = None) -> list[str]:
-    """Return the entries that a command with -z lists. Raises TelicError if it fails."""
+    """Return the NUL-separated output of a git command. Raises TelicError if it fails."""
     answer = ask(root, *words, index=index)
     if not answer.is_yes:
         raise TelicError(f"git {words[0]} failed in {root}: {answer.error}")

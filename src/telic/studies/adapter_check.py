@@ -280,8 +280,8 @@ def _checks(
         words = "equal values: the seed is ignored" if one == other else "different values"
         yield SmokeCheck(name="seed", passed=one != other, why=f"two seeds give {words}")
         declared = study.adapter.seeds.deterministic == "no"
-        mend = "declared" if declared else 'if that is expected, set seeds.deterministic: "no"'
-        words = "equal values" if one == again else f"different values ({mend})"
+        remedy = "declared" if declared else 'if that is expected, set seeds.deterministic: "no"'
+        words = "equal values" if one == again else f"different values ({remedy})"
         why = f"equal seeds give {words}"
         yield SmokeCheck(name="repeat", passed=one == again or declared, why=why)
     yield _evaluator(study, measured[0])

@@ -309,7 +309,7 @@ def _frames(text: str, where: str, before: int, columns: int) -> tuple[np.ndarra
             message = f"{where}, line {number}: expected {label} and a number."
             raise BadFile(message) from None
     if len(values) < 2 or not values[1] > 0:
-        raise BadFile(f"{where} has no positive frame time.")
+        raise BadFile(f"The frame time in {where} must be positive.")
     fps = frame_rate(1.0 / values[1], f"{where}, the frame rate")
     # Extra lines are ignored, as some writers append them.
     if not 2 <= values[0] <= len(rows) - 2:

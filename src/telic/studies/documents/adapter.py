@@ -111,7 +111,7 @@ class Files(DocumentPart):
 
 
 class LauncherSpec(DocumentPart):
-    """How commands are started."""
+    """Settings of the local launcher."""
 
     kind: Literal["local"] = Field(default="local", description="On this machine.")
     options: dict[str, Any] = Field(default={}, description="grace_s, nproc.")

@@ -39,7 +39,7 @@ def review_candidate(
     if may_be_author(author, actor) and not is_exploit:
         raise GateRefused(
             "E_OWN_REVIEW",
-            f"{actor.label} may be the author of {candidate} and can only report an exploit.",
+            f"{actor.label} may be the author of {candidate}, so it can only report an exploit.",
             hint="Ask a person, or an agent in another session.",
         )
     reflections = study.evidence_names("reflection", candidate=candidate)

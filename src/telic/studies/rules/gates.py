@@ -136,7 +136,7 @@ def _unchanged(attempt: LaunchAttempt) -> Problems:
     """Compare the candidate with its validated state.
 
     A launched candidate continues under an amended contract if its checks (G08) still pass and the
-    protocol is unchanged. For a control arm, only the content must be unchanged.
+    protocol is unchanged. For a control arm, only the content needs to match.
     """
     study, held, phase = attempt.study, attempt.held, attempt.request.phase
     runs_again = _is_control(attempt)
