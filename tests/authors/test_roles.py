@@ -1,9 +1,11 @@
 """A model as the author: two authors who do not see one another, objections that persist."""
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 
+from telic.authors import _model
 from telic.authors._cast import RoleModels
 from telic.authors._context import example_table
 from telic.authors._model import ModelAuthor, program_hash
@@ -60,6 +62,17 @@ def test_an_intent_becomes_criteria_reward_and_judge(author):
     assert "full at 1 s" in by_role["reward_author"]
     assert "ends_early" not in by_role["reward_author"]  # the judge is hidden from it
     assert "class Speed" not in by_role["judge_author"]
+
+
+def test_a_model_cannot_leave_out_the_terrain_that_the_prompt_states(author, monkeypatch):
+    """No criterion measures rough ground, so any author could replace it by flat ground."""
+    stated = {"terrain": "rough", "terrain_start": "top", "terrain_hardest": 0.7}
+    read = SimpleNamespace(env_args={**stated, "max_episode_steps": 400})
+    monkeypatch.setattr(_model, "able_reading", lambda *_: (read, {}))
+    monkeypatch.setattr(_model, "not_judged", lambda *_: ())
+    writer = author(Scripted(SCRIPT))
+    writer.read()
+    assert writer._env_args(writer._elicited).items() >= stated.items()
 
 
 def test_a_file_that_is_refused_goes_back_with_the_reason(author):

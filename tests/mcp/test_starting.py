@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from telic.mcp import _verb_tools
 from telic.session.labels import Veto
 from telic.storage.locks import RunLock
 from telic.studies.folder import StudyFolder
@@ -56,6 +57,15 @@ async def test_launches_are_bounded(host, repository, monkeypatch):
             await call("start_search", env="FrozenLake-v1", method="cma", model=None)
         with pytest.raises(Refusal, match="16 jobs are running"):
             await call("start_search", env="FrozenLake-v1", method="cma", model=None)
+
+
+async def test_an_agent_does_not_decide_what_a_pass_is(host, repository, monkeypatch):
+    started = []
+    monkeypatch.setattr(_verb_tools, "start_verb", lambda *given: started.append(given[2]) or {})
+    async with host(allow_launch=True) as call:
+        weak = {"threshold": 0.01, "accept_partial": True}
+        await call("start_session", intent="run forward", **weak)
+    assert not weak.keys() & started[0].keys()
 
 
 async def test_search_runs_in_the_background_and_reports_its_folder(host, repository):

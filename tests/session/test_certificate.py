@@ -226,33 +226,65 @@ def test_a_frozen_robot_passes_only_where_the_composer_passes_the_same_one(
     assert case._may_freeze([SimpleNamespace(trajectory=None)] * 3, reference) is may
 
 
-def test_a_second_reader_judges_more_than_the_episodes_that_the_scores_select(
-    tmp_path, monkeypatch
-):
+@pytest.fixture
+def second_reading(tmp_path, monkeypatch):
+    """Return a function that reads 16 passing episodes a second time, and the doubts."""
+
+    def read(theirs, stated, given):
+        judged = [Verdict(source="code", score=0.8 + 0.01 * at) for at in range(16)]
+        member = SimpleNamespace(member="one", judgment=SimpleNamespace(verdicts=judged))
+
+        def judge(judge, files, folder, where):
+            return [Verdict(source="code", score=theirs[int(file.stem)]) for file in files]
+
+        made = SimpleNamespace(judge="theirs", env_args=stated, covered=(), not_understood=())
+        spec = SimpleNamespace(max_episode_steps=None)
+        brief = SimpleNamespace(config=SimpleNamespace(intent="run"), spec=spec, reference=None)
+        case = Certifier.__new__(Certifier)
+        case._work, case._written = SimpleNamespace(brief=brief), SimpleNamespace(judge="ours")
+        case._is_own, case._threshold, case._where = False, 0.8, ("", {})
+        case._candidate = SimpleNamespace(env_args=given)
+        case._files = SimpleNamespace(path=tmp_path, episode=lambda _, at: tmp_path / f"{at}.npz")
+        for at in range(16):
+            (tmp_path / f"{at}.npz").touch()
+        monkeypatch.setattr(certificate, "able_reading", lambda *_: (made, ()))
+        monkeypatch.setattr(certificate, "judge_files", judge)
+        doubts = []
+        return case._second_reading(member, doubts)[1], doubts
+
+    return read
+
+
+def test_a_second_reader_judges_more_than_the_episodes_that_the_scores_select(second_reading):
     """A judge can give good episodes exactly the lowest, the median and the highest score."""
-    judged = [Verdict(source="code", score=0.8 + 0.01 * at) for at in range(16)]
-    member = SimpleNamespace(member="one", judgment=SimpleNamespace(verdicts=judged))
     chosen = set(at_quantiles(list(range(16))).values())
+    mean, doubts = second_reading([float(at in chosen) for at in range(16)], {}, {})
+    assert mean == len(chosen) / 16 and "scores the passing episodes only" in doubts[0]
 
-    def honest(judge, files, folder, where):
-        good = [int(file.stem) in chosen for file in files]
-        return [Verdict(source="code", score=float(each)) for each in good]
 
-    made = SimpleNamespace(judge="theirs", env_args={}, covered=(), not_understood=())
-    spec = SimpleNamespace(max_episode_steps=None)
-    brief = SimpleNamespace(config=SimpleNamespace(intent="run"), spec=spec, reference=None)
-    case = Certifier.__new__(Certifier)
-    case._work, case._written = SimpleNamespace(brief=brief), SimpleNamespace(judge="ours")
-    case._is_own, case._threshold, case._where = False, 0.8, ("", {})
-    case._candidate = SimpleNamespace(env_args={})
-    case._files = SimpleNamespace(path=tmp_path, episode=lambda _, at: tmp_path / f"{at}.npz")
-    for at in range(16):
-        (tmp_path / f"{at}.npz").touch()
-    monkeypatch.setattr(certificate, "able_reading", lambda *_: (made, ()))
-    monkeypatch.setattr(certificate, "judge_files", honest)
-    doubts = []
-    assert case._second_reading(member, doubts)[1] == len(chosen) / 16
-    assert "scores the passing episodes only" in doubts[0]
+@pytest.mark.parametrize(("wrong", "doubt"), [(1, None), (3, None), (6, "contradicts 38%")])
+def test_a_judge_that_is_honest_on_most_episodes_is_doubted(second_reading, wrong, doubt):
+    """The mean of a second reader is above its limit, as most episodes are good."""
+    mean, doubts = second_reading([0.0] * wrong + [1.0] * (16 - wrong), {}, {})
+    assert mean > 0.5 and (doubt in doubts[0] if doubt else not doubts)
+
+
+@pytest.mark.parametrize(
+    ("stated", "given", "doubt"),
+    [
+        ({"terrain": "rough"}, {}, "requires terrain rough"),
+        ({"terrain": "rough"}, {"terrain": "stairs"}, "requires terrain rough"),
+        ({"terrain": "rough"}, {"terrain": "rough"}, None),
+        ({"starts": "fallen"}, {"terrain": "rough"}, "requires starts fallen"),
+        ({"terrain": "flat"}, {}, None),
+    ],
+)
+def test_episodes_without_what_the_prompt_states_prove_nothing(
+    second_reading, stated, given, doubt
+):
+    """Nothing measures the ground, so any reader passes the episodes on flat ground."""
+    _, doubts = second_reading([1.0] * 16, stated, given)
+    assert doubt in doubts[0] if doubt else not doubts
 
 
 ALONE = ("no second reading of the prompt",)
@@ -292,12 +324,19 @@ def test_the_composer_is_second_reader_of_a_models_prompt(copy, monkeypatch, int
     assert any(doubt in each for each in found.doubts) if doubt else not found.doubts
 
 
-@pytest.mark.parametrize("measure", ["forward_velocity", ""])
-def test_code_of_a_model_that_nothing_else_confirms_is_a_doubt(copy, monkeypatch, measure):
+@pytest.mark.parametrize(
+    ("measure", "good"),
+    [
+        ("forward_velocity", "its demonstration"),
+        ("", "its demonstration"),
+        ("", "the environment's built-in reward"),  # which says nothing about the prompt
+    ],
+)
+def test_code_of_a_model_that_nothing_else_confirms_is_a_doubt(copy, monkeypatch, measure, good):
     monkeypatch.setattr(Certifier, "_mutants", lambda *_: ((), []))
     monkeypatch.setattr(Certifier, "_untrained", lambda *_: ())
-    limits = ("judge validated on its own demonstration only",)
-    monkeypatch.setattr(Certifier, "_good", lambda *_: ("its demonstration", limits))
+    limits = ("judge validated on its own demonstration only",) if "its" in good[:3] else ()
+    monkeypatch.setattr(Certifier, "_good", lambda *_: (good, limits))
     asked = {"intent": "play the violin", "model": "other"}
     config = copy.work.brief.config.model_copy(update=asked)
     work = replace(copy.work, brief=replace(copy.work.brief, config=config))
@@ -308,7 +347,7 @@ def test_code_of_a_model_that_nothing_else_confirms_is_a_doubt(copy, monkeypatch
         iteration = read_record(copy.files.judgment, SessionIteration)
         found = Certifier(work, written, iteration).certificate()
     assert found.limits == (*limits, *ALONE)
-    doubt = 'only the judge\'s own code and demonstration confirm "plays"'
+    doubt = 'only the judge\'s own code confirms "plays"'
     assert found.doubts == (() if measure else (doubt,))
 
 

@@ -8,6 +8,7 @@ import zipfile
 
 from telic.robots.catalogue import named_robot, robot_names
 from telic.storage.files import write_json
+from telic.storage.keys import user_key
 from telic.verbs.artifacts import list_artifacts
 from telic.verbs.background import JobFile
 from telic.web._place import WebPlace
@@ -189,6 +190,10 @@ def test_an_export_is_downloaded_as_one_archive(own):
     client = client_of(own)
     assert client.get(f"/api/artifacts/{RUN}/bundle").status_code == 404
     write(own / "runs" / RUN / "export" / "policy.onnx", b"network")
+    write(own / "runs" / RUN / "export" / "bundle.json", b'{"files": {}}')
+    assert client.get(f"/api/artifacts/{RUN}/bundle").status_code == 409, "of another user"
+    signature = user_key().sign(b'{"files": {}}')
+    write_json(own / "runs" / RUN / "export" / "bundle.json", {"files": {}, "signature": signature})
     (own / "runs" / RUN / "export" / "secret.md").symlink_to(own / "secret.txt")
     assert client.get(f"/api/artifacts/{RUN}/bundle").status_code == 409
     (own / "runs" / RUN / "export" / "secret.md").unlink()

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ from telic.robots.terrain import (
     steps_of,
 )
 from telic.storage.files import read_fields, write_text
+from telic.storage.keys import is_own_folder
 from telic.storage.layout import list_runs
 from telic.storage.reading import read_text
 from telic.storage.trajectories import RECORDED, Trajectory, read_trajectory
@@ -187,7 +188,8 @@ def _recorded(brief: Brief) -> tuple[dict[str, list[Trajectory]], Info]:
 
 def _native(brief: Brief) -> list[Trajectory]:
     """Return the last evaluation of a policy trained with the environment's native reward."""
-    for run in list_runs(brief.folder.path.parent)[:_SEARCHED]:
+    own = (each for each in list_runs(brief.folder.path.parent) if is_own_folder(each.path))
+    for run in islice(own, _SEARCHED):
         with suppress(TelicError):  # a damaged run is skipped
             for member in run.members():
                 kinds = {"env": str, "reward": str, "env_args": dict[str, Any] | None}
@@ -341,8 +343,7 @@ def example_table(examples: Sequence[ExampleResult], threshold: float | None = N
     """Return a table of examples: score, reward by term, and credits of the numbered criteria."""
     terms = list(dict.fromkeys(name for each in examples for name in each.terms))
     most = max((len(each.criteria) for each in examples), default=0)
-    heads = ["episode", "judge", "total reward", *terms, *map(str, range(1, most + 1))]
-    rows = [heads]
+    rows = [["episode", "judge", "total reward", *terms, *map(str, range(1, most + 1))]]
     for each in examples:
         judged = f"unknown ({each.reason})"
         if each.score is not None:

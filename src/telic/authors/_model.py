@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -23,7 +24,7 @@ from telic.authors._context import (
     phase_words,
 )
 from telic.authors._history import SessionHistory
-from telic.authors._second_reader import not_judged, stated_seconds
+from telic.authors._second_reader import able_reading, conditions, not_judged, stated_seconds
 from telic.authors._vision import VisionJudge, contrast_of
 from telic.authors.answers import Analysis, Elicited, Review, Revision, WrittenJudge, WrittenReward
 from telic.authors.author import Brief, MeasurableIntent, try_written
@@ -158,7 +159,15 @@ class ModelAuthor:
                 "terrain_start": elicited.terrain_start,
                 "terrain_hardest": _HARDEST,
             }
-        return env_args
+        return env_args | self._stated
+
+    @cached_property
+    def _stated(self) -> dict[str, Any]:
+        """Conditions that the composer reads in the intent, which no answer can change."""
+        with suppress(TelicError):
+            made, _ = able_reading(self._config.intent, self._spec)
+            return conditions(made, ("terrain", "terrain_start", "terrain_hardest", "starts"))
+        return {}
 
     # ---- reward and judge
 
@@ -380,10 +389,8 @@ class ModelAuthor:
             return verdicts
         written = read_record(self._folder.author, Composition)
         files = IterationFolder(episodes[0].parents[2])
-        candidate = read_record(files.candidate, RewardCandidate)
-        where = self._config.env, candidate.env_args
-        trial = read_record(self._folder.trial, JudgeValidation)
-        contrast = contrast_of(written, trial, *where)
+        where = self._config.env, read_record(files.candidate, RewardCandidate).env_args
+        contrast = contrast_of(written, read_record(self._folder.trial, JudgeValidation), *where)
         folder = episodes[0].parent / "looked"
         eyes = VisionJudge(self._cast, read_judge(written.judge), folder, where, contrast)
         return eyes.second_opinion(episodes, verdicts)
@@ -412,8 +419,7 @@ class ModelAuthor:
         """Return environment arguments for the requested episode length and end at a fall."""
         found: dict[str, object] = {}
         if wanted.seconds is not None:
-            steps = round(wanted.seconds / (self._spec.dt_s or 1.0))
-            found["max_episode_steps"] = max(10, steps)
+            found["max_episode_steps"] = max(10, round(wanted.seconds / (self._spec.dt_s or 1.0)))
         is_known = "terminate_when_unhealthy" in self._spec.arguments
         if wanted.ends_when_it_falls is not None and is_known:
             found["terminate_when_unhealthy"] = wanted.ends_when_it_falls

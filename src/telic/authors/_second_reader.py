@@ -42,6 +42,8 @@ _NUMBER = re.compile(
 _DURATION = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?|a|one)\s*(s|sec|seconds?|min|minutes?)\b")
 _LIMIT = re.compile(r"[<>-]=?\s*(\d+(?:\.\d+)?)")
 """a number that a measure is compared with"""
+STATED = ("terrain", "starts", "commands")
+"""environment arguments with conditions that an intent states"""
 _TURN = (math.pi / 180.0, 1.0 / 360.0)
 _UNITS = {
     **{"%": (0.01,), "percent": (0.01,), "cm": (0.01,), "mm": (0.001,), "°": _TURN, "deg": _TURN},
@@ -86,6 +88,12 @@ def able_reading(
             return made, {quoted(phrase): refusal.needs, **refused}
         break
     return None, {intent: refusal.needs}
+
+
+def conditions(made: Composition | None, names: Sequence[str]) -> dict[str, Any]:
+    """Return the conditions, such as a terrain other than flat, that a reading requires."""
+    env_args = {} if made is None else made.env_args
+    return {name: env_args[name] for name in names if env_args.get(name, "flat") != "flat"}
 
 
 def not_judged(

@@ -199,8 +199,7 @@ class VisionJudge:
     def _what_to_see(self) -> dict[str, VisibleSigns]:
         """Return the expected visual evidence of each criterion by title."""
         form = look_for_form(self._titles)
-        answer = self._cast.ask("vision_criteria", form, criteria=self._words)
-        return filled(answer, self._titles)
+        return filled(self._cast.ask("vision_criteria", form, criteria=self._words), self._titles)
 
     def _doubted(self, footage: Footage, disputes: dict[str, Disagreement]) -> list[str]:
         """Describe the disputed criteria with their intervals and the measured quantities."""

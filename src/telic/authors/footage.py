@@ -152,8 +152,7 @@ class Footage:
         last = len(self.trajectory) - 1
         evenly = np.linspace(0, last, count)
         if self.period is not None and self.period < last / 2:
-            phases = np.arange(count) * _GOLDEN % 1.0
-            ahead = (phases - evenly / self.period) % 1.0
+            ahead = (np.arange(count) * _GOLDEN % 1.0 - evenly / self.period) % 1.0
             evenly = evenly + (ahead - 0.5) * self.period
         return _steps(np.sort(np.clip(evenly, 0, last)))
 

@@ -208,8 +208,7 @@ def step_in(
 def keep_time(gait: Gait, scene: Scene, draft: Draft, only: Tensor | None = None) -> None:
     """Reward feet that follow an observed phase variable, if given only while `only` holds."""
     words = f"foot contacts as in a {gait.name}, {gait.hertz:.2g} strides per second"
-    swing = _SWING_LEGS * (scene.leg or 1.0)
-    pays = Rhythm(Beat(gait.hertz), gait.landings, gait.duty, swing)
+    pays = Rhythm(Beat(gait.hertz), gait.landings, gait.duty, _SWING_LEGS * (scene.leg or 1.0))
     draft.pay("rhythm", 1.5, pays if only is None else When(only, pays), words)
 
 

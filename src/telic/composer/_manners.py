@@ -86,8 +86,7 @@ def stay_upright(scene: Scene, draft: Draft) -> None:
     title, height = "is not on its back", None
     if scene.is_tall:
         title, height = "is on its feet", 0.5 * scene.stands
-    value = tracks.share(metrics.standing(0.2, height))
-    draft.require(title, value, 0.3, 0.8, tag="falls")
+    draft.require(title, tracks.share(metrics.standing(0.2, height)), 0.3, 0.8, tag="falls")
 
 
 def be_upright(draft: Draft, weight: float) -> None:
@@ -250,8 +249,7 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
         case "no_drift" | "no_forward" if scene.has("displacement"):
             _stay(limit, scene, draft)
         case "no_turn" if scene.has("heading_turns"):
-            turning = Cost(Size(Measured("heading_rate")), most=3.0)
-            draft.pay("ahead", 0.2, turning, "no turning")
+            draft.pay("ahead", 0.2, Cost(Size(Measured("heading_rate")), most=3.0), "no turning")
             stated, value = _stated(limit, "rad"), tracks.farthest("heading_turns")
             turns = (stated or _TURN_RAD) / (2.0 * math.pi)
             title = (
@@ -295,8 +293,7 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
         draft.pay("stay", 0.3, Pay(backward, -2.0, 0.0), "no forward motion")
     else:
         # Small weight: if the cost exceeded the alive reward, the robot would learn to fall.
-        meaning = "no motion away from the start"
-        draft.pay("stay", 0.2, Stay(Gone(scene.axes), most), meaning)
+        draft.pay("stay", 0.2, Stay(Gone(scene.axes), most), "no motion away from the start")
         title, value = f"stays within {most:g} m", tracks.farthest("displacement")
         if scene.has("y_position"):
             value = tracks.highest(metrics.gone())

@@ -163,8 +163,7 @@ def bodies_of(query: frozenset[str], noun: str, spec: EnvSpec) -> tuple[str, ...
 def _implied_by(body: str, feet: Collection[str] = (), torso: str | None = None) -> frozenset[str]:
     """Return the words implied by a body's name, e.g. front, left, shin for "FL_calf"."""
     parts, words = word_table("parts"), set[str]()
-    split = re.sub(r"([a-z])([A-Z])", r"\1 \2", body)
-    pieces = re.findall(r"[a-z]+", split.lower())
+    pieces = re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", body).lower())
     for piece in pieces:
         prefixed = piece[:1] in parts["prefixes"] and piece[1:] in _nouns()
         for word in (piece[:1], piece[1:]) if prefixed and piece not in _nouns() else (piece,):

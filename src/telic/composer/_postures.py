@@ -428,8 +428,7 @@ def rest_on_hands(scene: Scene, draft: Draft, is_plank: bool = False) -> None:
     if not hands or scene.spec.robot is None:
         raise scene.cannot("be on its hands", "it has no hands", "body_position")
     least, top = scene.spec.robot.contact_threshold, 0.6 * scene.stands
-    touch = signals.Touching(hands, least)
-    draft.pay("hands", 1.0, Pay(touch), "hands on the ground")
+    draft.pay("hands", 1.0, Pay(signals.Touching(hands, least)), "hands on the ground")
     draft.pay("flat", 0.5, terms.Flat(), "torso level")
     low = Ratio(
         Measured("height", minus=scene.stands, sign=-1), 0.5 * scene.stands, low=0.0, most=1.0

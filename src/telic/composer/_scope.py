@@ -92,8 +92,7 @@ def audit_words(
         if titles is None:
             left.append(claim)
         elif claim.judged_as:
-            words = f"{claim.words} (judged as {claim.judged_as})"
-            left.append(replace(claim, words=words))
+            left.append(replace(claim, words=f"{claim.words} (judged as {claim.judged_as})"))
             covered.append(CoveredPhrase(words=claim.judged_as, criteria=titles))
         else:
             covered.append(CoveredPhrase(words=claim.words, criteria=titles))

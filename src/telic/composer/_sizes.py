@@ -177,15 +177,13 @@ def jump_height(frame: Frame, scene: Scene) -> Goal:
     share = _TABLE["up"].get(degree, 1.0)
     source = source if share == 1.0 else f"{share:.0%} of {source}"
     is_low = degree in GENTLE  # a high jump is not a small one
-    goal = Goal(share * value, is_low, source, degree == "most")
-    return _with_best(goal, scene, "jump")
+    return _with_best(Goal(share * value, is_low, source, degree == "most"), scene, "jump")
 
 
 def leap_length(frame: Frame, scene: Scene) -> Goal:
     """Return the goal for the leap distance, in meters of flight."""
     if frame.factor is not None and frame.dimension == "distance":
-        plain = replace(frame, factor=None, degree=None)
-        return compared(frame, leap_length(plain, scene), "m")
+        return compared(frame, leap_length(replace(frame, factor=None, degree=None), scene), "m")
     length, leg = frame.given("m"), scene.leg or 0.0
     if length is not None and frame.dimension == "distance":
         return Goal(length, False, "as given")

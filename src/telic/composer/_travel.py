@@ -112,8 +112,7 @@ def _way(frame: Frame, scene: Scene) -> str:
     """Return the direction of travel. Raise BadEnvironment if the robot cannot move in it."""
     direction = frame.direction or "forward"
     if scene.on_rail:
-        rail = {"right": "forward", "left": "backward"}
-        direction = rail.get(direction, direction)
+        direction = {"right": "forward", "left": "backward"}.get(direction, direction)
     if direction not in (*AHEAD, "sideways"):
         direction = "forward"
     require_way(direction, "go", scene)
@@ -410,8 +409,7 @@ def _spin(frame: Frame, draft: Draft, side: str) -> None:
     value = tracks.share(fast > 0.3 * rate)
     draft.score("keeps turning", value, 0.2, 0.85 if frame.until_end else 0.6, tag="stops")
     if frame.duration_s:
-        held = fast > 0.5 * rate
-        draft.ends_when(Above(turning, 0.5 * rate), held, frame.duration_s)
+        draft.ends_when(Above(turning, 0.5 * rate), fast > 0.5 * rate, frame.duration_s)
     else:
         draft.ends_when(Above(Part(heading, "turned"), 0.22), turned > 0.22)
 

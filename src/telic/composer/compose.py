@@ -131,8 +131,7 @@ def _composed(
         parsed, criteria = follow_edits(parsed, made, criteria, trial)
         made = trial(parsed)
     made, stated = audit_words(parsed, scene, made, trial)
-    judged = build(parsed, stated=stated, criteria=criteria)
-    return still_covered(made, judged)
+    return still_covered(made, build(parsed, stated=stated, criteria=criteria))
 
 
 def _checked(parsed: ParsedIntent, build: Build, spec: EnvSpec) -> Composition:
@@ -311,8 +310,7 @@ def _drafts(
             # for the whole episode, visible to the policy, and used on the way back.
             home = Home(Gone(scene.axes), index)
             always.pay("home", 2.0, home, "near the start, on the way back")
-            axes = tuple(f"{axis}_position" for axis in scene.axes)
-            value = tracks.last(metrics.gone(axes))
+            value = tracks.last(metrics.gone(tuple(f"{axis}_position" for axis in scene.axes)))
             always.require("ends within 0.5 m of the start", value, 1.5, 0.5, tag="too_far")
     for limit in limits_of(parsed):
         manners.respect(limit, scene, always)

@@ -128,6 +128,7 @@ LAUNCHES = (
         "start_session",
         "session:run",
         STARTS,
+        hidden=("threshold", "accept_partial"),  # an agent does not decide what a pass is
         command="run",
         defaults={"model": "host"},
         help="Start a session in the background: train a policy from a description and verify it.",

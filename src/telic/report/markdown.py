@@ -137,7 +137,7 @@ def _inline(part: doc.Inline) -> str:
             return escape_markdown(part.text)
         case doc.Mono():
             # A backtick would end the code span; a bar would end the table cell.
-            return escape_markdown(part.text) if set(part.text) & set("`|<\n") else f"`{part.text}`"
+            return escape_markdown(part.text) if {*part.text} & {*"`|<\n\r"} else f"`{part.text}`"
         case doc.Link():
             link = f"[{escape_markdown(part.text)}]({_address(part.target)})"
             return link if part.is_local else escape_markdown(part.text)
@@ -177,7 +177,7 @@ def fenced(source: str, language: str) -> str:
 def formula(latex: str) -> str:
     """Render a formula as a math block, or as code if it contains the end delimiter."""
     source = latex.strip()
-    if re.search(r"\$|\n\s*\n|<[a-z/!]", source, re.IGNORECASE):
+    if re.search(r"\$|[\n\r]\s*[\n\r]|<[a-z/!]", source, re.IGNORECASE):
         return fenced(source, "latex")
     return f"$$\n{source}\n$$"
 

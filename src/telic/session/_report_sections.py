@@ -426,8 +426,7 @@ def curves_section(ended: EndedSession) -> Blocks:
             seeds = count(max(map(len, variants.values())), "seed")
             last = ", ".join(f"{line.name} ends at {figure(line.points[-1].y)}" for line in lines)
             label = f"{title}: return over steps, {seeds}; {last}"
-            chart = LineChart(label, tuple(lines), "steps", "return")
-            charts.append(doc.Figure(chart, title))
+            charts.append(doc.Figure(LineChart(label, tuple(lines), "steps", "return"), title))
     note = (
         "Return under the iteration's own reward. The line is the mean over training seeds, the "
         "band is their range, and dots are evaluations without exploration. Rewards differ between "

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from telic.authors._second_reader import able_reading, stated_seconds
+from telic.authors._second_reader import STATED, able_reading, conditions, stated_seconds
 from telic.authors.author import try_written
 from telic.authors.candidate import (
     MemberScore,
@@ -55,6 +55,7 @@ from telic.storage.layout import MemberFolder
 from telic.storage.reading import file_hash, read_text
 from telic.storage.trajectories import Trajectory, read_trajectory, write_trajectory
 
+_READING = "the composer's reading of the intent"
 _OWN_EXAMPLE = "judge validated on its own demonstration only"
 _OWN_READING = "no second reading of the prompt"
 _SHORTER = "the episodes are shorter than the prompt states"
@@ -138,8 +139,8 @@ class Certifier:
             if not self._is_own and reference is None:
                 limits = (*limits, _OWN_READING)
             coded = [each.title for each in self._written.criteria if not each.measure]
-            if coded and {_OWN_EXAMPLE, _OWN_READING} <= {*limits}:
-                doubts.append(f'only the judge\'s own code and demonstration confirm "{coded[0]}"')
+            if coded and _OWN_READING in limits and good not in (INDEPENDENT, _READING):
+                doubts.append(f'only the judge\'s own code confirms "{coded[0]}"')
             try:
                 found, passing = self._mutants(episodes)
             except Refused as error:
@@ -256,11 +257,9 @@ class Certifier:
         A partial interpretation can contradict a pass but not confirm it, and is not returned.
         """
         brief = self._work.brief
-        criteria, shown = (
-            (self._written.criteria, brief.reference) if self._is_own else (None, None)
-        )
+        own = (self._written.criteria, brief.reference) if self._is_own else ()
         try:
-            made, refused = able_reading(brief.config.intent, brief.spec, criteria, shown)
+            made, refused = able_reading(brief.config.intent, brief.spec, *own)
         except TelicError as error:
             if isinstance(error, Contradiction | BeyondLimits):
                 doubts.append(f"the composer considers the prompt impossible: {error.message}")
@@ -274,15 +273,20 @@ class Certifier:
         )
         if given < 0.9 * asked and any(_DURATION.search(each.words) for each in made.covered):
             doubts.append(_SHORTER)
+        for name, value in conditions(made, STATED).items():
+            if not self._is_own and self._candidate.env_args.get(name) != value:
+                doubts.append(f"the prompt requires {name} {value}, which the episodes lack")
         judged = enumerate(member.judgment.verdicts)
         passed = [at for at, verdict in judged if (verdict.score or 0.0) >= self._threshold]
         files = [self._files.episode(member.member, at) for at in passed]
         if made.judge != self._written.judge and (files := [x for x in files if x.exists()]):
             verdicts = judge_files(made.judge, files, self._files.path / "second", self._where)
-            theirs = float(np.mean([verdict.score or 0.0 for verdict in verdicts]))
+            scores = np.array([verdict.score or 0.0 for verdict in verdicts])
+            theirs, against = float(scores.mean()), (scores < _CONTRADICTS * self._threshold).mean()
             if theirs < _CONTRADICTS * self._threshold:
-                text = "the composer's reading of the intent scores the passing episodes"
-                doubts.append(f"{text} only {theirs:.2f}")
+                doubts.append(f"{_READING} scores the passing episodes only {theirs:.2f}")
+            elif against > 1.0 - self._threshold:  # a judge may be wrong about some only
+                doubts.append(f"{_READING} contradicts {against:.0%} of the passing episodes")
             for scores in zip(*(each.criteria for each in verdicts if each.criteria), strict=False):
                 if not scores[0].is_guard and np.mean([each.credit for each in scores]) < _NOTHING:
                     text = f'the composer\'s criterion "{scores[0].title}" earns nothing'
@@ -301,8 +305,7 @@ class Certifier:
         if trial.good is None and any(example.name == GOOD for example in trial.examples):
             return None, ()  # the judge rejects the existing good example
         if theirs is not None:
-            agrees = theirs >= self._threshold
-            return ("the composer's reading of the intent" if agrees else None), ()
+            return (_READING if theirs >= self._threshold else None), ()
         bad = bad_examples(trial.examples, trial.fine)
         paid = [each.own_return for each in bad if each.own_return is not None]
         own = [float(np.sum(each.trajectory.columns["env_reward"])) for each in episodes]

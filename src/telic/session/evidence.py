@@ -153,8 +153,7 @@ class SessionJournal:
         self, kind: str, record: type[_Kind], make: Callable[[], _Kind], subject: str | None = None
     ) -> _Kind:
         """Record the candidate or verdict of an iteration. See `telic.loop`."""
-        path = self._folder.path / f"iter_{subject}" / _LOOP_FILES[kind]
-        return self.step(path, record, make)
+        return self.step(self._folder.path / f"iter_{subject}" / _LOOP_FILES[kind], record, make)
 
     def adopt(self, path: Path) -> None:
         """Record the content of a file copied from another session."""
@@ -255,8 +254,7 @@ def countersign(folder: SessionFolder) -> None:
 def _end(folder: SessionFolder, end: SessionEnd, summary: BaseModel) -> None:
     text = json_text(summary)
     files = {**end.files, folder.summary.name: _hash(text)}
-    journal = _open(folder, _signing_key(folder))
-    journal.append("end", end.model_copy(update={"files": files}))
+    _open(folder, _signing_key(folder)).append("end", end.model_copy(update={"files": files}))
     write_text(folder.summary, text)
 
 

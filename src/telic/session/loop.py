@@ -214,8 +214,7 @@ def resume_session(
             with ahead, prewarmed(WORKERS), ThreadPoolExecutor(1) as pool:
                 pool.submit(_record_untrained, config, folder, emit)
                 records = SessionJournal(folder, config.intent, config.env, config.terms)
-                work = SessionWork(brief, author_for(brief), control, records)
-                summary = _run_loop(work)
+                summary = _run_loop(SessionWork(brief, author_for(brief), control, records))
             account.save()
     return Session(folder.path, summary)
 

@@ -62,6 +62,19 @@ def signer_of(content: bytes, signature: str | None) -> str | None:
     return found[1]
 
 
+def signed_list(path: Path) -> tuple[dict[str, Any], str | None]:
+    """Return a list of files, and the public key that signed it if the signature is valid."""
+    listed = read_fields(path, files=dict[str, Any])
+    signature = str(listed.pop("signature", ""))
+    return listed, signer_of(json.dumps(listed, sort_keys=True).encode(), signature)
+
+
+def is_own_list(path: Path) -> bool:
+    """Return whether this user signed a list of files."""
+    key = usable_key()
+    return key is not None and signed_list(path)[1] == key.public
+
+
 def user_name() -> str:
     """Return the name of the current user."""
     try:

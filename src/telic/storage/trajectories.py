@@ -26,7 +26,7 @@ import re
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,21 +127,6 @@ class Trajectory:
 
     def __contains__(self, name: object) -> bool:
         return name in self.columns
-
-    @property
-    def duration_s(self) -> float | None:
-        """Return the simulated duration of the episode in seconds, or None if unknown."""
-        return None if self.facts.dt_s is None else len(self) * self.facts.dt_s
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the steps as plain Python data. reward_terms is a mapping from names to numbers."""
-        names = list(self.columns)
-        for values in zip(*(column.tolist() for column in self.columns.values()), strict=True):
-            row = dict(zip(names, values, strict=True))
-            if "reward_terms" in row:
-                terms = zip(self.facts.reward_term_names, row["reward_terms"], strict=True)
-                row["reward_terms"] = dict(terms)
-            yield row
 
 
 def write_trajectory(path: Path, trajectory: Trajectory, *, is_kept: bool = True) -> None:

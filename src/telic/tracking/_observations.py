@@ -117,8 +117,7 @@ def point_turns(bodies: BodyStates, parts: TrackedParts) -> Tensor:
 
 
 def _body_places(m: TrackingMoment) -> Tensor:
-    way = m.bodies.pos - m.bodies.pos[:, :1]
-    return rotate(conjugate(m.bodies.quat[:, :1]), way).flatten(1)
+    return rotate(conjugate(m.bodies.quat[:, :1]), m.bodies.pos - m.bodies.pos[:, :1]).flatten(1)
 
 
 SENSED: dict[str, ObservationTerm] = {

@@ -71,8 +71,7 @@ class ReferenceTable:
             for place, count in zip(clips, integers(counts), strict=True)
         ]
         pose, bodies, person = (torch.cat(column) for column in zip(*pieces, strict=True))
-        missing = max(0, 3 * least_points + 4 - person.shape[1])
-        filler = person.new_zeros(len(person), missing)
+        filler = person.new_zeros(len(person), max(0, 3 * least_points + 4 - person.shape[1]))
         person = torch.cat((person[:, :-4], filler, person[:, -4:]), 1)
         self.names = [line.name for line in lines]
         self.frames = counts.to(device)
@@ -148,6 +147,5 @@ def _stick_figure(
     for i, body in enumerate(kinematics.bodies[1:], start=1):
         above = place[int(parents[body])]
         depth.append(depth[above] + 1)
-        bone = (local[:, i] - local[:, above]) * proportions[depth[i] % 2]
-        figure.append(figure[above] + bone)
+        figure.append(figure[above] + (local[:, i] - local[:, above]) * proportions[depth[i] % 2])
     return torch.stack(figure, dim=1)

@@ -177,6 +177,8 @@ def as_csv(report: TrackingReport) -> str:
     writer.writerow([*plain, *errors])
     for clip in report.clips:
         own = [getattr(clip, name) for name in plain]
+        # A spreadsheet would run a name such as "=1+1" as a formula.
+        own = [re.sub(r"^(?=[=+@\t\r-])", "'", x) if isinstance(x, str) else x for x in own]
         writer.writerow([*own, *(getattr(clip.errors, name) for name in errors)])
     return out.getvalue()
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 from torch import Tensor
 
 from telic.core.config import Record
@@ -143,13 +143,13 @@ def _read(path: Path) -> Tracker:
             hint="Use the version of telic that wrote it.",
         )
     config = TrackingConfig.model_validate_json(saved["config"])
-    facts = TrackerFacts(**saved["facts"])
+    facts = TypeAdapter(TrackerFacts).validate_python(saved["facts"])
     parts = [*saved["weights"], *saved["biases"], saved["log_std"]]
     flat = torch.cat([part.reshape(-1).float() for part in parts]).unsqueeze(0)
     scaling = Scaling(*(saved[name].float().view(1, 1, -1) for name in ("shift", "scale")))
     columns = RowColumns(config, RowFacts(**facts.row))
     size = TokenNetworks(columns.token_shape(config)).size
-    if flat.shape[1] != size or scaling.shift.shape[-1] != columns.width:
+    if flat.shape[1] != size or {part.shape[-1] for part in scaling} != {columns.width}:
         raise BadFile(f"{path} has {flat.shape[1]} weights instead of {size}.")
     if not all(bool(part.isfinite().all()) for part in (flat, *scaling)):
         raise BadFile(f"{path} contains numbers that are not finite.")

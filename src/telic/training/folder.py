@@ -56,8 +56,7 @@ def working_on(folder: RunFolder, *, is_new: bool) -> Generator[None]:
                 # Remove the folder of a rejected request. Renaming it first is atomic and avoids
                 # deleting files of a new run with the same name.
                 mark = f"{TEMPORARY_MARK}{os.getpid()}-{secrets.token_hex(4)}"
-                gone = folder.path.rename(folder.path.with_name(mark))
-                shutil.rmtree(gone, ignore_errors=True)
+                shutil.rmtree(folder.path.rename(folder.path.with_name(mark)), ignore_errors=True)
             raise
         except BaseException:
             set_status(folder, "interrupted")

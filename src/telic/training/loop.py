@@ -202,8 +202,7 @@ class TrainingLoop:
 
     def save(self, pending: Batch | None) -> None:
         """Save the resumable state, including the pending batch."""
-        progress = Progress(self.iteration, self._seconds(), pending)
-        save_state(self.state, self.setup, progress)
+        save_state(self.state, self.setup, Progress(self.iteration, self._seconds(), pending))
         self.monitor.recorder.saved()
 
     def _seconds(self) -> float:

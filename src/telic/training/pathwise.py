@@ -38,8 +38,7 @@ PartSizes = Mapping[str, tuple[int, ...]]
 
 def named_parts(flat: Tensor, sizes: PartSizes) -> dict[str, Tensor]:
     """Split a flat matrix (C, size) into named views (C, ...)."""
-    widths = [torch.Size(size).numel() for size in sizes.values()]
-    parts = split(flat, widths, dim=1)
+    parts = split(flat, [torch.Size(size).numel() for size in sizes.values()], dim=1)
     return {
         name: part.view(len(flat), *size)
         for (name, size), part in zip(sizes.items(), parts, strict=True)

@@ -44,7 +44,9 @@ class PolicyFacts(Record, extra="allow"):
     env: str
     env_args: dict[str, Any] = Field(default={})
     step: int = 0
+    dt_s: float | None = None
     obs_names: list[str]
+    action_names: list[str] = Field(default=[])
 
 
 class Policy:
@@ -231,11 +233,12 @@ def _require_sound(saved: Mapping[str, Any]) -> None:
         raise ValueError(f"networks of widths {widths}"[:200])
     inputs = max(shape.actor_inputs, shape.critic_inputs)
     sizes = {"flat": _actor(shape).size, "shift": inputs, "scale": inputs, "mask": inputs}
+    sizes |= {} if shape.discrete else dict.fromkeys(("action_low", "action_high"), shape.outputs)
     for name in ("flat", "shift", "scale", "mask", "action_low", "action_high"):
         part = saved[name]
         if name == "mask" and part is None:
             continue
-        if not isinstance(part, Tensor) or part.dim() != 1:
+        if not isinstance(part, Tensor) or part.dim() != 1 or part.dtype != torch.float32:
             raise ValueError(f"{name} is not a row of numbers")
         if part.numel() != sizes.get(name, part.numel()) or part.numel() > _MAX_NUMBERS:
             raise ValueError(f"{name} has {part.numel()} values")

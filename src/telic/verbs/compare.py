@@ -350,8 +350,7 @@ def judge(request: _RejudgeRequest) -> _Rejudgment:
     olds = [old.by_judge.get("code", old.score) for old in before]
     for at, old in enumerate(before):
         if not files[at].exists() or old.recording not in (None, file_hash(files[at])):
-            why = f"{files[at].name} was modified after it was recorded"
-            verdicts[at] = unknown("code", why)
+            verdicts[at] = unknown("code", f"{files[at].name} was modified after it was recorded")
     found = together(verdicts, threshold=threshold)
     pairs = zip(olds, (verdict.score for verdict in verdicts), strict=False)
     known = [(old, new) for old, new in pairs if old is not None and new is not None]

@@ -247,8 +247,7 @@ def artifact_of(job: _VerbJob, future: Future[JobRecord], on_event: Listener) ->
             progress = read_record(job.state, JobProgress)
             if progress.artifact is not None:
                 folder = job.runs_dir / check_name(progress.artifact, "Result")
-                events = SessionFolder(folder).events
-                position = emit_from(events, position, on_event)
+                position = emit_from(SessionFolder(folder).events, position, on_event)
         if not is_over:
             time.sleep(_LISTEN_S)
     record = future.result()

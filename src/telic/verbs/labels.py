@@ -54,8 +54,7 @@ def _as_line(label: EpisodeLabel) -> dict[str, Any]:
 @verb(_LabelRequest, examples=EXAMPLES)
 def label(request: _LabelRequest) -> VerbResult[dict[str, Any]]:
     """Label whether an episode shows the intended behavior. Labels calibrate the judge."""
-    workspace = Workspace(request.runs_dir)
-    folder = workspace.session(request.session)
+    folder = Workspace(request.runs_dir).session(request.session)
     threshold = read_record(folder.config, SessionConfig).threshold
     if request.answer is None:
         if not folder.judge.exists():

@@ -109,8 +109,7 @@ def _add(request: _IntakeRequest, robot: str, candidates: Iterator[ClipCandidate
             candidates, motions.robot.motion_robot(robot), out, limits, emit, request.should_stop
         )
     )
-    counts = Counter(line.outcome for line in lines)
-    return MotionIntake(str(out), robot, {**counts}, lines)
+    return MotionIntake(str(out), robot, {**Counter(line.outcome for line in lines)}, lines)
 
 
 class MotionIntake(NamedTuple):

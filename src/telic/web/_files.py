@@ -18,7 +18,8 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse
 
 from telic.core.config import Record
-from telic.errors import UnknownName
+from telic.errors import Refused, UnknownName
+from telic.storage.keys import is_own_list
 from telic.storage.layout import RunFolder, SessionFolder, file_name
 from telic.storage.workspace import Artifact
 from telic.verbs.lines import artifact_id
@@ -159,6 +160,8 @@ def routes(place: WebPlace) -> APIRouter:
         files = [path for path in sorted((home / "export").rglob("*")) if path.is_file()]
         if not files:
             raise UnknownName("export", artifact[:200], [])
+        if not is_own_list(home / "export" / "bundle.json"):
+            raise Refused(f"{home.name}/export is not an export of this user.")
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in files:

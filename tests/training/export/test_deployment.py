@@ -17,6 +17,7 @@ from telic.envs import make
 from telic.errors import BadFile, UsageError
 from telic.robots.build import build_robot
 from telic.robots.record import guessed
+from telic.storage.keys import signed_list, user_key
 from telic.training.export.bundle import export_run
 from telic.training.export.deployment import (
     nominal,
@@ -219,12 +220,13 @@ def test_the_archive_holds_the_folder(exported, tmp_path):
 def test_exporting_again_replaces_what_is_there(exported):
     run, made = exported
     out = Path(made["folder"])
-    listed = json.loads((out / "bundle.json").read_text())
+    listed, _ = signed_list(out / "bundle.json")
     (out / "deploy" / "assets" / "stale.obj").write_text("v 0 0 0")
     listed["files"]["deploy/assets/stale.obj"] = {"sha256": "", "bytes": 0}
     listed["files"]["../outside"] = {"sha256": "", "bytes": 0}
     (out.parent / "outside").write_text("mine")
-    (out / "bundle.json").write_text(json.dumps(listed))
+    signature = user_key().sign(json.dumps(listed, sort_keys=True).encode())
+    (out / "bundle.json").write_text(json.dumps({**listed, "signature": signature}))
     export_run(run, out=out)
     assert not (out / "deploy" / "assets" / "stale.obj").exists()
     assert (out / "deploy" / "run.py").exists() and (out.parent / "outside").exists()

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import jinja2
+from markupsafe import Markup
 
 from telic import __version__
 from telic.core.text import number
-from telic.errors import TelicError
+from telic.errors import Refused, TelicError
 from telic.report import document as doc
 from telic.report.charts import ChartLine, LineChart, Point, picture
 from telic.report.markdown import escape_markdown, fenced, formula, render_section, words
@@ -32,7 +33,7 @@ from telic.storage.files import (
     write_json,
     write_text,
 )
-from telic.storage.keys import signer_of, usable_key
+from telic.storage.keys import is_own_list, signed_list, usable_key
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock
 from telic.storage.reading import check_file, file_hash, read_text, without_links
@@ -207,9 +208,7 @@ def export_run(
 
 def check_bundle(path: Path) -> tuple[dict[str, Any], str | None, str | None]:
     """Verify a bundle and return its files, the signer's public key and the first problem found."""
-    listed = read_fields(path / _LIST, files=dict[str, Any])
-    signature = str(listed.pop("signature", ""))
-    signer = signer_of(json.dumps(listed, sort_keys=True).encode(), signature)
+    listed, signer = signed_list(path / _LIST)
     files = (each for each in path.rglob("*") if each.is_symlink() or not each.is_dir())
     there = {each.relative_to(path).as_posix() for each in files}
     for name in sorted(there - {_LIST} - listed["files"].keys()):
@@ -299,6 +298,8 @@ class _Bundle:
     def filling(cls, path: Path) -> Generator[_Bundle]:
         """Yield a bundle to fill while holding a lock on the output folder."""
         require_output(path, _LIST)
+        if (path / _LIST).exists() and not is_own_list(path / _LIST):
+            raise Refused(f"{path} is not an export of this user.", hint="Use another --out.")
         # Use an existing output folder: its parent may be another file system or read-only.
         workshop = path / _WORKSHOP if path.is_dir() else path.with_name(f"{_WORKSHOP}-{path.name}")
         without_links(workshop)
@@ -351,8 +352,7 @@ class _Bundle:
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
-    size = check_file(path, _MAX_BYTES)
-    return {"sha256": file_hash(path), "bytes": size}
+    return {"bytes": check_file(path, _MAX_BYTES), "sha256": file_hash(path)}
 
 
 def learning_curve(
@@ -379,8 +379,7 @@ def learning_curve(
         return None
     best = max(marks, key=lambda mark: mark.y, default=None)
     names = {"x_name": "environment steps", "y_name": "return"}
-    chart = LineChart(title, lines, **names, peak=best, from_zero=True)
-    return picture(chart, title)
+    return picture(LineChart(title, lines, **names, peak=best, from_zero=True), title)
 
 
 # ---- model card: every number comes from the records; missing ones are marked "not measured"
@@ -398,7 +397,7 @@ def card(evidence: ExportEvidence, contents: Contents, proof: PolicyProof | None
     text = _template().render(
         {**evidence._asdict(), **contents._asdict()},
         proof=proof,
-        sections=[render_section(section) for section in sections],
+        sections=[Markup(render_section(section)) for section in sections],
         env=evidence.env,
         evaluation=evidence.evaluation or {"mean_return": None},
         reward_sha256=evidence.reward_sha256,
@@ -419,19 +418,22 @@ def card(evidence: ExportEvidence, contents: Contents, proof: PolicyProof | None
 def _template() -> jinja2.Template:
     folder = jinja2.FileSystemLoader(Path(__file__).parent)
     environment = jinja2.Environment(loader=folder, trim_blocks=True, keep_trailing_newline=True)
+    # Text of records, which may be foreign, is escaped unless a filter returns Markdown.
+    environment.finalize = lambda text: escape_markdown(text) if type(text) is str else text
+
+    def markdown(render: Callable[..., str]) -> Callable[..., Markup]:
+        return lambda *given: Markup(render(*given))
 
     def shown(value: float | None, missing: str = _MISSING) -> str:
         return number(value, missing=missing)
-
-    def mono(text: str) -> str:
-        return words(doc.Mono(text))
 
     def interval(ends: Sequence[float] | None) -> str:
         return f"{number(ends[0])} … {number(ends[1])}" if ends else _MISSING
 
     environment.filters |= {
-        **{"plain": escape_markdown, "fenced": fenced, "formula": formula},
-        **{"number": shown, "interval": interval, "mono": mono},
+        **{"number": shown, "interval": interval},
+        "mono": markdown(lambda text: words(doc.Mono(text))),
+        **{"fenced": markdown(fenced), "formula": markdown(formula)},
     }
     return environment.get_template("card.md.j2")
 

@@ -22,7 +22,7 @@ import torch
 from pydantic import Field, ValidationError, model_validator
 
 from telic.core.config import Record
-from telic.core.text import MISSING
+from telic.core.text import MISSING, safe_name
 from telic.envs.anatomy import action_names
 from telic.envs.driven import NAMES, RobotTask, Span
 from telic.envs.factory import make
@@ -220,7 +220,7 @@ def deployment_of(env: MujocoEnv, task: RobotTask, robot: str) -> Deployment:
         raise UsageError(f"{', '.join(others)} of {robot} are not position-controlled.")
     given = arguments.commands
     return Deployment(
-        robot=robot,
+        robot=safe_name(robot),  # in paths and texts of the bundle
         base=model.body(int(model.jnt_bodyid[0])).name,
         control_step_s=task.dt,
         control_hz=1.0 / task.dt,
@@ -487,8 +487,7 @@ def starts_of(environment: Environment, count: int, seed: int) -> RobotStarts:
         command = np.zeros((count, steps, len(NAMES)))
         for step in range(steps if own.get("commands") is not None else 0):
             info = env.step(env.action_rest.expand(count, -1)).info
-            command_now = [info[f"command_{name}"] for name in NAMES]
-            command[:, step] = torch.stack(command_now, 1).numpy()
+            command[:, step] = torch.stack([info[f"command_{name}"] for name in NAMES], 1).numpy()
         return RobotStarts(qpos, qvel, command)
     finally:
         env.close()

@@ -119,8 +119,7 @@ def write_stack(name: StackName, policy: Policy, about: Deployment, folder: Path
     if stack.policy is not None:
         file = folder / stack.policy.replace("ROBOT", robot)
         make_folder(file.parent)
-        arrays = _relative(PolicyArrays.of(policy), about, stack.is_by_term)
-        write_onnx(arrays, policy, file, {})
+        write_onnx(_relative(PolicyArrays.of(policy), about, stack.is_by_term), policy, file, {})
 
 
 def _row(values: Any) -> str:
