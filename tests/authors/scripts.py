@@ -1,6 +1,5 @@
 """Answers of a model that runs a small session."""
 
-from telic.authors.answers import Elicited
 from tests.training.small import SPEED
 
 CRITERIA = {
@@ -19,7 +18,6 @@ CRITERIA = {
         "topples over",
     ],
 }
-ELICITED = Elicited.model_validate(CRITERIA)
 JUDGE = """
 from telic import leaf
 

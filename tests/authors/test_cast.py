@@ -17,7 +17,6 @@ from telic.session._report_sections import EndedSession, command
 from telic.storage.layout import SessionFolder
 from telic.testing.models import Scripted
 from tests.authors.scripts import SCRIPT
-from tests.event_list import EventList
 
 
 @pytest.fixture(scope="module")
@@ -90,24 +89,3 @@ def test_a_session_keeps_models_and_efforts_by_role():
 def test_a_role_or_effort_that_is_none_is_refused_with_the_nearest(options, error, words):
     with pytest.raises(error, match=words):
         config(**options)
-
-
-def test_host_model_gets_answer_instructions_at_once(tmp_path):
-    reported = EventList()
-    llm.connect("host", tmp_path, on_event=reported)
-    (line,) = [event["message"] for event in reported if event["event"] == "log"]
-    for word in ("telic orders", str(tmp_path)):
-        assert word in line
-
-
-def test_orders_are_named_by_the_roles_that_options_take(tmp_path, spec, monkeypatch):
-    provider = Scripted(SCRIPT)
-    monkeypatch.setattr(llm, "connect", lambda name, folder, **more: Models(provider, folder))
-    brief = Brief(config(model="host"), spec, SessionFolder(tmp_path))
-    writer = ModelAuthor(connect_models(brief), brief)
-    writer.write(writer.read())
-    assert {request.role for request in provider.requests} <= set(ROLES)
-    for role in ROLES:
-        assert config(model="host", model_for={role: "host"}).model_for == {role: "host"}
-    old = config(model="host", model_for={"reader": "a", "reward": "b", "judge": "c"})
-    assert list(old.model_for) == ["elicitor", "reward_author", "judge_author"]

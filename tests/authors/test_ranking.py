@@ -31,23 +31,6 @@ TIMID = [  # running costs more than it earns
 ]
 
 
-def agreement(pays, scores):
-    rows = [
-        example(str(k), score, speed=pay)
-        for k, (pay, score) in enumerate(zip(pays, scores, strict=True))
-    ]
-    return composer.rank_agreement(OWN, rows)
-
-
-def test_agreement_counts_the_pairs_that_the_judge_distinguishes():
-    assert agreement([1, 2, 3, 4], [0.1, 0.2, 0.3, 0.4]) == 1.0
-    assert agreement([4, 3, 2, 1], [0.1, 0.2, 0.3, 0.4]) == -1.0
-    assert agreement([1, 1, 1, 1], [0.1, 0.2, 0.3, 0.4]) == 0.0
-    assert agreement([1, 5, 9, 3], [0.4, 0.4, 0.4, 0.4]) is None
-    assert agreement([1, 2, 3], [0.1, 0.2, 0.3]) is None  # too few
-    assert agreement([1, 2, 3, 9], [0.2, 0.1, 0.0, 1.0]) == 1.0  # bad ones are not ordered
-
-
 def first(examples, most=3):
     return first_rewards(SimpleNamespace(reward=SPEED), examples, most)
 

@@ -5,7 +5,6 @@ import pytest
 from telic.authors.candidate import (
     RewardCandidate,
     SessionIteration,
-    Variant,
     reward_text,
     weights_in,
 )
@@ -69,15 +68,6 @@ def test_other_weights_are_tried_next_to_longer_training_of_the_same_reward():
     assert len(set(texts)) == len(texts)
 
 
-def test_a_structure_that_won_in_an_earlier_version_is_what_the_next_revision_starts_from():
-    other = SPEED.replace('"control": 0.1}', '"control": 0.1, "down": 1.0}')
-    second = FIRST.model_copy(update={"variants": (Variant(reward=other, structure=("down",)),)})
-    won = iteration(2, earned(0.4), parent=1)
-    third = next_candidate([iteration(1, earned(0.2)), won], {1: FIRST, 2: second})
-    assert third.reward == other and third.variants[0].structure == ("down",)
-    assert "down" in third.variants[0].weights and third.parent == 2
-
-
 def test_a_training_whose_score_rose_to_the_end_is_given_more_steps():
     rows = [{"scores": {"a": 0.1 * n, "b": None}} for n in range(1, 7)]
     assert is_improving(rows, 0.7)
@@ -98,17 +88,6 @@ def test_a_wish_changes_the_reward_or_its_weights():
     plain = apply_requests(made, [ParsedNote("gently", ("jitters",), None)], ["addressed"])
     assert plain.reward == made.reward
     assert plain.variants[1].weights["control"] > made.variants[1].weights.get("control", 0.1)
-
-
-def test_what_stands_in_the_way_is_left_out_when_less_of_it_did_not_help():
-    slow = [iteration(1, earned(0.2)), iteration(2, earned(0.1), parent=1)]
-    first = next_candidate(slow[:1], {1: FIRST})
-    assert "without" not in first.change
-    again = next_candidate(slow, {1: FIRST, 2: first})
-    assert "without control" in again.change
-    assert {"speed": 1.0, "control": 0.0} in [each.weights for each in again.variants]
-    other = slow[1].model_copy(update={"tags": ("falls",)})
-    assert "without" not in next_candidate([slow[0], other], {1: FIRST, 2: first}).change
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,10 @@ import pytest
 
 from telic.authors import _model
 from telic.authors._cast import RoleModels
-from telic.authors._context import example_table
-from telic.authors._model import ModelAuthor, program_hash
+from telic.authors._model import ModelAuthor
 from telic.authors.author import Brief
 from telic.authors.candidate import RewardCandidate
 from telic.envs import make
-from telic.errors import RewardError
 from telic.judges.validation import ExampleResult, JudgeValidation
 from telic.llm import Models
 from telic.storage.files import write_json
@@ -149,24 +147,6 @@ def test_an_objection_is_withdrawn_by_its_number_and_in_words(author, order):
     assert len(prompts(scripted, "judge_author")) == 1 + 3, "nothing is open: nothing is rewritten"
 
 
-@pytest.mark.parametrize("why", ["", "ok"])
-def test_a_withdrawal_without_words_is_not_one(author, why):
-    reviews = [
-        {"reasoning": "no", "judge_problems": OBJECTIONS[:1]},
-        {"reasoning": "fine", "withdrawn": [{"objection": 1, "why": why}]},
-        {"reasoning": "fine"},
-    ]
-    judges = [SCRIPT["judge_author"], another_judge(1), another_judge(2)]
-    writer = author(Scripted({**SCRIPT, "judge_author": judges, "reviewer": reviews}))
-    written = writer.review(writer.write(writer.read()), SOUND)
-    assert writer.review(written, SOUND).objections[0].withdrawn is None
-
-
-def test_a_program_is_the_same_whatever_its_comments_and_layout():
-    assert program_hash(JUDGE) == program_hash(f"# new\n{JUDGE}\n\n")
-    assert program_hash(JUDGE) != program_hash(JUDGE.replace("goal=1.0", "goal=1.1"))
-
-
 @pytest.fixture
 def revising(author, tmp_path):
     """Let a script revise what iteration 1 tried."""
@@ -203,26 +183,3 @@ def test_a_revision_of_nothing_or_of_refused_code_goes_back(revising):
     assert "Iteration 7 does not exist" in second and "socket" in third
     for part in ("less noise", "class Speed", "`learning_rate`", "def compute"):
         assert part in first
-
-
-def test_reviser_without_any_usable_answer_is_abandoned(revising):
-    _, revise = revising([{**REVISION, "weights": [{"sped": 1.0}]}] * 3)
-    with pytest.raises(RewardError, match="Unknown weights: sped"):
-        revise()
-
-
-@pytest.mark.parametrize(
-    ("is_good", "score", "words"),
-    [
-        (False, 0.787, "0.787, fails narrowly (0.013) |"),
-        (False, 0.8, "**passes narrowly (0.000)**"),
-        (False, 0.3, "0.3"),
-        (True, 0.787, "**fails narrowly (0.013)**"),
-        (True, 0.81, "passes narrowly (0.010)"),
-        (True, 1.0, "1"),
-    ],
-)
-def test_an_example_close_to_the_threshold_is_marked(is_good, score, words):
-    example = ExampleResult(name="it", is_good=is_good, score=score, pay=1.0)
-    assert words in example_table([example], 0.8)
-    assert "narrowly" not in example_table([example])

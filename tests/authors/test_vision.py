@@ -1,7 +1,6 @@
 """A vision model watches real recorded episodes; the model is scripted, the pictures are drawn."""
 
 import json
-import struct
 
 import numpy as np
 import pytest
@@ -9,17 +8,13 @@ import torch
 
 from telic.authors import footage as footage_module
 from telic.authors._cast import RoleModels
-from telic.authors._vision import VisionJudge, contrast_of
+from telic.authors._vision import VisionJudge
 from telic.authors.footage import Footage
-from telic.composer.compose import compose
-from telic.envs import make
 from telic.errors import TelicError
-from telic.judges.criteria import Criterion, Motion, score, total_score
-from telic.judges.episode import RecordedEpisode
+from telic.judges.criteria import Criterion, score, total_score
 from telic.judges.measured import JudgeFile
-from telic.judges.validation import ExampleResult, JudgeValidation
 from telic.judges.verdict import WHOLE, judged
-from telic.llm import CallLimits, Cancelled, Models, Outage, RawReply
+from telic.llm import CallLimits, Models, Outage, RawReply
 from telic.rendering.job import Rendering
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 from telic.testing.models import Scripted
@@ -116,10 +111,6 @@ class Eyes:
         return [each for each in self.provider.requests if each.images]
 
 
-def size_of(png):
-    return struct.unpack(">II", png[16:24])
-
-
 def test_episodes_of_a_policy_are_judged_in_one_question(tmp_path, episodes):
     eyes = Eyes(tmp_path, sightings(8, 10, 7, 3))
     assert [each.score for each in eyes.judge.watch(episodes)] == [0.7] * 3
@@ -128,14 +119,6 @@ def test_episodes_of_a_policy_are_judged_in_one_question(tmp_path, episodes):
     for request in eyes.provider.requests:
         assert request.role == "vision"
         assert "return" not in request.prompt and "reward" not in request.prompt
-
-
-def test_what_to_see_is_settled_before_anything_is_seen(tmp_path, episodes):
-    eyes = Eyes(tmp_path, sightings(8, 10, 7))
-    eyes.judge.watch(episodes[:1])
-    first, second = eyes.provider.requests
-    assert first.images == () and "2. stays upright" in first.prompt
-    assert "legs alternate" in second.prompt and "sliding" in second.prompt
 
 
 def test_what_cannot_be_seen_is_unknown(tmp_path, episodes):
@@ -156,11 +139,6 @@ def test_a_model_that_does_not_answer_is_unknown_never_zero(tmp_path, episodes, 
     (verdict,) = Eyes(tmp_path, fault).judge.watch(episodes[:1])
     assert verdict.source == "vision" and verdict.score is None
     assert reason in (verdict.reason or "")
-
-
-def test_a_request_to_stop_is_not_a_verdict(tmp_path, episodes):
-    with pytest.raises(Cancelled):
-        Eyes(tmp_path, {}, should_stop=lambda: True).judge.watch(episodes)
 
 
 def test_an_episode_that_cannot_be_drawn_is_unknown_and_the_others_are_watched(tmp_path, episodes):
@@ -217,93 +195,7 @@ def test_a_look_alike_fails_on_all_episodes_although_only_some_are_watched(tmp_p
     assert sum(bool(each.seen) for each in every) == 3, "the others were not watched"
 
 
-def test_a_suspect_is_seen_next_to_a_right_and_a_wrong_episode(tmp_path, episodes):
-    written = compose("run forward fast", make("HalfCheetah-v5", num_envs=1).spec)
-    written = written.model_copy(update={"motions": (Motion(seconds=5.0, forward_mps=3.0),)})
-    examples = [("shakes", 0.1), ("flails", 0.6), ("does nothing", 0.7)]
-    trial = JudgeValidation(
-        examples=tuple(
-            ExampleResult(name=name, is_good=False, score=score) for name, score in examples
-        ),
-        fine=("does nothing",),
-    )
-    contrast = contrast_of(written, trial, "HalfCheetah-v5", {"max_episode_steps": 40})
-    assert [each.rpartition(" (")[2] for each in contrast] == ["correct)", "incorrect)"]
-    assert '"flails"' in list(contrast)[1], "the failure mode that comes nearest"
-    eyes = Eyes(tmp_path, sightings(8, 10, 9), contrast=contrast)
-    eyes.judge.watch(episodes[:1])
-    (request,) = eyes.asked
-    assert len(request.images) == 3 and "The first 2 are for comparison" in request.prompt
-
-
 # ---- sheets
-
-
-def gait(folder, *, period, feet=("bfoot", "ffoot"), steps=120, shift=0):
-    """Return an episode whose feet rise and fall with a period of so many steps."""
-    spec = make("HalfCheetah-v5", num_envs=1).spec
-    places = np.zeros((steps, len(spec.body_names), 3))
-    for number, foot in enumerate(feet):
-        phase = 2 * np.pi * (np.arange(steps) + shift) / period + np.pi * number
-        places[:, spec.body_names.index(foot), 2] = 0.1 + 0.1 * np.sin(phase)
-    zeros = np.zeros((steps, len(spec.body_names), 6))
-    columns = {
-        "qpos": np.zeros((steps, 9)),
-        "qvel": np.zeros((steps, 9)),
-        "xpos": places,
-        "xquat": np.tile([1.0, 0, 0, 0], (steps, len(spec.body_names), 1)),
-        "cvel": zeros,
-        "cfrc_ext": zeros,
-        "subtree_com": zeros[..., :3],
-        "action": np.zeros((steps, 6)),
-    }
-    facts = TrajectoryFacts(
-        env_id="HalfCheetah-v5", dt_s=0.05, body_names=spec.body_names, joint_names=spec.joint_names
-    )
-    path = folder / f"gait_{period}_{shift}.npz"
-    write_trajectory(path, Trajectory(columns, facts))
-    return Footage(path, folder)
-
-
-@pytest.mark.parametrize("period", [5, 8, 10, 11, 13, 20])
-def test_moments_are_spread_over_the_phases_of_any_gait(tmp_path, drawings, period):
-    footage = gait(tmp_path, period=period)
-    assert footage.period == period
-    footage.sheet(CRITERIA)
-    (job,) = drawings
-    whole, stride = (np.array(row.steps) for row in job.rows[:2])
-    phases = np.sort(whole[1:-1] / period % 1.0)
-    gaps = np.diff([*phases, phases[0] + 1.0])
-    assert gaps.max() <= 0.4, "evenly spaced moments would show one phase again and again"
-    assert np.ptp(whole) > 100 and np.all(np.diff(whole) >= 0)
-    assert stride[-1] - stride[0] < period and "stride of" in job.rows[0].words
-
-
-def test_a_sheet_has_no_oblique_view_of_a_planar_robot_and_shows_feet_and_decisive_moments(
-    tmp_path, episodes, drawings
-):
-    footage = Footage(episodes[0], tmp_path)
-    footage.sheet(CRITERIA)
-    (job,) = drawings
-    assert all(row.view is None for row in job.rows)
-    assert [trace.name for trace in job.traces] == ["bfoot", "ffoot"]
-    decisive = job.rows[-1]
-    speed = RecordedEpisode(footage.trajectory, footage.spec)["forward_velocity"]
-    slowest = decisive.notes[decisive.steps.index(speed.argmin())]
-    assert "1: lowest" in slowest, "where what must hold holds least"
-    assert "Measured torso position, x relative to the start, and z" in footage.places()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("window", [None, (0.5, 1.0), (1.9, 2.5)])
-def test_sheets_are_drawn_once_and_hold_all_their_pictures(episodes, pictures, really, window):
-    footage = Footage(episodes[0], pictures)
-    sheet = footage.sheet(CRITERIA) if window is None else footage.close_up(window)
-    width, height = size_of(sheet.read_bytes())
-    assert width == 6 * 244 - 4 and height > 2 * 180 + 2 * 56
-    written = sheet.stat().st_mtime_ns
-    again = footage.sheet(CRITERIA) if window is None else footage.close_up(window)
-    assert again.stat().st_mtime_ns == written
 
 
 def test_what_the_session_played_is_drawn_whatever_the_recording_says(tmp_path, drawings):
