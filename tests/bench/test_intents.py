@@ -79,14 +79,6 @@ def test_same_request_resumes_and_retries_only_errors(tmp_path):
     assert fresh.asked == ["run"]
 
 
-def test_a_session_that_ended_before_its_result_was_noted_is_not_run_again(tmp_path):
-    found = bench_intents(SUITE, SUITE.case[:1], runs_dir=tmp_path, run_session=StubRunner(PLAN))
-    BenchFolder(found.path).attempts.unlink()  # as if killed in between
-    again = StubRunner(PLAN)
-    bench_intents(SUITE, SUITE.case[:1], runs_dir=tmp_path, run_session=again)
-    assert again.asked == []
-
-
 def test_a_stop_starts_nothing_more_and_says_what_waits(tmp_path):
     runner = StubRunner(PLAN)
     found = bench_intents(
@@ -121,17 +113,6 @@ def test_wrong_options_start_nothing(tmp_path):
     with pytest.raises(ConfigError):
         bench_intents(SUITE, runs_dir=tmp_path, flavor="sour")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_error_after_the_author_is_a_crash_and_no_refusal(tmp_path):
-    class Late(StubRunner):
-        def __call__(self, intent, *, runs_dir, **options):
-            (runs_dir / "session_1").mkdir(parents=True)
-            (runs_dir / "session_1" / "author.json").write_text("{}")
-            raise Refused("The disk is full.")
-
-    found = bench_intents(SUITE, SUITE.case[:1], runs_dir=tmp_path, run_session=Late({}))
-    assert outcomes(found) == {"run": "error"}
 
 
 def real(folder, checks):

@@ -73,26 +73,10 @@ def test_every_way_not_to_pass_counts_and_has_no_score():
     assert sums.usd == pytest.approx(0.3) and sums.seconds == 105.0
 
 
-def test_what_is_not_finished_is_in_no_rate():
-    sums = found(result(0, "passed", usd=None), result(1, "stopped"))
-    assert sums.overall.total == 1 and sums.waiting == ("c1", "c2", "c3", "c4")
-    assert sums.usd is None  # a price that nobody knows is not 0
-
-
 def test_results_of_cases_whose_words_changed_are_left_out():
     old = result(0, "passed")
     changed = old.case.model_copy(update={"intent": "walk well"})
     assert found(old.model_copy(update={"case": changed})).overall.total == 0
-
-
-def test_benchmark_of_an_earlier_version_is_resumed(tmp_path):
-    options = session_options({"iterations": 2})
-    now = BenchConfig(suite="small", telic="0", options=options)
-    then = {name: value for name, value in options.items() if name != "judge"}
-    earlier = open_folder(now.model_copy(update={"options": then}), tmp_path, fresh=True)
-    assert open_folder(now, tmp_path, fresh=False) == earlier
-    other = now.model_copy(update={"options": {**options, "judge": "theirs"}})
-    assert open_folder(other, tmp_path, fresh=False) != earlier
 
 
 def test_benchmark_of_another_user_is_not_resumed_and_links_are_not_followed(tmp_path):

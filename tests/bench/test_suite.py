@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from telic.bench.results import Suite, load_suite
+from telic.bench.results import load_suite
 from telic.envs.catalogue import catalogue
 from telic.errors import ConfigError, UnknownName
 
@@ -41,16 +41,6 @@ def test_a_sample_keeps_the_proportions_and_is_the_same_every_time():
     assert suite.select(sample=1000) == suite.case
 
 
-def test_cases_are_chosen_by_id_robot_and_difficulty():
-    suite = load_suite("core")
-    assert [each.id for each in suite.select(only=["ant-walk"])] == ["ant-walk"]
-    chosen = suite.select(env="Ant-v5", difficulty=["easy", "hard"])
-    assert chosen and {(each.env, each.difficulty) for each in chosen} == {
-        ("Ant-v5", "easy"),
-        ("Ant-v5", "hard"),
-    }
-
-
 def test_unknown_names_are_reported():
     suite = load_suite("core")
     with pytest.raises(UnknownName, match=r'"ant-wlak".*') as error:
@@ -64,15 +54,3 @@ def test_unknown_names_are_reported():
         load_suite("croe")
     with pytest.raises(ConfigError, match="does not exist"):
         load_suite("nowhere/mine.toml")
-
-
-def test_a_wrong_suite_file_is_refused_with_its_name(tmp_path):
-    path = tmp_path / "mine.toml"
-    path.write_text('name = "mine"\n[[case]]\nid = "a"\n')
-    with pytest.raises(ConfigError, match=r"mine\.toml"):
-        load_suite(str(path))
-    path.write_text("name = ")
-    with pytest.raises(ConfigError, match=r"mine\.toml"):
-        load_suite(str(path))
-    with pytest.raises(ConfigError, match='Two cases have the id "a"'):
-        Suite.parse({"name": "x", "case": [CASE, CASE]})
