@@ -17,11 +17,9 @@ from typing import Any
 import torch
 
 from telic.search.records import SearchFolder, SearchRunFolder
-from telic.session.records import ENDED, session_state
 from telic.storage.files import TEMPORARY_MARK, read_json
-from telic.storage.layout import list_runs, list_sessions
+from telic.storage.layout import list_runs
 from telic.training.folder import status_of
-from tests.session.quick import results
 from tests.training.small import SPEED
 from tests.training.test_population import numbers
 
@@ -53,8 +51,6 @@ class KilledCommand:
     words: tuple[str, ...]
     is_done: Callable[[Path], bool]
     outcome: Callable[[Path], Any]
-    given: Path | None = None
-    """a runs folder that it works on"""
     workers: float = 0.0
     """how often a process that it started is killed instead"""
 
@@ -81,7 +77,7 @@ def children(pid: int | str = "self") -> set[int]:
     return set()
 
 
-def wait_for_orphans(before: set[int], patience_s: float = 20.0) -> list[str]:
+def wait_for_orphans(before: set[int], patience_s: float = 60.0) -> list[str]:
     """Return the command lines of what a killed command left running."""
     deadline = time.monotonic() + patience_s
     while left := children() - before:
@@ -106,21 +102,13 @@ def start(command: KilledCommand, folder: Path) -> subprocess.Popen[str]:
         )
 
 
-def prepare(command: KilledCommand, folder: Path) -> Path:
-    """Make the folder that a command works in."""
-    folder.mkdir(parents=True)
-    if command.given is not None:
-        (folder / "runs").symlink_to(command.given)
-    return folder
-
-
 def printed(folder: Path) -> str:
     return (folder / "said.txt").read_text()
 
 
 def whole(command: KilledCommand, folder: Path) -> tuple[Any, float]:
     """Run a command undisturbed, and return its result and its duration in seconds."""
-    prepare(command, folder)
+    folder.mkdir(parents=True)
     began = time.monotonic()
     start(command, folder).wait()
     assert command.is_done(folder), printed(folder)
@@ -134,7 +122,8 @@ def kill_again_and_again(
     adopt_orphans()
     report = KillReport()
     expected, seconds = whole(command, folder / "whole")
-    here = prepare(command, folder / "0")
+    here = folder / "0"
+    here.mkdir()
     while sum(report.kills.values()) < wanted or report.finished == 0:
         before = children()
         process = start(command, here)
@@ -149,7 +138,8 @@ def kill_again_and_again(
         if command.is_done(here):
             report.finished += 1
             _compare(command, here, expected, report)
-            here = prepare(command, folder / str(report.finished))
+            here = folder / str(report.finished)
+            here.mkdir()
     return report
 
 
@@ -222,17 +212,6 @@ def search_outcome(folder: Path) -> Any:
     return logs, [_plain(read_json(path)) for path in summaries]
 
 
-def session_outcome(folder: Path) -> Any:
-    (session,) = list_sessions(folder / "runs")
-    return results(session)
-
-
-def export_outcome(folder: Path) -> Any:
-    out = folder / "out"
-    listed = read_json(out / "bundle.json")
-    return sorted(path.name for path in out.iterdir()), _plain(listed)
-
-
 def _search_state(folder: Path) -> list[str]:
     return [
         read_json(each.summary)["outcome"]
@@ -241,31 +220,18 @@ def _search_state(folder: Path) -> list[str]:
     ]
 
 
-def commands(trained: Path, *, is_long: bool) -> dict[str, KilledCommand]:
+def commands(folder: Path, *, is_long: bool) -> dict[str, KilledCommand]:
     """Return the commands that are killed; the long ones do more between two saves.
 
     Args:
-        trained: a folder with one finished run, for what works on one.
+        folder: where their rewards are written.
         is_long: let them take longer.
     """
     steps, episodes, seeds = ("8192", "3000", "1,2") if is_long else ("2048", "500", "1")
-    intent = (
-        "run",
-        "run forward",
-        "--seeds",
-        "1",
-        "--episodes",
-        "4",
-        "--steps",
-        "2048",
-        "--no-robustness",
-        "--start-seed",
-        "0",  # else the starts are drawn from the name of the session
-    )
     rewards: list[str] = []
     for name, source in (("speed", SPEED), ("distance", DISTANCE)):
-        (trained.parent / f"{name}.py").write_text(source)
-        rewards += ["--reward", str(trained.parent / f"{name}.py")]
+        (folder / f"{name}.py").write_text(source)
+        rewards += ["--reward", str(folder / f"{name}.py")]
     return {
         "train apart": KilledCommand(
             (*APART, "--steps", steps, "--videos", "none", *rewards, *SMALL),
@@ -291,18 +257,5 @@ def commands(trained: Path, *, is_long: bool) -> dict[str, KilledCommand]:
             lambda folder: "completed" in _search_state(folder),
             search_outcome,
             workers=0.2,
-        ),
-        "export": KilledCommand(
-            ("export", "latest", "--out", "out"),
-            lambda folder: (folder / "out" / "bundle.json").exists(),
-            export_outcome,
-            trained / "runs",
-        ),
-        "run": KilledCommand(
-            (*intent, "--iterations", "1"),
-            lambda folder: (
-                set(ENDED) & {session_state(each) for each in list_sessions(folder / "runs")}
-            ),
-            session_outcome,
         ),
     }

@@ -4,14 +4,7 @@ import random
 
 import pytest
 
-from tests.cli.kills import KilledCommand, commands, kill_again_and_again, whole
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trained") / "0"
-    whole(commands(folder, is_long=False)["train"], folder)
-    return folder
+from tests.cli.kills import KilledCommand, commands, kill_again_and_again
 
 
 def check(command: KilledCommand, folder, wanted: int, seed: int) -> None:
@@ -27,17 +20,16 @@ def check(command: KilledCommand, folder, wanted: int, seed: int) -> None:
         pytest.param("train", marks=pytest.mark.long),
         pytest.param("train apart", marks=pytest.mark.slow),
         pytest.param("search", marks=pytest.mark.slow),
-        pytest.param("export", marks=pytest.mark.long),
     ],
 )
-def test_killed_command_resumes_exactly(verb, trained, tmp_path):
-    check(commands(trained, is_long=False)[verb], tmp_path, wanted=2, seed=1)
+def test_killed_command_resumes_exactly(verb, tmp_path):
+    check(commands(tmp_path, is_long=False)[verb], tmp_path, wanted=2, seed=1)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("verb", "kills"),
-    [("train", 60), ("train apart", 30), ("search", 60), ("export", 50), ("run", 30)],
+    [("train", 60), ("train apart", 30), ("search", 60)],
 )
-def test_two_hundred_kills_change_nothing(verb, kills, trained, tmp_path):
-    check(commands(trained, is_long=True)[verb], tmp_path, wanted=kills, seed=2)
+def test_a_hundred_and_fifty_kills_change_nothing(verb, kills, tmp_path):
+    check(commands(tmp_path, is_long=True)[verb], tmp_path, wanted=kills, seed=2)
