@@ -2,17 +2,13 @@
 
 import pytest
 
-from telic.composer._conflict import Demand, require_consistent
+from telic.composer._conflict import require_consistent
 from telic.composer._draft import Draft
 from telic.composer.compose import compose
-from telic.envs import make
 from telic.errors import Contradiction, UnknownName, UsageError
 from telic.judges import metrics, tracks
-from telic.judges.code import JudgeCode
-from telic.judges.criteria import Motion
 from telic.judges.tracks import track
 from tests.composer.specs import spec_of
-from tests.judges.playing import demonstration
 
 ENV = "HalfCheetah-v5"
 
@@ -37,21 +33,6 @@ def test_criteria_say_what_is_measured_and_which_way():
     assert [each.kind for each in sequence.criteria].count("phased") == 1
 
 
-def test_an_edited_goal_is_the_judges_goal():
-    made = compose("run forward fast", spec())
-    slower = [
-        each.model_copy(update={"goal": 1.0, "zero": 0.1}) if each.unit == "m/s" else each
-        for each in made.criteria
-    ]
-    edited = compose("run forward fast", spec(), criteria=slower)
-    assert (edited.criteria[0].goal, edited.criteria[0].title[-11:]) == (1.0, "m/s forward")
-    slow = demonstration(ENV, made.env_args, [Motion(seconds=8, forward_mps=1.1, stride_hz=2)])
-    opened = make(ENV, num_envs=1, **made.env_args)
-    opened.close()
-    first, second = (JudgeCode(each.judge)(slow, opened.spec) for each in (made, edited))
-    assert (first.score or 0.0) < 0.7 < (second.score or 0.0)
-
-
 def test_a_dropped_criterion_is_not_judged_and_guards_stay():
     made = compose("run forward fast", spec())
     kept = [each for each in made.criteria if each.title.startswith("averages")]
@@ -70,15 +51,6 @@ def test_criteria_that_make_no_judge_are_refused():
     same = [made.criteria[0].model_copy(update={"zero": 3.0})]
     with pytest.raises(UsageError, match="requires a range"):
         compose("run forward fast", spec(), criteria=same)
-
-
-@pytest.mark.parametrize(
-    ("speed", "direction"), [("at 0.5 m/s", "about"), ("at at least 0.5 m/s", "at_least")]
-)
-def test_a_speed_to_hop_at_is_that_speed_unless_more_is_asked_for(speed, direction):
-    made = compose(f"hop forward {speed}", spec())
-    (found,) = (each for each in made.criteria if each.title.startswith("averages"))
-    assert (found.direction, found.goal) == (direction, 0.5)
 
 
 # ---- criteria that exclude one another
@@ -123,15 +95,3 @@ def test_criteria_that_exclude_one_another_are_refused(parts):
 )
 def test_criteria_that_can_all_be_met_are_not(parts):
     assert require_consistent(judging(*parts)) is None
-
-
-def test_two_demands_meet_in_time_and_on_one_quantity():
-    fast = Demand("speed", 3.0, 9.0, "fast", phase=0)
-    assert fast.excludes(Demand("speed", 0.0, 1.0, "slow", phase=0))
-    assert fast.excludes(Demand("speed", 0.0, 1.0, "slow throughout"))
-    assert not fast.excludes(Demand("speed", 0.0, 1.0, "slow later", phase=1))
-    assert not fast.excludes(Demand("speed", 2.0, 4.0, "about 3", phase=0))
-    assert not fast.excludes(Demand("height", 0.0, 1.0, "low", phase=0))
-    once = Demand("speed", 3.0, 9.0, "fast once", always=False)
-    assert not once.excludes(Demand("speed", 0.0, 1.0, "slow once", always=False))
-    assert once.excludes(Demand("speed", 0.0, 1.0, "never fast"))

@@ -6,8 +6,6 @@ from telic.composer.compose import compose
 from telic.composer.reader import parse
 from telic.envs import make
 from telic.errors import BadEnvironment
-from telic.judges.criteria import Motion
-from telic.judges.failure_modes import look_alikes
 from telic.judges.validation import GOOD, try_here
 
 CLIMBING = {"passes by", "turns round half way", "falls off half way"}
@@ -50,14 +48,6 @@ def test_of_up_and_down_the_first_is_judged_and_the_other_named(spec, first, oth
     assert any(other in each.split() for each in (*made.not_understood, *made.dropped))
 
 
-def test_steep_is_harder_than_what_is_usual_and_gentle_is_easier(spec):
-    hardest = [
-        compose(words, spec).env_args["terrain_hardest"]
-        for words in ("walk up a gentle slope", "walk up the slope", "walk up a steep slope")
-    ]
-    assert hardest == sorted(hardest) and len(set(hardest)) == 3
-
-
 @pytest.mark.parametrize("words", ["climb", "go up", "walk down"])
 def test_climbing_without_a_terrain_is_a_question(spec, words):
     with pytest.raises(BadEnvironment, match="the stairs"):
@@ -69,18 +59,6 @@ def test_ground_is_refused_where_it_cannot_be_laid():
     with pytest.raises(BadEnvironment, match="its environment is flat"):
         compose("climb the stairs", ant)
     assert parse("climb the stairs", ant).unread == ()
-
-
-def test_dance_steps_are_not_stairs(spec):
-    assert "terrain" not in compose("walk with small steps", spec).env_args
-
-
-def test_failure_modes_on_stairs_include_bypassing_turning_back_and_falling(dog):
-    arguments = {"terrain": "stairs", "terrain_start": "foot", "max_episode_steps": 100}
-    env = make(dog, num_envs=1, **arguments)
-    assert {*look_alikes(env, (Motion(seconds=2.0, forward_mps=0.4),))} >= CLIMBING
-    flat = make(dog, num_envs=1, max_episode_steps=100)
-    assert not CLIMBING & {*look_alikes(flat, (Motion(seconds=2.0, forward_mps=0.4),))}
 
 
 @pytest.mark.slow

@@ -13,10 +13,8 @@ HELD = [
     ("Walker2d-v5", "stand with torso pitch between 20 and 30 degrees", "pitch between", False),
     ("Humanoid-v5", "stand with the center of mass above 0.7 m", "mass height above 0.7", True),
     ("Humanoid-v5", "stand with the left knee straight", "left knee between -14.9", True),
-    ("Humanoid-v5", "stand with trunk lean less than 10 degrees", "pitch within 10", True),
     ("Ant-v5", "stand with at most 5 degrees of body tilt", "pitch within 5", True),
     ("Humanoid-v5", "bend the left knee to 60 degrees", "left knee between 52", False),
-    ("Humanoid-v5", "raise the right hand above the head", "right lower arm's height", False),
     ("HalfCheetah-v5", "keep the front knee between -0.2 and 0.2 rad", "of the fshin", True),
 ]
 

@@ -1,11 +1,9 @@
 """Composed judges know the real thing when they see it, and no look-alike passes for it."""
 
-import numpy as np
 import pytest
 import torch
 
 from telic.composer.compose import compose
-from telic.errors import BadEnvironment
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
 from telic.judges.demonstrations import demonstrate
@@ -138,6 +136,8 @@ for passes, cases in ((True, GOOD), (False, ALIKE)):
 
 QUICK = {"turn 180 degrees left", "walk 2 m", "stand upright on two legs", "walk in a circle"}
 """of the intents on large robots, those that the quick suite tries"""
+LIKE_OTHERS = {"run forward fast", "jump", "go at least 3 m", "walk 3 m", "jump, then stand still"}
+"""of the intents on small robots, those that the quick suite leaves out"""
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,8 @@ QUICK = {"turn 180 degrees left", "walk 2 m", "stand upright on two legs", "walk
     [
         pytest.param(
             *each,
-            marks=[pytest.mark.slow] * (each[0] in (ANT, HUMANOID) and each[1] not in QUICK),
+            marks=[pytest.mark.slow]
+            * (each[1] not in QUICK if each[0] in (ANT, HUMANOID) else each[1] in LIKE_OTHERS),
             id=each[1],
         )
         for each in SHOWN
@@ -157,36 +158,6 @@ def test_the_real_thing_is_recognized_and_what_only_looks_like_it_is_not(env, in
     examples = demonstrate(env, made.env_args, motions)
     for k, (passes, _) in enumerate(shown):
         assert (judged_as(made, examples.trajectory(str(k))).score >= 0.8) is passes, shown[k]
-
-
-@pytest.mark.parametrize(
-    ("often", "meant"),
-    [
-        ("{} three times", {3}),
-        ("{} at least three times", {3, 5}),
-        ("{} several times", {3, 5}),
-        ("{} at most twice", {1, 2}),
-    ],
-)
-@pytest.mark.parametrize(
-    ("deed", "shown"),
-    [
-        ("jump", lambda often: jumps(1.6 * often, often)),
-        pytest.param(
-            "backflip",
-            lambda often: jumps(1.2 * often, often, pitch_turns=-float(often)),
-            marks=pytest.mark.slow,
-        ),
-    ],
-    ids=["jump", "backflip"],
-)
-def test_stated_frequency_is_used_as_stated(deed, shown, often, meant):
-    intent = often.format(deed)
-    made = compose(intent, spec_of(CHEETAH))
-    motions = {str(k): (*([shown(k)] if k else []), STILL) for k in (0, 1, 2, 3, 5)}
-    examples = demonstrate(CHEETAH, made.env_args, motions)
-    scores = {int(k): judged_as(made, examples.trajectory(k)).score for k in motions}
-    assert {k for k, score in scores.items() if score >= 0.8} == meant
 
 
 @pytest.mark.parametrize(
@@ -269,22 +240,6 @@ def test_no_failure_mode_passes(env, tempting):
 # ---- episodes that are changed by hand
 
 
-def test_flailing_is_not_swimming_and_shaking_is_not_walking():
-    for env, intent, name in (
-        (SWIMMER, "swim forward", "flails"),
-        (CHEETAH, "walk slowly", "shakes"),
-    ):
-        made = compose(intent, spec_of(env))
-        shown = failure_modes(env, made.env_args).trajectory(name)
-        assert judged_as(made, shown).score < 0.6, intent
-
-
-def test_drifting_with_stiff_joints_is_not_swimming():
-    made = compose("swim forward", spec_of(SWIMMER))
-    drift = demonstration(SWIMMER, made.env_args, [go(8, 0.15)])
-    assert judged_as(made, drift).score < 0.1
-
-
 def test_travel_is_what_the_place_says_whatever_the_velocity_at_the_end_of_a_step():
     made = compose("run forward fast", spec_of(CHEETAH))
     still = demonstration(CHEETAH, made.env_args, [STILL])
@@ -300,20 +255,6 @@ def test_sliding_on_the_head_is_not_running_but_a_short_touch_is_fine(share, pas
     torso = spec_of(CHEETAH).body_names.index("torso")
     run.columns["cfrc_ext"][: int(share * len(run)), torso, 5] = 100.0
     assert (judged_as(made, run).score >= 0.8) is passes
-
-
-@pytest.mark.parametrize(("pitch", "passes"), [(-1.0, True), (0.0, False), (1.0, False)])
-def test_balancing_level_on_the_hind_foot_is_not_rearing_up(pitch, passes):
-    made = compose("stand on your hind legs", spec_of(CHEETAH))
-    stands = demonstration(CHEETAH, made.env_args, [STILL])
-    bodies = spec_of(CHEETAH).body_names
-    stands.columns["cfrc_ext"][:, bodies.index("ffoot")] = 0.0
-    stands.columns["cfrc_ext"][:, bodies.index("bfoot"), 5] = 100.0
-    stands.columns["xpos"][:, bodies.index("ffoot"), 2] += 0.4
-    stands.columns["qpos"][:, 2] = pitch
-    turned = [np.cos(pitch / 2), 0.0, np.sin(pitch / 2), 0.0]
-    stands.columns["xquat"][:, bodies.index("torso")] = turned
-    assert (judged_as(made, stands).score >= 0.8) is passes
 
 
 @pytest.mark.parametrize(
@@ -358,48 +299,3 @@ def test_a_demonstrated_gait_passes_and_the_same_pose_gliding_does_not(env, inte
         motions = compose(intent, spec_of(env)).motions
         glide = [each.model_copy(update={"feet": (), "stride_hz": 0.0}) for each in motions]
         assert judged(env, intent, glide).score < 0.75, intent
-
-
-def test_feet_that_vibrate_take_no_steps():
-    made = compose("walk forward", spec_of(CHEETAH))
-    walk = demonstration(CHEETAH, made.env_args, made.motions)
-    feet = [spec_of(CHEETAH).body_names.index(foot) for foot in spec_of(CHEETAH).feet]
-    # The same way, but both feet lose the ground at every other step.
-    walk.columns["cfrc_ext"][:, feet, 3:] = 0.0
-    walk.columns["cfrc_ext"][::2, feet, 5] = 100.0
-    verdict = judged_as(made, walk)
-    held = {each.title: each.credit for each in verdict.criteria if each.is_guard}
-    assert held["takes steps"] == 0.0 and verdict.score == 0.0
-
-
-# ---- failure modes that are right, and what there is no time for
-
-
-@pytest.mark.parametrize(
-    ("env", "intent", "right"),
-    [
-        (ANT, "jump up and land on your feet", {"pushes", "pulls"}),  # legs stretched at once
-        (ANT, "jump three times", set()),
-        (ANT, "jump, then walk", set()),
-        (ANT, "stand still", {"does nothing", "pushes", "pulls"}),
-        (HUMANOID, "stand still for 3 seconds, then stop", {"does nothing", "pushes", "pulls"}),
-        (HUMANOID, "squat twice", set()),
-        (HUMANOID, "sit down for 2 seconds, then stand", set()),
-        ("InvertedPendulum-v5", "keep the pole upright", {"does nothing"}),
-    ],
-)
-def test_a_failure_mode_is_right_only_where_it_does_what_is_asked(env, intent, right):
-    assert set(compose(intent, spec_of(env)).fine) == right
-
-
-def test_low_intents_may_touch_the_ground():
-    assert "body off the ground" not in compose("lie down", spec_of(CHEETAH)).judge
-    assert "body off the ground" not in compose("run low", spec_of(HUMANOID)).judge
-
-
-def test_jumps_without_enough_time_are_lower_or_refused_and_waiting_is_observed():
-    assert "the highest possible" in compose("jump twice per second", spec_of(CHEETAH)).doubts[0]
-    with pytest.raises(BadEnvironment, match="shorter than two periods"):
-        compose("jump every 20 seconds", spec_of(CHEETAH))
-    made = compose("jump every 2 seconds", spec_of(CHEETAH))
-    assert load_reward(made.reward).seen_memory and '"waited"' in made.reward

@@ -7,7 +7,7 @@ from pathlib import Path
 import mujoco
 import pytest
 
-from telic.composer._sizes import FROUDE, jump_height, leap_length, speed
+from telic.composer._sizes import jump_height, leap_length, speed
 from telic.composer.compose import compose
 from telic.composer.lexicon import word_table
 from telic.composer.reader import parse
@@ -58,16 +58,6 @@ def test_faster_words_ask_for_faster_robots(env):
     assert meant("walk as slowly as possible", spec_of(env)).is_open is False
 
 
-@pytest.mark.parametrize("env", LEGGED)
-def test_running_is_running_by_the_froude_number(env):
-    spec = spec_of(env)
-    scene = Scene.of(spec)
-    for way in ("crawl", "walk", "trot", "jog", "run", "gallop", "sprint"):
-        froude = meant(way, spec).value ** 2 / (scene.gravity * scene.leg)
-        assert froude >= FROUDE[way] - 1e-6
-    assert meant("walk very fast", spec).value < meant("jog", spec).value
-
-
 @pytest.mark.parametrize("scale", [0.25, 4.0])
 def test_speeds_go_with_the_root_of_the_size_and_jumps_with_the_size(scale):
     one, other = quadruped(1.0), quadruped(scale)
@@ -78,20 +68,6 @@ def test_speeds_go_with_the_root_of_the_size_and_jumps_with_the_size(scale):
         assert ratio == pytest.approx(scale)
     moon = meant("walk", quadruped(1.0, 1.62)).value
     assert moon == pytest.approx(meant("walk", one).value * (1.62 / 9.81) ** 0.5)
-
-
-def test_a_leg_is_as_high_as_its_hip_and_stands_at_its_corner():
-    legs = quadruped(1.0).robot.legs
-    assert [leg.length_m for leg in legs] == pytest.approx([0.32] * 4)
-    assert [tuple(1 if each > 0 else -1 for each in leg.place) for leg in legs] == [
-        (1, 1),
-        (1, -1),
-        (-1, 1),
-        (-1, -1),
-    ]
-    assert all(len(leg.qpos) == 2 for leg in legs)
-    humanoid = spec_of("Humanoid-v5").robot
-    assert all(0.75 < leg.length_m < 0.95 and len(leg.qpos) == 4 for leg in humanoid.legs)
 
 
 @pytest.mark.parametrize("env", LEGGED)
@@ -122,12 +98,6 @@ def test_what_is_open_ended_names_the_best_that_is_known_or_says_that_none_is():
     assert not any(each.is_open for each in compose("run fast", spec_of("Ant-v5")).criteria)
 
 
-def test_every_known_best_value_has_a_source():
-    for robot, known in word_table("calibration").items():
-        bests = [name for name in ("best_speed", "best_jump") if name in known]
-        assert all(f"{name}_source" in known for name in bests), robot
-
-
 def test_the_table_of_goals_in_the_documentation_is_up_to_date():
     script = Path(__file__).parents[2] / "scripts" / "goals_table.py"
     spec = importlib.util.spec_from_file_location("goals_table", script)
@@ -135,32 +105,6 @@ def test_the_table_of_goals_in_the_documentation_is_up_to_date():
     spec.loader.exec_module(goals_table)
     written = goals_table.PAGE.read_text()
     assert goals_table.page(written) == written, "Write it anew: python scripts/goals_table.py"
-
-
-def speed_term(reward, name):
-    """Return the line of a reward's file that says how a speed is paid."""
-    return reward.partition(f'"{name}": Ratio(')[2].partition("words=")[0]
-
-
-def test_as_fast_as_possible_has_no_upper_limit():
-    spec = spec_of("HalfCheetah-v5")
-    for words in ("run as fast as possible", "jump as high as possible", "jump as far as possible"):
-        open_ended = compose(words, spec)
-        assert any("as much more as possible" in doubt for doubt in open_ended.doubts), words
-    assert "most=" not in speed_term(compose("run as fast as possible", spec).reward, "speed")
-    assert "most=1.5" in speed_term(compose("run fast", spec).reward, "speed")
-    assert "most=" not in speed_term(
-        compose("spin as fast as possible", spec_of("Ant-v5")).reward, "turn"
-    )
-
-
-def test_a_hop_as_high_as_possible_is_judged_by_its_height_and_not_by_going_somewhere():
-    made = compose("hop as high as possible", spec_of("Ant-v5"))
-    (high,) = (each for each in made.criteria if each.is_open)
-    assert high.title.startswith("hops") and high.unit == "m"
-    assert not any("moves" in each.title for each in made.criteria)
-    printed = compose("hop 0.3 m high", spec_of("Ant-v5"))
-    assert any(each.goal == 0.3 and each.source == "as given" for each in printed.criteria)
 
 
 @lru_cache
@@ -189,18 +133,3 @@ def test_stated_speed_must_be_reached_to_pass(rule, passes, fails):
         verdict = JudgeCode(made.judge)(run, env.spec)
         assert verdict.score is not None, verdict.reason
         assert (verdict.score >= 0.8) == (printed in passes), printed
-
-
-def test_stated_turning_rate_is_judged_from_both_sides():
-    made = compose("spin at 30 rpm", spec_of("Ant-v5"))
-    assert made.criteria[0].direction == "about"
-    assert compose("spin faster than 30 rpm", spec_of("Ant-v5")).criteria[0].direction == "at_least"
-
-
-def test_bipeds_train_longer_than_quadrupeds():
-    # Under a name that is in no table of what robots took.
-    humanoid, ant = (
-        Scene.of(spec_of(env).model_copy(update={"id": "mine.xml"})).known["learns"]
-        for env in ("Humanoid-v5", "Ant-v5")
-    )
-    assert humanoid == 3 * ant

@@ -1,16 +1,12 @@
 """Every verb on every environment where it makes sense: the code is accepted, and it runs."""
 
-from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 
 import pytest
 import torch
 
-from telic import bench
 from telic.composer.compose import BEHAVIORS, compose
 from telic.composer.lexicon import word_table
-from telic.composer.reader import parse
 from telic.envs import make
 from telic.envs.tasks import TASKS
 from telic.errors import BadEnvironment
@@ -94,21 +90,8 @@ def test_every_verb_has_a_behavior_and_every_environment_is_calibrated():
     assert set(word_table("calibration")) == set(TASKS)
 
 
-def test_every_posture_style_and_limit_is_asked_for():
-    parsed = [parse(text, spec_of(env)) for env, text in ALL]
-    frames = [frame for each in parsed for frame in each.frames]
-    assert {each for frame in frames for each in frame.postures} >= {*word_table("postures")} - {
-        "lying"
-    }
-    assert {each for frame in frames for each in frame.styles} >= {*word_table("styles")} - {
-        "smooth",
-        "efficient",
-    }
-    assert {limit.kind for each in parsed for limit in each.limits} >= {*word_table("constraints")}
-
-
 # The large robots take half a minute, and show what the small ones show.
-MIDDLE = ("HalfCheetah-v5", "InvertedDoublePendulum-v5", "Reacher-v5")
+MIDDLE = ("HalfCheetah-v5", "InvertedDoublePendulum-v5", "Reacher-v5", "Swimmer-v5")
 LARGE = ("Ant-v5", "Hopper-v5", "Humanoid-v5", "HumanoidStandup-v5", "Walker2d-v5")
 
 
@@ -169,28 +152,6 @@ def test_intents_cannot_break_out_of_their_strings():
     nasty = 'run forward """ + open("/etc/passwd").read() + """ \\'
     made = compose(nasty, spec_of("HalfCheetah-v5"))
     assert load_reward(made.reward).term_names
-
-
-@pytest.mark.parametrize(
-    ("intent", "is_carried"),
-    [("walk forward", True), ("walk forward, then raise your left arm", False)],
-)
-def test_position_controlled_arms_stay_still_unless_requested(intent, is_carried):
-    spec = make("Humanoid-v5", num_envs=1).spec
-    driven = spec.model_copy(update={"arguments": {**spec.arguments, "commands": None}})
-    assert "carriage" not in compose(intent, spec).reward
-    assert ("carriage" in compose(intent, driven).reward) is is_carried
-
-
-def test_constant_effort_is_not_a_failure_mode_of_wheeled_robots():
-    rover = Path(bench.__file__).parent / "suites" / "robots" / "rover.xml"
-    made = compose("drive forward at 1 m/s", make(str(rover), num_envs=1).spec)
-    assert set(made.fine) == {"pushes", "pulls"}
-    ant = make("Ant-v5", num_envs=1).spec
-    assert ant.robot is not None
-    endless = replace(ant.robot, limbs=tuple(replace(each, range=None) for each in ant.robot.limbs))
-    for legs in (ant, ant.model_copy(update={"robot": endless})):
-        assert not compose("walk forward", legs).fine
 
 
 SLOW = pytest.mark.slow

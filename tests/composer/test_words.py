@@ -10,7 +10,7 @@ from pydoc_data.topics import topics
 import pytest
 
 from telic.composer.compose import compose
-from telic.composer.lexicon import TABLES, read_tokens, vocabulary, word_table
+from telic.composer.lexicon import read_tokens, vocabulary, word_table
 from telic.composer.reader import parse
 from telic.errors import NotUnderstood, TelicError
 from telic.judges.criteria import scope_words
@@ -60,8 +60,8 @@ def test_any_salad_of_words_and_letters_is_accounted_for(robot):
     dice, spec = random.Random(robot), spec_of(f"{robot}-v5")
     words = [*sorted(vocabulary()), *map(str, range(20)), ",", ";", ".", "-", "%", "/", "m/s", "qx"]
     letters = "abcdefgrunwalk 0123456789.,;:-/%°'\"()\n<>~é跑🏃_"
-    salads = [" ".join(dice.choices(words, k=dice.randint(1, 12))) for _ in range(100)]
-    salads += ["".join(dice.choices(letters, k=dice.randint(0, 40))) for _ in range(60)]
+    salads = [" ".join(dice.choices(words, k=dice.randint(1, 12))) for _ in range(50)]
+    salads += ["".join(dice.choices(letters, k=dice.randint(0, 40))) for _ in range(30)]
     for text in (*salads, *BROKEN):
         parsed = parse(text, spec)
         unknown = Counter(word for _, word in parsed.unknown)
@@ -72,7 +72,7 @@ def test_any_salad_of_words_and_letters_is_accounted_for(robot):
 def test_no_word_from_outside_the_tables_is_lost():
     """Words, real and invented, anywhere in intents that are understood."""
     dice = random.Random(13)
-    for number in range(300):
+    for number in range(150):
         robot, intent = dice.choice(PLAIN)
         word = "".join(dice.choice("bdfgklmnprstvz") + dice.choice("aeiou") for _ in range(3))
         word = dice.choice(REAL) if number % 2 else word
@@ -162,13 +162,6 @@ def test_what_follows_a_condition_a_reason_or_a_comparison_is_nothing_to_do():
         assert made.not_understood == ("if you fall and roll",)
 
 
-def test_of_what_is_offered_the_first_is_done_and_the_other_named():
-    for (robot, first), (_, second) in itertools.permutations(PLAIN[2:5], 2):
-        made = composed(robot, f"either {first} or {second}")
-        assert measured(made) == measured(composed(robot, first)), (first, second)
-        assert f"or {second.split()[0]}" in named(made)
-
-
 ACTS = "running, hopping, flipping, spinning, kicking, sitting, lying down, standing up, reaching"
 
 
@@ -203,26 +196,6 @@ def test_a_number_that_is_not_to_be_exceeded_costs_beyond_it_or_is_named():
             assert f" {unit}" in named(made) or carried & bounded, text
 
 
-def test_words_that_say_more_than_is_judged_are_named_with_what_they_are_judged_as():
-    for name in ("verbs", "postures"):
-        rows = [row for rows in word_table(name).values() for row in rows if "judged_as" in row]
-        assert len(rows) >= 2
-        for row in rows:
-            word = written_out(row["words"])[0]
-            made = composed("Humanoid", text := word if name == "verbs" else f"lie {word}")
-            assert made is None or f"(judged as {row['judged_as']})" in named(made), text
-
-
-def test_idioms_are_not_read_word_by_word():
-    plain = [each.title for each in composed("Ant", "walk forward").criteria]
-    for words in words_of("joins", "unread"):
-        made = composed("Ant", f"walk forward, {words}")
-        if any("is interpreted as" in doubt for doubt in made.doubts):
-            continue  # of four legs a push-up is a crouch
-        assert [each.title for each in made.criteria] == plain, words
-        assert words.split()[-1] in named(made) or words.split()[0] in named(made), words
-
-
 @pytest.mark.parametrize(
     ("env", "words", "unread"),
     [
@@ -237,56 +210,6 @@ def test_idioms_are_not_read_word_by_word():
 def test_a_purpose_that_says_how_to_be_is_kept_and_any_other_is_named(env, words, unread):
     parsed = parse(words, spec_of(f"{env}-v5"))
     assert parsed.unread == unread and len(parsed.frames) == 1
-
-
-# None of these is a movement the composer knows, or a word that has another meaning here.
-OUTSIDE = re.findall(
-    r"\w+",
-    """
-dance sing paint juggle clap salute shrug nod yawn stretch wobble sway shiver
-stagger stumble trip crash dive climb fly hover float skate ski surf cycle pedal row sail throw
-catch push pull drag carry grab grasp press squeeze punch slap hit wrestle hug kiss eat drink
-sleep speak whisper shout cook clean draw write read count dig jab dodge parry lunge tackle
-stomp stamp tap tickle scratch sneeze breathe relax celebrate hide seek chase flee escape
-explore patrol guard attack defend obey waddle saunter strut prance frolic scamper scurry
-scuttle lurch sidle trudge plod breakdance backstroke teeter undulate coil unfold fold curl hang
-dangle moonwalk shuffle
-""",
-)
-FRAMES = [
-    "{}",
-    "{} forward",
-    "{} slowly",
-    "{} twice",
-    "please {} for 3 seconds",
-    "stand still, then {}",
-    "{} without falling",
-    "{} with your left leg",
-    "don't fall and {}",
-    "{} and stand upright",
-    "{} at 2 m/s",
-    "{} and stop",
-]
-
-
-@pytest.mark.parametrize("robot", ["Ant", "Humanoid"])
-def test_a_verb_from_outside_the_vocabulary_is_refused_or_its_reading_is_stated(robot):
-    dice, refused, nearest = random.Random(robot), 0, 0
-    words = OUTSIDE[robot == "Ant" :: 4]
-    for verb in words:
-        text = dice.choice(FRAMES).format(verb)
-        try:
-            made = compose(text, spec_of(f"{robot}-v5"))
-        except TelicError as error:
-            refused += 1
-            near = (error.hint or "").partition('Nearest: "')[2].partition('"')[0]
-            nearest += bool(near)
-            assert not near or named(composed(robot, near)) == "", near
-        else:
-            left = verb in named(made).split()
-            assert left or any("is interpreted as" in each for each in made.doubts), text
-            refused += left
-    assert refused > 0.7 * len(words) and nearest > 5
 
 
 def test_the_scope_says_which_criteria_carry_which_words():
@@ -307,46 +230,9 @@ def test_the_scope_says_which_criteria_carry_which_words():
 
 # ---- the tables
 
-TABLES_OF = ["verbs", "directions", "degrees", "postures", "styles", "constraints", "grounds"]
 KEYS = (
     "words forbidden verbs gait direction degree dimension postures styles turns until_end weak "
     "bows waits "
     "holder sequel judged_as ground hardest changes unit fixed noun factor is_exact shift frame "
     "steps at_rest "
 )
-
-
-@pytest.mark.parametrize("name", TABLES_OF)
-def test_every_row_of_a_table_can_be_used(name):
-    for rows in word_table(name).values():
-        for row in rows:
-            assert {*row} <= {*KEYS.split()}
-            assert set(row.get("verbs", ())) <= {*word_table("acts")}
-            assert {row.get("degree", "most")} <= {*word_table("degrees")}
-            for phrase in (*row.get("words", ()), *row.get("forbidden", ())):
-                assert phrase == phrase.lower().strip()
-                assert "-" not in phrase, "hyphens are read as spaces"
-
-
-def test_every_act_has_a_row_and_every_table_is_read():
-    acts, flags = word_table("acts"), ("whole limb lasting parts counted high turning")
-    known = {*flags.split(), "about", "lasts", "upright", "directions", "own_parts", "degrees"}
-    known |= {"kept", "every", "side"}
-    assert {*acts} == {*word_table("acts")} and all({*row} <= known for row in acts.values())
-    assert {each for row in acts.values() for each in row.get("directions", ())} <= {
-        *word_table("directions")
-    }
-    others = {"numbers", "units", "rules", "ignored", "parts", "joins", "dimensions"}
-    others |= {
-        "observed",
-        "blocks",
-        "notes",
-        "acts",
-        "calibration",
-        "speeds",
-        "wordnet",
-        "requests",
-        "repairs",
-        "held",
-    }
-    assert {path.stem for path in TABLES.glob("*.toml")} == {*TABLES_OF, *others}
