@@ -2,7 +2,6 @@
 
 import pytest
 
-from telic.core.text import read_value
 from telic.errors import ConfigError
 from telic.training.job import PpoSettings
 
@@ -12,21 +11,6 @@ def test_dotted_assignments_change_values_and_keep_the_original():
     changed = base.override(["gamma=0.9", "hidden=32,16", "normalize-obs=false"])
     assert (changed.gamma, changed.hidden, changed.normalize_obs) == (0.9, (32, 16), False)
     assert base.gamma == 0.99
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("1", 1),
-        ("1e-3", 1e-3),
-        ("true", True),
-        ("None", None),
-        ("a,b", ["a", "b"]),
-        ("[1, 2]", [1, 2]),
-    ],
-)
-def test_values_are_read_as_what_they_look_like(text, value):
-    assert read_value(text) == value
 
 
 @pytest.mark.parametrize(

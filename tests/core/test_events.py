@@ -6,12 +6,9 @@ from importlib import import_module
 import pytest
 from scripts import events_page
 
-from telic.authors.candidate import SessionIteration
 from telic.core.events import (
     EVENTS,
     TRAINING_EVENTS,
-    BenchEvent,
-    LogMessage,
     TrainProgress,
     decode_event,
     encode_event,
@@ -49,30 +46,6 @@ def test_an_event_comes_back_from_its_line_of_json():
         assert decode_event(json.loads(json.dumps(encode_event(event)))) == event
         assert next(read_events([log_line(event)])) == event
     assert log_line(event)["time"] > 1e9
-
-
-def test_a_verdict_is_reported_without_its_episodes():
-    verdict = SessionIteration(
-        number=1,
-        parent=None,
-        change="",
-        passed=True,
-        score=0.9,
-        scores={"a": 0.9},
-        variant=0,
-        best="a",
-        tags=(),
-        training_s=1.0,
-        judging_s=1.0,
-    )
-    row = encode_event(verdict)
-    assert "members" not in row and row["scores"] == {"a": 0.9}
-    assert decode_event(row) == verdict
-
-
-def test_an_event_of_a_case_is_written_as_the_event_with_the_case():
-    event = BenchEvent(case="walk", inner=LogMessage(message="hello"))
-    assert encode_event(event) == {"event": "log", "message": "hello", "case": "walk"}
 
 
 @pytest.mark.parametrize(

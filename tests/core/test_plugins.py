@@ -11,7 +11,6 @@ from telic.envs import make
 from telic.envs.catalogue import known_ids
 from telic.errors import PluginError, UnknownName
 from telic.llm import choose
-from telic.llm.budget import is_metered
 from telic.search.plan import method_names, switches_of
 
 
@@ -41,13 +40,6 @@ def test_a_part_is_found_by_name_and_its_package_is_imported_when_it_is_used(ins
     assert load_plugin("judges", "strict")() == "made" and "one" in sys.modules
     assert plugin_home("judges", "strict") == tmp_path
     assert load_plugin("judges", "lenient") is None
-
-
-def test_two_packages_may_not_provide_the_same_name(install):
-    install("one", "proposers", "swarm = one:make")
-    install("two", "proposers", "swarm = two:make")
-    with pytest.raises(PluginError, match=r"provided by one and by two.*rename one of them"):
-        plugin_names("proposers")
 
 
 def test_no_package_may_take_a_name_of_ours(install):
@@ -89,11 +81,3 @@ def test_environments_methods_and_providers_of_packages_are_known_by_name(instal
     assert switches_of("swarm").proposer == "swarm" and "swarm" in method_names()
     with pytest.raises(UnknownName, match="swarm"):
         switches_of("swarn")
-
-
-def test_a_model_of_a_package_may_send_a_bill(install):
-    install("one", "providers", "acme = one:make")
-    assert choose("acme:large") == "made"
-    assert is_metered("acme:large") and not is_metered("other:large")
-    with pytest.raises(UnknownName, match="acme"):
-        choose("acne:large")

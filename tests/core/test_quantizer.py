@@ -41,11 +41,3 @@ def test_codes_give_back_what_they_were_made_of(levels):
     quantizer = Quantizer(levels)
     codes = torch.randint(0, levels, (4, 3, 13), generator=torch.Generator().manual_seed(levels))
     assert torch.equal(quantizer.codes(quantizer.values(codes)).long(), codes)
-
-
-def test_snapping_moves_only_values_off_the_grid():
-    quantizer = Quantizer(8)
-    grid = quantizer.values(torch.arange(8))
-    assert torch.equal(quantizer.snap(grid), grid)
-    assert torch.equal(quantizer.snap(grid + 0.1), grid)
-    assert torch.equal(quantizer.snap(torch.tensor([-7.0, 7.0])), grid[[0, -1]])
