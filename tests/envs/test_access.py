@@ -6,9 +6,7 @@ import mujoco
 import pytest
 
 from telic.envs import access
-from telic.envs.access import env_access, located
-from telic.envs.simulators.names import permit_env
-from telic.errors import Refused
+from telic.envs.access import env_access
 from telic.sim.files import model_files
 from tests.envs.multifile import SECRET, write_robot
 
@@ -37,31 +35,6 @@ def test_the_files_of_a_model_are_all_it_takes_and_nothing_else(tmp_path: Path):
         moved(rest, tmp_path / "original", tmp_path / "copy")
         with pytest.raises(ValueError):
             mujoco.MjModel.from_xml_path(str(copy))
-
-
-def test_a_model_is_found_through_a_link_and_from_another_folder(tmp_path: Path, monkeypatch):
-    model = write_robot(tmp_path / "robot")
-    link = tmp_path / "link to it"
-    link.symlink_to(model.parent, target_is_directory=True)
-    assert model_files(link / "robot.xml") == model_files(model)
-    monkeypatch.chdir(model.parent)
-    assert located("robot.xml") == str(model)
-    assert located("./robot.xml") == str(model)
-    assert env_access("robot.xml", {}).readable == model_files(model)
-    monkeypatch.chdir(model.parent / "the parts")
-    assert located("../robot.xml") == str(model)
-
-
-def test_names_that_are_not_files_are_unchanged(tmp_path: Path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("Ant-v5", "missing.xml", "package.module:Class", "missing.py:Class"):
-        assert located(name) == name
-    (tmp_path / "own.py").write_text("")
-    assert located("own.py:Class") == f"{tmp_path / 'own.py'}:Class"
-    with pytest.raises(Refused, match="not approved"):
-        env_access("own.py:Class", {})
-    permit_env("own.py:Class")
-    assert env_access("own.py:Class", {}).python_path == [tmp_path]
 
 
 def test_only_python_is_readable_where_a_module_is_imported_from(tmp_path: Path, monkeypatch):

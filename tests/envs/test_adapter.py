@@ -8,7 +8,7 @@ import torch
 from telic import quantities as q
 from telic.core.seeds import derive
 from telic.envs import make
-from telic.errors import BadEnvironment, UnknownName, UsageError
+from telic.errors import BadEnvironment, UsageError
 
 OWN = '''
 import gymnasium
@@ -151,26 +151,6 @@ def test_info_describes_the_state_before_the_new_episode():
         after.info["state"]
 
 
-def test_the_time_limit_may_be_changed_or_lifted():
-    assert make("Pendulum-v1", num_envs=1).max_episode_steps == 200
-    env = make("Pendulum-v1", num_envs=1, max_episode_steps=3)
-    env.reset()
-    ends = [env.step(torch.zeros(1, 1)).truncated.item() for _ in range(6)]
-    assert ends == [False, False, True, False, False, True]
-    free = make("Pendulum-v1", num_envs=1, max_episode_steps=None)
-    free.reset()
-    assert not any(free.step(torch.zeros(1, 1)).truncated.item() for _ in range(210))
-
-
-def test_stagger_spreads_the_clocks():
-    env = make("Pendulum-v1", num_envs=16, seed=2)
-    env.reset()
-    env.stagger()
-    ends = torch.stack([env.step(torch.zeros(16, 1)).truncated for _ in range(200)])
-    assert ends.sum() == 16
-    assert ends.any(1).sum() > 8
-
-
 def test_other_mujoco_environments_offer_bodies_and_quantities():
     env = make("Pusher-v5", num_envs=2)
     env.reset()
@@ -192,20 +172,6 @@ def test_a_class_of_the_users_own_is_found_by_module_file_or_factory(own):
         assert env.step(torch.tensor([0, 2])).info["count"].tolist() == [3.0, 3.0]
 
 
-def test_discrete_actions_count_from_zero_whatever_the_space_starts_with(own):
-    env = make(f"{own}:Counter", num_envs=2)
-    env.reset()
-    assert env.num_actions == 3
-    assert env.step(torch.tensor([0, 2])).reward.tolist() == [5.0, 7.0]
-
-
-def test_a_value_the_environment_leaves_out_is_missing_not_zero(own):
-    env = make(f"{own}:Counter", num_envs=1, step_size=2)
-    env.reset()
-    env._cores[0].step_size = 1
-    assert env.step(torch.tensor([0])).info["late"].isnan().all()
-
-
 def test_spaces_are_flattened_with_names(own):
     grid = make(f"{own}:Counter", num_envs=1, observe="grid", act="box")
     assert grid.reset().tolist() == [[0, 1, 2, 3, 4, 5]]
@@ -215,12 +181,6 @@ def test_spaces_are_flattened_with_names(own):
     parts = make(f"{own}:Counter", num_envs=1, observe="dict")
     assert parts.spec.obs_names == ("a_0", "a_1", "a_2", "b_0", "b_1")
     assert parts.reset().tolist() == [[1, 0, 0, 1, 0]]
-
-
-def test_unbounded_actions_are_scaled_with_a_note(own):
-    env = make(f"{own}:Counter", num_envs=1, act="unbounded")
-    assert (env.action_low.item(), env.action_high.item()) == (-1.0, 1.0)
-    assert any("no bounds" in note for note in env.spec.notes)
 
 
 @pytest.mark.parametrize(
@@ -238,11 +198,6 @@ def test_what_cannot_work_is_refused_with_the_reason(own, arguments, message):
         make(f"{own}:Counter", num_envs=1, **arguments)
 
 
-def test_an_old_interface_is_recognized(own):
-    with pytest.raises(BadEnvironment, match="old gym"):
-        make(f"{own}:Old", num_envs=1)
-
-
 @pytest.mark.parametrize("kind", ["Drawn", "Counter"])
 def test_an_environment_whose_episodes_cannot_be_repeated_starts_new_ones(own, kind):
     """Drawn differs at once; Counter remembers earlier episodes."""
@@ -252,14 +207,3 @@ def test_an_environment_whose_episodes_cannot_be_repeated_starts_new_ones(own, k
     env.load_state_dict(env.state_dict())
     assert not env.resumable
     env.step(torch.tensor([0]))
-
-
-def test_unknown_names_get_suggestions(own):
-    with pytest.raises(UnknownName, match="CartPole-v1"):
-        make("CartPol-v1", num_envs=1)
-    with pytest.raises(UnknownName, match="Taxi-v4"):
-        make("Taxi-v3", num_envs=1)
-    with pytest.raises(UnknownName, match="Counter"):
-        make(f"{own}:Countr", num_envs=1)
-    with pytest.raises(BadEnvironment, match="nowhere"):
-        make("nowhere:Thing", num_envs=1)

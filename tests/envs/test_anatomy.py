@@ -33,14 +33,6 @@ def test_the_feet_of_the_ant_are_left_and_right_of_its_way():
     assert spec.robot.sides == ((0, 1), (2, 3))
 
 
-def test_the_target_and_what_should_reach_it():
-    spec = describe("Reacher-v5")
-    assert spec.body_names[spec.robot.target] == "target"
-    assert spec.body_names[spec.robot.pointer] == "fingertip"
-    assert [limb.name for limb in spec.robot.limbs] == ["joint0", "joint1"]
-    assert describe("Ant-v5").robot.target is None
-
-
 def compile_body(joints, rest=""):
     return mujoco.MjModel.from_xml_string(
         f"<mujoco><worldbody><body name='b' pos='1 2 3'>{joints}<geom size='.1' mass='1'/>"
@@ -65,20 +57,3 @@ def test_a_root_that_qpos_alone_does_not_place_counts_as_fixed(joints):
     robot = robot_of(compile_body(joints))
     assert robot.root.kind == "fixed"
     assert robot.torso is None
-
-
-def test_positions_along_slides_are_those_of_the_world():
-    robot = robot_of(compile_body("<joint type='slide' axis='0 -1 0' ref='0.5'/>"))
-    (slide,) = robot.root.slides
-    # at qpos = ref the body is at y = 2, and it moves backwards
-    assert (slide.axis, slide.sign) == ("y", -1.0)
-    assert slide.offset + slide.sign * 0.5 == pytest.approx(2.0)
-
-
-def test_a_loose_ball_is_not_the_robot():
-    ball = "<body name='ball'><freejoint/><geom size='.1' mass='7'/></body>"
-    robot = robot_of(compile_body("", ball))
-    assert robot.root.kind == "fixed"
-    free = robot_of(compile_body("<freejoint/>", ball))
-    assert free.root.kind == "free"
-    assert free.mass == pytest.approx(2.0)

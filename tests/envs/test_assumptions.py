@@ -4,13 +4,12 @@ import mujoco
 import pytest
 
 from telic.envs import make
-from telic.envs.anatomy import body_names, joint_names, robot_of
+from telic.envs.anatomy import body_names, robot_of
 from telic.envs.models import read_model
 from telic.envs.own_robot import assumption_notes
 from telic.envs.robot_facts import robot_facts
 from telic.errors import BadEnvironment
 from telic.robots.record import guessed
-from telic.robots.structure import missing_floor
 
 FLOOR = '<geom type="plane" size="9 9 .1"/>'
 BALL = '<body name="ball" pos="2 0 1"><freejoint/><geom size=".1"/></body>'
@@ -78,19 +77,6 @@ def test_the_robot_is_what_is_driven_however_that_is_done(tmp_path, actuator, mo
     assert guessed(path).base == "trunk"
 
 
-@pytest.mark.parametrize(
-    "actuator",
-    [
-        '<motor site="FL" gear="0 0 1 0 0 0" ctrlrange="0 5"/>',
-        '<motor joint="hip" gear="0 1 0" ctrlrange="-1 1"/>',
-    ],
-    ids=["thrust", "ball joint"],
-)
-def test_actuators_that_no_drive_can_stand_for_are_kept(tmp_path, actuator):
-    body = walker().replace('<joint name="FL" axis="0 1 0"/>', '<joint name="hip" type="ball"/>')
-    assert guessed(written(tmp_path, scene(body, actuator))).actuators == "model"
-
-
 @pytest.mark.parametrize("gravity", ["0 -9.81 0", "9.81 0 0", "0 0 9.81"])
 def test_a_model_in_which_z_is_not_up_is_refused_in_words(tmp_path, gravity):
     path = written(tmp_path, scene(walker(), up=f'gravity="{gravity}"'))
@@ -119,47 +105,3 @@ def test_a_second_robot_is_noted(tmp_path):
         '<motor joint="FL" ctrlrange="-1 1"/><motor joint="other_FL" ctrlrange="-1 1"/>',
     )
     assert "Actions also drive other_trunk" in notes(tmp_path, two)
-
-
-@pytest.mark.parametrize(
-    ("floor", "lacks"),
-    [
-        (FLOOR, False),
-        ('<geom type="box" size="3 3 .1" pos="0 0 -.1"/>', False),
-        ('<geom name="wall" type="box" size=".1 3 1" pos="4 0 1"/>', True),
-        ('<geom type="plane" size="9 9 .1" contype="2" conaffinity="2"/>', True),
-    ],
-    ids=["plane", "box below", "wall elsewhere", "passed through"],
-)
-def test_a_floor_is_what_can_be_fallen_on(floor, lacks):
-    assert (missing_floor(compiled(scene(walker(), floor=floor))) is not None) is lacks
-
-
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        ("telic_feet", "garbage"),
-        ("telic_feet", "{}"),
-        ("telic_feet", "[&quot;nobody&quot;]"),
-        ("telic_action_scales", "[1, 2, 3]"),
-        ("telic_action_scales", "[&quot;far&quot;]"),
-    ],
-)
-def test_texts_that_are_called_like_ours_are_refused_by_name(tmp_path, name, data):
-    custom = f'<custom><text name="{name}" data="{data}"/></custom>'
-    with pytest.raises(BadEnvironment, match=name):
-        make(str(written(tmp_path, scene(walker(), more=custom))), num_envs=1)
-
-
-def test_every_column_has_a_name_of_its_own(tmp_path):
-    rails = "".join(f'<joint type="slide" axis="{axis}"/>' for axis in ("1 0 0", "0 1 0", "0 0 1"))
-    body = walker().replace("<freejoint/>", rails).replace('name="FR" axis', "axis")
-    body = body.replace("</body></body>", '</body><body name="FR.joint"/><body/></body>')
-    sensors = '<sensor><jointpos name="FL" joint="FL"/><gyro name="FL" site="FL"/></sensor>'
-    sensors = sensors.replace('<gyro name="FL"', '<gyro name="RL_velocity"')
-    model = compiled(scene(body))
-    for names in (joint_names(model), body_names(model)):
-        assert len(set(names)) == len(names)
-    env = make(str(written(tmp_path, scene(body, more=sensors))), num_envs=1)
-    env.close()
-    assert len(set(env.spec.obs_names)) == env.spec.obs_dim

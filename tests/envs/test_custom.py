@@ -1,13 +1,11 @@
-import math
 from pathlib import Path
 
-import mujoco
 import pytest
 import torch
 
 from telic import quantities as q
 from telic.envs import make
-from telic.errors import BadEnvironment, ConfigError, UnknownName
+from telic.errors import BadEnvironment
 
 ROBOTS = Path(__file__).parent / "robots"
 WALKER, QUADRUPED = str(ROBOTS / "walker.xml"), str(ROBOTS / "quadruped.xml")
@@ -68,33 +66,6 @@ def test_a_quadruped_starts_from_its_first_keyframe_and_reads_its_sensors():
     assert env.spec.robot.rest_height == pytest.approx(0.32)
 
 
-def test_another_keyframe_may_be_chosen_by_name_or_number():
-    assert make(QUADRUPED, num_envs=1, keyframe="high").robot.rest_height == pytest.approx(2.0)
-    assert make(QUADRUPED, num_envs=1, keyframe=1).robot.rest_height == pytest.approx(2.0)
-    assert make(QUADRUPED, num_envs=1, keyframe=-1).robot.rest_height == pytest.approx(1.0)
-    with pytest.raises(UnknownName, match="stand"):
-        make(QUADRUPED, num_envs=1, keyframe="stnd")
-    with pytest.raises(ConfigError, match="2 keyframes"):
-        make(QUADRUPED, num_envs=1, keyframe=7)
-
-
-def test_feet_and_sides_of_a_quadruped_are_found():
-    env = make(QUADRUPED, num_envs=1)
-    assert env.spec.feet == ("fl", "fr", "bl", "br")
-    assert env.spec.robot.sides == ((0, 2), (1, 3))
-    assert env.spec.robot.side_names == ("left", "right")
-    assert any("fl, fr, bl, br" in note for note in env.spec.notes)
-
-
-def test_noise_stays_within_limits_and_quaternions_stay_unit():
-    env = make(QUADRUPED, num_envs=64, reset_noise_scale=2.0)
-    env.reset()
-    qpos = env.sim.field("qpos")
-    assert (qpos[:, 7:].abs() <= math.radians(45) + 1e-9).all()
-    assert torch.allclose(qpos[:, 3:7].norm(dim=1), torch.ones(64).double())
-    assert qpos[:, 7:].std() > 0.3
-
-
 def test_health_pays_and_ends_the_episode_only_when_asked_for():
     env = make(QUADRUPED, num_envs=1, healthy_z_range=(0.5, 3.0), healthy_reward=5.0)
     env.reset()
@@ -123,15 +94,6 @@ def test_a_urdf_gets_motors_with_its_effort_limits_and_no_reward():
     assert any("zero" in note for note in env.spec.notes)
 
 
-def test_a_compiled_model_works_and_a_damaged_one_is_explained(tmp_path):
-    file = tmp_path / "walker.mjb"
-    mujoco.mj_saveModel(mujoco.MjModel.from_xml_path(WALKER), str(file), None)
-    assert make(str(file), num_envs=1).spec.torso == "trunk"
-    file.write_bytes(b"not a model")
-    with pytest.raises(BadEnvironment, match=r"walker\.mjb.*XML file"):
-        make(str(file), num_envs=1)
-
-
 BROKEN = """<mujoco>
   <worldbody>
     <body name="a"><geom size="0.1"/><joint kind="hinge"/></body>
@@ -144,14 +106,3 @@ def test_a_broken_file_is_explained_with_its_line(tmp_path):
     file.write_text(BROKEN)
     with pytest.raises(BadEnvironment, match=r"(?s)broken.xml.*kind.*line 3"):
         make(str(file), num_envs=1)
-
-
-def test_missing_file_suggests_the_closest_name_in_its_folder():
-    with pytest.raises(UnknownName, match=r"quadruped\.xml"):
-        make(str(ROBOTS / "quadrupd.xml"), num_envs=1)
-
-
-def test_a_users_file_is_not_mistaken_for_a_model_of_gymnasium(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "ant.xml").write_text(Path(WALKER).read_text())
-    assert make("ant.xml", num_envs=1).spec.torso == "trunk"

@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from telic.envs import Info, make
-from telic.envs.vector import InfoSchema
-from telic.errors import UnknownName, UsageError
+from telic.envs import make
+from telic.errors import UsageError
 
 
 def stepped(name="Ant-v5", steps=5, **arguments):
@@ -85,20 +84,6 @@ def test_an_info_of_the_past_keeps_what_was_asked_and_refuses_what_was_not():
         step.info["xquat"]
 
 
-def test_bodies_are_rows_of_the_by_body_values():
-    env, step = stepped()
-    row = env.spec.body_names.index("torso")
-    torso = step.info.body("torso")
-    assert torch.equal(torso.xpos, step.info["xpos"][:, row])
-    assert torch.equal(torso.xquat, step.info["xquat"][:, row])
-    assert torch.equal(torso.cvel, step.info["cvel"][:, row])
-    assert torch.equal(torso.subtree_com, step.info["subtree_com"][:, row])
-    assert torch.equal(torso.cfrc_ext, step.info["cfrc_ext"][:, row])
-    assert torso.contact.shape == (4,)
-    with pytest.raises(UnknownName, match="torso"):
-        step.info.body("torsoo")
-
-
 def test_contacts_are_the_size_of_the_force_on_each_body():
     env = make("Ant-v5", num_envs=1, reset_noise_scale=0.0, terminate_when_unhealthy=False)
     env.reset()
@@ -112,30 +97,3 @@ def test_contacts_are_the_size_of_the_force_on_each_body():
     assert sum(feet) >= weight * 0.98
     assert min(feet) > 0
     assert step.info.body("torso").contact.item() == 0
-
-
-def test_an_unknown_name_is_a_key_error_with_the_closest_names():
-    _, step = stepped()
-    with pytest.raises(KeyError):
-        step.info["x_veloctiy"]
-    with pytest.raises(UnknownName, match="x_velocity"):
-        step.info["x_veloctiy"]
-    assert step.info.get("nothing") is None
-    assert "nothing" not in step.info
-    assert step.info.get("x_velocity") is not None
-    assert "_episode_start" in step.info
-
-
-def test_slices_share_one_computation_and_no_memory():
-    asked = []
-
-    def compute(name):
-        asked.append(name)
-        return torch.arange(4.0, dtype=torch.float64)
-
-    info = Info(compute, InfoSchema({"speed": "m/s"}))
-    one, other = info.slice(slice(0, 2)), info.slice(slice(2, 4))
-    one["speed"].fill_(9)
-    assert other["speed"].tolist() == [2, 3]
-    assert info["speed"].tolist() == [0, 1, 2, 3]
-    assert asked == ["speed"]

@@ -46,27 +46,6 @@ def test_actions_have_the_range_that_the_model_means(tmp_path, actuator, joint, 
     assert (low, high) == pytest.approx(expected)
 
 
-def test_a_bare_motor_without_limits_is_strong_enough_for_its_arm(tmp_path):
-    path = written(tmp_path, ARM.format(actuator='<motor joint="j"/>', joint=""))
-    env = make(path, num_envs=1)
-    holding = 9.81 * env.robot.mass * 0.25
-    assert holding < env.action_high.item() < 4.0 * holding
-    assert any("against gravity" in note for note in env.spec.notes)
-
-
-def test_a_robot_driven_by_positions_holds_its_keyframe_by_doing_nothing(tmp_path):
-    arm = ARM.format(actuator='<position joint="j" kp="90" kv="9" ctrlrange="-2 2"/>', joint="")
-    arm = arm.replace("</mujoco>", '<keyframe><key qpos="-1.0"/></keyframe></mujoco>')
-    env = make(written(tmp_path, arm), num_envs=1, reset_noise_scale=0.0)
-    env.reset()
-    middle = (env.action_low + env.action_high) / 2.0
-    assert middle.tolist() == pytest.approx([-1.0])
-    for _ in range(50):
-        info = env.step(middle[None]).info
-    assert info["qpos"].item() == pytest.approx(-1.0, abs=0.15)
-    assert q.effort(info).item() == pytest.approx(0.0)
-
-
 def undriven(folder: Path) -> str:
     text = QUADRUPED.read_text()
     start, end = text.index("<actuator>"), text.index("</actuator>") + len("</actuator>")
@@ -138,9 +117,3 @@ def test_unseen_robot_works_end_to_end_or_is_refused_with_a_reason(tmp_path, see
     assert all(np.isfinite(camera.distance_m) for camera in cameras)
     assert model.nu == env.act_dim and isinstance(notes, list)
     env.close()
-
-
-def test_a_usd_file_is_refused_in_words(tmp_path):
-    (tmp_path / "robot.usd").touch()
-    with pytest.raises(BadEnvironment, match="USD is not supported"):
-        make(str(tmp_path / "robot.usd"))

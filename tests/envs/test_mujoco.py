@@ -67,19 +67,6 @@ def test_arguments_have_gymnasiums_names_and_defaults():
             assert getattr(ours, key) == parameter.default, (name, key)
 
 
-def test_gradients_and_inference_mode_stay_outside():
-    with torch.inference_mode():
-        env = make("Hopper-v5", num_envs=3, max_episode_steps=2)
-        env.reset()
-        env.stagger()
-        assert env.step(torch.zeros(3, 3)).info["xpos"].shape == (3, 5, 3)
-    for _ in range(5):
-        step = env.step(torch.zeros(3, 3, requires_grad=True))
-        assert not step.obs.requires_grad
-        assert not step.info["action"].requires_grad
-        assert not step.reward.requires_grad
-
-
 # ---- ends of episodes
 
 
@@ -154,21 +141,6 @@ def test_members_of_a_population_equal_their_solo_environments_bit_for_bit():
         mine = step.info.slice(slice(3, 6))
         assert torch.equal(mine["x_velocity"], other.info["x_velocity"])
         assert torch.equal(mine.body("foot").xpos, other.info.body("foot").xpos)
-
-
-def test_seeds_that_do_not_divide_the_batch_are_refused():
-    with pytest.raises(ConfigError, match="not divisible by"):
-        make("Hopper-v5", num_envs=5, seed=(1, 2))
-
-
-def test_initial_states_do_not_depend_on_how_far_ahead_they_were_drawn():
-    env = make("HalfCheetah-v5", num_envs=2, seed=4, max_episode_steps=1)
-    env.reset()
-    for number in range(1, 40):
-        env.step(torch.zeros(2, 6))
-        episode = torch.full((2,), number)
-        qpos, qvel = env.task.start(env.state_dict()["seed"], episode)
-        assert torch.equal(env.exact_obs, torch.cat((qpos[:, 1:], qvel), 1))
 
 
 @pytest.mark.parametrize("name", TASKS)

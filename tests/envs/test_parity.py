@@ -94,9 +94,3 @@ def test_constructor_arguments_mean_what_they_mean_in_gymnasium(name):
     found = compare(name, steps=120, **ARGUMENTS[name])
     assert found.worst[0] <= TOLERANCE, found.worst
     assert found.episodes >= 2
-
-
-@pytest.mark.parametrize("name", ["Ant-v5", "Humanoid-v5"])
-def test_actions_beyond_their_range_are_used_as_given(name):
-    found = compare(name, steps=60, scale=3.0)
-    assert found.worst[0] <= TOLERANCE, found.worst

@@ -1,13 +1,11 @@
 """Arms reach for a target that every episode has elsewhere: batched, from the model itself."""
 
 import mujoco
-import numpy as np
 import pytest
 import torch
 
 from telic.envs import make
 from telic.envs.robot_facts import robot_facts
-from telic.errors import BadFile, ConfigError
 from telic.quantities import distance_to_target
 from telic.robots.build import build_robot
 from telic.robots.record import RobotRecord
@@ -81,20 +79,3 @@ def test_hand_is_the_named_site_or_the_last_body_or_as_given(arm, site, says):
     assert model.body(model.body("fingertip").parentid[0]).name == holder
     assert model.body("fingertip").pos[0] == (0.3 if site else 0.0)
     assert robot_facts(path).kind == "arm" and robot_facts(path).joints == 3
-
-
-def test_resting_arm_has_not_reached_the_goal(arm):
-    """The target is never within reach of the resting hand, so that resting does not succeed."""
-    for says in ({}, {"goal": BOX}):
-        model = mujoco.MjModel.from_xml_path(str(arm(**says)))
-        data = mujoco.MjData(model)
-        mujoco.mj_resetDataKeyframe(model, data, 0)
-        mujoco.mj_forward(model, data)
-        assert np.linalg.norm(data.body("target").xpos - data.body("fingertip").xpos) > 0.1
-
-
-def test_contradictory_arguments_are_reported(arm):
-    with pytest.raises(BadFile, match="neither a site nor a body"):
-        arm(hand="claw")
-    with pytest.raises(ConfigError, match="a lower bound exceeds"):
-        make(str(arm()), num_envs=1, goal=((1, 0), (0, 1), (0, 1)))

@@ -10,7 +10,6 @@ import torch
 from telic import bench
 from telic.envs import make
 from telic.envs.robot_facts import robot_facts
-from telic.errors import BadFile
 from telic.robots.build import build_robot
 from telic.robots.record import RobotRecord, as_toml, guessed
 
@@ -28,14 +27,6 @@ def built(place, **says):
     return build_robot(RobotRecord.parse({"model": str(DOG), **says}), place, "dog")
 
 
-def test_what_is_guessed_of_a_dog(place):
-    facts = robot_facts(built(place))
-    assert facts.kind == "quadruped" and len(facts.feet) == 4
-    assert facts.illegal_contacts and not set(facts.illegal_contacts) & set(facts.feet)
-    assert facts.base in facts.illegal_contacts and facts.actuators == facts.joints
-    assert facts.leg_m and facts.height_m and facts.height_m > 0.8 * facts.leg_m
-
-
 def test_given_feet_scales_and_contacts_are_used(place):
     guess = robot_facts(built(place))
     feet = guess.feet[:2]
@@ -47,11 +38,6 @@ def test_given_feet_scales_and_contacts_are_used(place):
     env = make(str(path), num_envs=2)
     assert env.spec.feet == feet
     assert torch.allclose(env.action_high - env.action_low, torch.tensor(0.6))
-
-
-def test_missing_part_is_reported(place):
-    with pytest.raises(BadFile, match='"paw" matches no body'):
-        built(place, feet=["paw"])
 
 
 def test_a_description_says_what_is_guessed_and_holding_on_to_it_changes_nothing(place, tmp_path):

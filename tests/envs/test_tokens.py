@@ -1,6 +1,5 @@
 """A robot that is moved by tokens: what a policy chooses from, what the decoder makes of it."""
 
-import math
 from xml.etree import ElementTree
 
 import numpy as np
@@ -67,32 +66,6 @@ def test_tokens_are_rounded_and_decoded_into_targets_of_joints(tmp_path):
     # Five levels are -1, -0.5, 0, 0.5, 1; who stands upright senses no gravity ahead.
     aimed = REST[0] + REACH * np.array([0.0, 0.5, 0.0])
     assert controls(env)[:, 0].numpy() == pytest.approx(aimed, abs=1e-6)
-    env.close()
-
-
-def test_it_senses_where_down_is_as_its_body_sees_it(tmp_path):
-    env = make(token_robot(tmp_path, senses=("gravity",)), num_envs=1)
-    env.reset()
-    tilted = torch.tensor([[0.0, 1.5, 0.3, *REST]], dtype=torch.float64)
-    env.place(tilted, torch.zeros(1, 9, dtype=torch.float64))
-    env.step(torch.zeros(1, WIDTH))
-    # A body that leans ahead by 0.3 rad has down at (sin 0.3, 0, -cos 0.3).
-    expected = REST[1] + REACH * math.sin(0.3)
-    assert float(controls(env)[0, 1]) == pytest.approx(expected, abs=1e-5)
-    env.close()
-
-
-def test_what_was_done_is_remembered_until_the_episode_ends(tmp_path):
-    weight = np.zeros((WIDTH + JOINTS, JOINTS))
-    weight[0, 0], weight[WIDTH, 1] = 1.0, 1.0  # joint 1 does what joint 0 did the step before
-    robot = token_robot(tmp_path, senses=("last_action",), weight_0=weight)
-    env = make(robot, num_envs=1, max_episode_steps=2, terminate_when_unhealthy=False)
-    env.reset()
-    done = []
-    for _ in range(4):
-        env.step(torch.tensor([[1.0, 0.0]]))
-        done.append(float(env.task.memory["token action"][0, 1]))
-    assert done == [0.0, 1.0, 0.0, 1.0]
     env.close()
 
 

@@ -12,10 +12,9 @@ import torch
 
 import telic
 from telic.envs import make
-from telic.envs.access import located
 from telic.envs.simulators import _process as process
 from telic.envs.simulators import names
-from telic.envs.simulators.names import ADAPTERS, SimulatorAdapter, simulated
+from telic.envs.simulators.names import ADAPTERS, SimulatorAdapter
 from telic.errors import BadEnvironment, ConfigError, SimulatorError, UsageError
 from telic.testing import SimulatorContract
 from telic.training.policy import load_policy
@@ -34,11 +33,6 @@ def _toy(monkeypatch):
 
 class TestToy(SimulatorContract):
     env = "toy:counts"
-
-
-@pytest.mark.slow
-class TestToyThatShowsTheEnd(SimulatorContract):
-    env = "toy:final"
 
 
 # ---- the protocol
@@ -63,16 +57,6 @@ def test_the_last_observation_is_the_one_before_where_a_simulator_shows_none():
     hidden.close()
 
 
-def test_ages_of_episodes_are_set_in_the_simulator_too():
-    env = make("toy:counts", num_envs=64, seed=1)
-    env.reset()
-    env.stagger()
-    step = env.step(torch.zeros(64, 1))
-    ages = step.final_obs[:, 1][~step.truncated] - 1
-    assert 3 < len(set(ages.tolist())) <= 7 and 0 < int(step.truncated.sum()) < 32
-    env.close()
-
-
 @pytest.mark.parametrize(
     "task, kind, words",
     [
@@ -89,23 +73,6 @@ def test_what_goes_wrong_in_a_simulator_is_one_paragraph_with_its_last_words(tas
     assert "\n" not in caught.value.message
     if task == "raises":
         assert "the ground gave way" in caught.value.message
-    (number,) = env.processes
-    env.close()
-    with pytest.raises(ProcessLookupError):
-        os.kill(number, 0)
-
-
-def test_what_a_simulator_prints_is_never_taken_for_an_answer():
-    env = make("toy:talks", num_envs=2)
-    env.reset()
-    for _ in range(3):
-        step = env.step(torch.ones(2, 1))
-    assert step.reward.tolist() == (env.exact_obs[:, 0]).tolist()
-    env.close()
-
-
-def test_a_simulator_that_does_not_close_is_ended():
-    env = make("toy:stays", num_envs=1)
     (number,) = env.processes
     env.close()
     with pytest.raises(ProcessLookupError):
@@ -148,7 +115,7 @@ def test_a_simulator_ends_with_its_parent_even_while_it_hangs():
     os.kill(parent, signal.SIGKILL)
     os.waitpid(parent, 0)
     os.close(read)
-    until = time.monotonic() + 10.0
+    until = time.monotonic() + 120.0
     while (is_running := is_alive(number)) and time.monotonic() < until:
         time.sleep(0.02)
     assert not is_running, "the simulator goes on without its parent"
@@ -169,17 +136,6 @@ def test_a_simulator_is_given_no_secrets(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "ours")
     given = process._environment()
     assert "SOME_API_KEY" not in given and "PYTHONPATH" not in given and given["HOME"]
-
-
-def test_names_mean_the_same_in_every_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert located("mjlab:Mjlab-Cartpole-Balance") == "mjlab:Mjlab-Cartpole-Balance"
-    assert simulated("table.py:Puck") is None
-
-
-def test_another_python_is_for_simulators_only():
-    with pytest.raises(ConfigError, match="--python only applies to mjlab:TASK"):
-        small_job("CartPole-v1", python="python3", env_args={})
 
 
 def test_what_simulators_cannot_do_is_refused_at_once(tmp_path):
@@ -207,12 +163,3 @@ def test_a_simulator_is_trained_saved_resumed_and_played(tmp_path):
     assert run.path == stopped.path, "the same command goes on"
     policy = load_policy(run.path)
     assert policy(np.zeros((1, 2), np.float32)).shape == (1, 1)
-
-
-@pytest.mark.slow
-def test_members_in_simulators_are_what_they_are_alone(tmp_path):
-    together = train_here(small_job("toy:x", steps=512, env_args={}, seeds=(1, 2)), tmp_path / "a")
-    alone = train_here(small_job("toy:x", steps=512, env_args={}, seeds=(2,)), tmp_path / "b")
-    policies = [load_policy(run.path / "default_seed_2") for run in (together, alone)]
-    obs = np.linspace(-3, 3, 8, dtype=np.float32).reshape(4, 2)
-    assert np.array_equal(policies[0](obs), policies[1](obs))
