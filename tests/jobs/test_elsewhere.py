@@ -13,11 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from telic.errors import MissingExtra, Refused, TelicError, UsageError
+from telic.errors import Refused, TelicError, UsageError
 from telic.jobs import _ray_cluster as ray_cluster
 from telic.jobs import process
 from telic.jobs.board import JobBoard
-from telic.jobs.launcher import launcher_for, read_place
+from telic.jobs.launcher import read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.process import ProcessId, start_of
 from telic.jobs.spec import JobSpec
@@ -25,23 +25,9 @@ from telic.storage.files import read_json, write_json
 from telic.verbs import background, jobs
 from telic.verbs.background import STARTED, JobFile, JobProgress
 from telic.verbs.elsewhere import artifact_of, verb_job
-from telic.verbs.search import search
 from telic.verbs.session import run
 from tests.jobs.slurm import pretend
 from tests.testing.contracts import LauncherContract
-
-SMALL = {"env": "CartPole-v1", "method": "random", "episodes": 100, "fresh_episodes": 10}
-
-
-@pytest.mark.slow
-def test_a_search_elsewhere_has_the_numbers_of_one_here(tmp_path):
-    here = search(**SMALL, runs_dir=tmp_path / "here", jobs=1)
-    events = []
-    there = search(**SMALL, runs_dir=tmp_path / "there", jobs=1, on="local", on_event=events.append)
-    assert there.path.parent == tmp_path / "there"
-    assert [each.best for each in there.summary.runs] == [each.best for each in here.summary.runs]
-    assert there.best.fresh == here.best.fresh
-    assert "SearchStart" in {type(event).__name__ for event in events}
 
 
 def test_an_error_elsewhere_is_the_error_here(tmp_path):
@@ -74,12 +60,6 @@ def test_files_that_a_request_names_go_along(tmp_path, monkeypatch):
     assert json.loads(Path(job.spec.argv[-2]).read_text())["values"] == values
     again = verb_job(("train",), "train:train", values, Path("runs"))
     assert again.spec.key == job.spec.key and again.spec.name != job.spec.name
-
-
-def test_ray_is_asked_for_by_name(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtra, match="telic\\[ray\\]"):
-        launcher_for(read_place("ray"))
 
 
 class ActorInThread:
@@ -152,7 +132,7 @@ def threads(monkeypatch):
 
 
 class TestRayJobs(LauncherContract):
-    """Files are transferred as the launcher contract requires. A long test uses a real cluster."""
+    """Files are transferred as the launcher contract requires."""
 
     @pytest.fixture(autouse=True)
     def without_a_cluster(self, threads):
@@ -170,7 +150,7 @@ lines.parent.mkdir(exist_ok=True)
 before = lines.read_text() if lines.exists() else ""
 lines.write_text(before + "x")
 pathlib.Path("out/passing").touch() if not before else pathlib.Path("out/passing").unlink()
-time.sleep(0.6)
+time.sleep(1.2)
 """
 
 
@@ -185,36 +165,13 @@ def test_what_came_home_goes_along_to_the_next_node(tmp_path, threads):
         sends=("given",),
     )
     with JobPool(read_place("ray?cores=2"), tmp_path / "runs") as pool:
-        record = pool.submit(spec).result(20)
+        record = pool.submit(spec).result(120)
         log = pool.board.log("grows")
     assert record.state == "done" and record.attempts[0].ended.startswith("RayError: NodeDied")
     assert (tmp_path / "out" / "lines").read_text() == "xx" and log == "from home\n"
     assert not (tmp_path / "out" / "passing").exists()  # what is removed there is removed here
     assert threads.asked[-1]["num_cpus"] == 2 and threads.asked[-1]["max_retries"] == 0
     assert not pool.board.folder("grows").archive.exists()
-
-
-def test_a_job_without_files_works_on_a_shared_file_system(tmp_path, threads):
-    spec = JobSpec(name="shared", argv=("touch", "here"), cwd=str(tmp_path))
-    with JobPool(read_place("ray"), tmp_path / "runs") as pool:
-        assert pool.submit(spec).result(20).state == "done"
-    assert (tmp_path / "here").exists()
-
-
-def test_abandoned_attempt_is_ignored(tmp_path, threads):
-    launcher = ray_cluster.RayJobs()
-    folder = SimpleNamespace(log=lambda n: tmp_path / f"{n}.log", beat=lambda n: tmp_path / f"{n}")
-    task = ray_cluster._Task(None, 2, folder, None)
-    launcher._tasks["job"] = task
-    beat = json.dumps({"time": 1.0, "node": "n", "pid": 1})
-    for attempt in (1, 2):
-        launcher._mailbox.put.remote(
-            ray_cluster.AttemptMessage("job", attempt, beat, b"said", None)
-        )
-    launcher._read_mail()
-    assert not (tmp_path / "1.log").exists() and (tmp_path / "2.log").read_text() == "said"
-    launcher._tasks.clear()
-    launcher.close()
 
 
 def test_lost_cluster_is_reported_and_nothing_is_started_instead(tmp_path, threads):
@@ -226,7 +183,7 @@ def test_lost_cluster_is_reported_and_nothing_is_started_instead(tmp_path, threa
             time.sleep(0.01)
         threads.is_there = False
         with pytest.raises(Refused, match="connection to the Ray cluster was lost"):
-            future.result(10)
+            future.result(120)
         with pytest.raises(Refused, match="was lost"):
             pool.submit(spec)
     threads.pool.shutdown()
@@ -258,22 +215,6 @@ def test_slurm_runs_a_population(tmp_path):
         results[len(where)] = json.loads(done.stdout)
     assert results[2]["best_return"] == results[0]["best_return"]
     assert Path(results[2]["path"]).parent == tmp_path / "runs2"
-
-
-@pytest.mark.long
-def test_a_killed_node_of_a_real_cluster_loses_nothing():
-    pytest.importorskip("ray", reason="ray is not installed")
-    path = Path(__file__).parents[2] / "benchmarks" / "jobs.py"
-    done = subprocess.run(
-        [sys.executable, str(path), "--count", "40"],
-        capture_output=True,
-        check=True,
-        text=True,
-        timeout=300,
-    )
-    events = json.loads(done.stdout[done.stdout.index('{\n  "jobs"') :])
-    assert events["done"] == 40 and events["lost"] == events["settled_twice"] == 0
-    assert events["wrong_at_home"] == 0
 
 
 def test_what_the_dashboard_started_is_listed_apart_from_jobs_elsewhere(tmp_path):

@@ -8,7 +8,6 @@ import zipfile
 import pytest
 
 from telic.errors import BadFile
-from telic.jobs import _ray_cluster as archive
 from telic.jobs._ray_cluster import _own_folder, pack, unpack
 
 
@@ -28,19 +27,6 @@ def test_only_what_changed_travels_and_what_was_removed_goes(tmp_path):
     assert [path.name for path in (there / "out").iterdir()] == ["a"]
     assert (there / "out" / "a").read_text() == "longer"
     assert unpack(pack(here, ["out"], second.marks).content, there) == ((), ())
-
-
-def test_what_never_stands_still_is_not_sent(tmp_path, monkeypatch):
-    (tmp_path / "a").write_text("")
-    zipped = archive._zip
-
-    def while_it_writes(*args):
-        with (tmp_path / "a").open("a") as file:
-            file.write("x")
-        return zipped(*args)
-
-    monkeypatch.setattr(archive, "_zip", while_it_writes)
-    assert pack(tmp_path, ["."]) is None
 
 
 @pytest.mark.parametrize("name", ["../a", "/tmp/a", "b/../../a", "link/a"])
