@@ -129,11 +129,6 @@ KIND = {
 }
 
 
-def test_a_criterion_that_code_leaves_out_earns_nothing():
-    assert agreed(judge_file().replace('"upright"', '"something"'))
-    assert agreed(judge_file(f"2.0 - {SPEED_OF}", zero=1.8, goal=0.5))  # scored as agreed
-
-
 @pytest.mark.parametrize("judge", BAD_JUDGES.values(), ids=BAD_JUDGES)
 def test_a_judge_that_cheats_is_found_out(judge):
     assert judged(judge)
@@ -149,11 +144,6 @@ def test_code_that_scores_more_kindly_than_agreed_gains_nothing(judge):
         found = trials.try_here(ENV, made).examples
         results[text] = [each.score for each in found]
     assert results[judge] == results[judge_file()]
-
-
-def test_the_other_way_is_as_good_where_none_was_agreed():
-    assert judged(judge_file(f"abs({SPEED_OF})"))
-    assert not judged(judge_file(f"abs({SPEED_OF})"), words="run")
 
 
 @pytest.mark.parametrize("seed", range(6))

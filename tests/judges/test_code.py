@@ -1,15 +1,12 @@
 """Judge files on recorded episodes: right numbers, and never a 0 for what is unknown."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 from telic.envs import make
 from telic.errors import RefusedCode, RewardError, WorkerDied
-from telic.judges import code
-from telic.judges.code import JudgeCode, judge_files, judge_here
+from telic.judges.code import JudgeCode, judge_files
 from telic.judges.criteria import score as make_score
 from telic.judges.episode import RecordedEpisode
 from telic.judges.verdict import judged, together, unknown
@@ -113,36 +110,9 @@ def test_a_worker_that_dies_is_replaced_once(episodes, tmp_path, monkeypatch, de
     assert score is not None or str(deaths[0]) in (verdicts[0].reason or "")
 
 
-@pytest.mark.parametrize(("cpus", "count", "workers"), [(2, 3, 1), (2, 70, 2), (8, 100, 3)])
-def test_many_episodes_are_divided_among_workers_and_keep_their_places(
-    tmp_path, monkeypatch, cpus, count, workers
-):
-    asked, paths = [], [tmp_path / f"{place}.npz" for place in range(count)]
-
-    def run_worker(entry, payload, writable, **_):
-        asked.append(writable)
-        scores = [
-            make_score("place", float(Path(path).stem), zero=0.0, goal=1000.0)
-            for path in payload["paths"]
-        ]
-        return {"verdicts": [judged([leaf], 1.0).model_dump(mode="json") for leaf in scores]}
-
-    monkeypatch.setattr(host, "run_worker", run_worker)
-    monkeypatch.setattr(code, "usable_cores", lambda: range(cpus))
-    verdicts = judge_files(SPEED, paths, tmp_path / "judge", ("HalfCheetah-v5", {}))
-    assert [verdict.criteria[0].value for verdict in verdicts] == list(range(count))
-    assert len({str(folders) for folders in asked}) == len(asked) == workers
-
-
-def test_episodes_are_measured_in_portions_and_judged_alike(episodes, monkeypatch):
-    where = ("HalfCheetah-v5", {"max_episode_steps": 30})
-    whole, beats = judge_here(SPEED, episodes, where), []
-    monkeypatch.setattr(code, "_BATCH_STEPS", 60)
-    assert judge_here(SPEED, episodes, where, lambda: beats.append(1)) == whole
-    assert len(beats) == 2
-
-
 HALF = make_score("half", 0.5, zero=0.0, goal=1.0)
+
+
 UNMEASURED = make_score("unmeasured", float("nan"), zero=0.0, goal=1.0)
 
 
@@ -180,13 +150,3 @@ def test_the_score_a_judge_claims_does_not_count(episodes, tmp_path, monkeypatch
     reported = judged([HALF], 1.0).model_dump(mode="json")
     monkeypatch.setattr(host, "run_worker", lambda *_, **__: {"verdicts": [reported] * 3})
     assert {each.score for each in judge_files(SPEED, episodes, tmp_path)} == {0.5}
-
-
-def test_weights_that_add_up_to_more_than_a_number_leave_the_score_unknown(episodes):
-    source = SPEED.replace("goal=", "weight=1e308, goal=", 1)
-    double = source.replace("return [", "return 2 * [", 1)
-    assert "2 * [" in double and "1e308" in double
-    trajectory = read_trajectory(episodes[0])
-    env = make("HalfCheetah-v5", num_envs=1)
-    env.close()
-    assert JudgeCode(double)(trajectory, env.spec).score is None

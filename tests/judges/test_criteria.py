@@ -5,7 +5,7 @@ import math
 import pytest
 
 from telic.errors import UsageError
-from telic.judges.criteria import require, score, score_near, total_score
+from telic.judges.criteria import require, score, total_score
 
 
 @pytest.mark.parametrize(
@@ -51,19 +51,8 @@ def test_the_score_is_the_mean_by_weight_times_every_guard():
     )
 
 
-def test_near_gives_full_credit_within_the_tolerance():
-    assert score_near("speed", 2.1, 2.0, 0.2).passed
-    assert score_near("speed", 2.5, 2.0, 0.2).credit == pytest.approx(0.5)
-    assert score_near("speed", 1.0, 2.0, 0.2).credit == 0.0
-
-
 def test_a_judge_without_weight_or_range_is_refused():
     with pytest.raises(UsageError, match="at least one score"):
         total_score([require("upright", 1.0, zero=0.0, goal=1.0)])
     with pytest.raises(UsageError, match="range"):
         score("x", 1.0, zero=1.0, goal=1.0)
-
-
-def test_distance_to_a_target_is_described_as_one():
-    assert score_near("speed", 2.5, 2.0, 0.2, unit="m/s").unit == "m/s off"
-    assert score_near("share", 0.5, 0.9, 0.1).unit == "off"

@@ -73,14 +73,6 @@ def test_noise_is_seen_by_the_policy_and_not_recorded(tmp_path):
     assert np.allclose(obs[:, 1:], column(noisy, "next_obs")[:, :-1])
 
 
-def test_a_late_action_is_the_one_before_and_the_first_is_the_middle(tmp_path):
-    late = played(tmp_path, Disturbance(delay=1))
-    obs, action = column(late, "obs"), column(late, "action")
-    chosen = torch.stack([act(torch.as_tensor(rows)) for rows in obs]).numpy()
-    assert np.allclose(action[:, 1:], chosen[:, :-1], atol=1e-6)
-    assert np.allclose(action[:, 0], 0.0)
-
-
 def test_a_push_is_of_the_robots_size_and_along_the_ground():
     env = make("Ant-v5", num_envs=512)
     env.reset()
@@ -92,11 +84,3 @@ def test_a_push_is_of_the_robots_size_and_along_the_ground():
     speed = 0.15 * np.sqrt(9.81 * env.robot.rest_height)
     assert torch.allclose(change[:, :2].norm(dim=1), torch.full((512,), speed, dtype=change.dtype))
     assert not change[:, 2:].any() and change[:, :2].mean(0).abs().max() < 0.1
-
-
-def test_what_an_environment_cannot_have_is_known_beforehand():
-    physics = [Disturbance(push=0.1), Disturbance(mass=0.8), Disturbance(friction=1.5)]
-    others = [Disturbance(noise=0.1), Disturbance(delay=1), Disturbance()]
-    pole, arm = make("CartPole-v1", num_envs=1), make("Reacher-v5", num_envs=1)
-    assert [each.is_possible(pole) for each in physics + others] == [False] * 3 + [True] * 3
-    assert [each.is_possible(arm) for each in physics] == [False, True, True]

@@ -55,14 +55,6 @@ def test_only_what_looks_worse_than_it_measures_is_a_doubt_about_a_pass():
     assert judge_doubted([unseen], only_less=True) is not None
 
 
-def test_resolved_or_unwatched_disagreement_is_not_a_doubt():
-    assert judge_doubted([disputed(1.0, 0.1, 0.9)] * 3) is None
-    assert judge_doubted([measured(runs=1.0)] * 3) is None
-    one_of_three = [disputed(1.0, 0.1, 0.2), *[disputed(1.0, 1.0, 1.0)] * 2]
-    assert judge_doubted(one_of_three) is None
-    assert judge_doubted([]) is None
-
-
 @pytest.mark.parametrize("name", sorted(TASKS))
 def test_every_quantity_of_a_task_can_be_measured_from_what_is_recorded(name):
     env = make(name, num_envs=1)

@@ -7,7 +7,7 @@ from telic.errors import UnknownName
 from telic.judges.criteria import Criterion, EpisodePhase, Motion
 from telic.judges.demonstrations import demonstrate
 from telic.judges.episode import RecordedEpisode, recorded_together
-from telic.judges.measured import JudgeFile, deciding_steps, measure_between, measured_parts
+from telic.judges.measured import JudgeFile, deciding_steps, measure_between
 from telic.quantities import QUANTITIES
 from telic.storage.trajectories import Trajectory
 
@@ -18,18 +18,6 @@ def run():
     return demonstrate("HalfCheetah-v5", {"max_episode_steps": 40}, {"x": motions})
 
 
-def test_it_is_measured_over_the_time_asked_for(run):
-    episode = RecordedEpisode(run.trajectory("x"), run.spec)
-    means = []
-    for between in ((1.2, 1.9), (0.1, 0.8)):
-        words = measure_between(episode, "forward_velocity", between)
-        assert words.startswith("`forward_velocity` mean ")
-        means.append(float(words.split()[2].rstrip(",")))
-    assert means == pytest.approx([2.0, 0.0], abs=0.2)
-    force = measure_between(episode, 'contact_force("torso")', (0.1, 0.8))
-    assert force.endswith("lowest 0, highest 0")
-
-
 def test_what_was_not_recorded_is_none_and_for_a_judge_an_error_that_says_so(run):
     whole = run.trajectory("x")
     columns = {name: np.array(whole[name]) for name in whole.columns if name != "subtree_com"}
@@ -38,11 +26,6 @@ def test_what_was_not_recorded_is_none_and_for_a_judge_an_error_that_says_so(run
     assert measure_between(RecordedEpisode(whole, run.spec), "center_of_mass_height", None)
     with pytest.raises(UnknownName, match='recorded column named "subtree_com"'):
         less["center_of_mass_height"]
-
-
-def test_parts_of_a_measure_are_quantities_as_they_are_written():
-    text = 'longest((contact_force("torso") < 1) & (foot_height[1] > 0.1) & (abs(pitch) < pitch))'
-    assert measured_parts(text) == ("contact_force('torso')", "foot_height[1]", "pitch")
 
 
 @pytest.mark.parametrize(

@@ -64,30 +64,11 @@ def test_a_judge_that_does_not_recognize_a_good_example_is_found_out(tmp_path):
     assert "good example" in problem and "0.00" in problem and "x: -" in problem
 
 
-def test_example_that_meets_a_gated_criterion_is_reported(tmp_path):
-    judge = """
-from telic import score
-
-def judge(episode):
-    runs = score("runs", 1e-19 * episode.mean("forward_velocity"), zero=0.2, goal=1.5)
-    return [runs, score("lasts", episode.seconds, zero=0.0, goal=1.0, after=runs)]
-"""
-    trial = tried(tmp_path, SPEED, judge)
-    still = next(each for each in trial.examples if each.name == "does nothing")
-    assert still.reason == (
-        "runs: 0 earns 0%; lasts: 2 earns 100%, not counted because an earlier criterion is not met"
-    )
-
-
 def test_a_reward_that_pays_for_shaking_is_found_out(tmp_path):
     trial = tried(tmp_path, EFFORT, RUNS)
     (problem,) = trial.reward_problems
     assert '"shakes" 40 (judge 0.18)' in problem and "the good one: a 40 against 0." in problem
     assert not trial.judge_problems
-
-
-def test_without_a_good_example_rewards_are_not_blamed(tmp_path):
-    assert not tried(tmp_path, EFFORT, RUNS, motions=()).reward_problems
 
 
 def test_a_file_that_fails_is_an_error_and_becomes_a_problem_of_its_author(tmp_path):
