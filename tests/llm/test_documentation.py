@@ -1,10 +1,7 @@
 from pathlib import Path
 
-import telic.llm
-from telic.llm import CallLimits, Request, choose
+from telic.llm import CallLimits, Request
 from telic.llm.keys import KEY_NAMES
-from telic.llm.names import CLOUD, COMPATIBLE, SERVERS, parse_name
-from telic.testing.models import Scripted
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "how-to" / "use-a-model.md").read_text()
@@ -24,15 +21,3 @@ def test_the_reference_names_every_field_limit_and_key():
     assert [name for name in names if name not in REFERENCE] == []
     for name, field in CallLimits.model_fields.items():
         assert f"| `{name}` | {field.default:g} |" in REFERENCE
-
-
-def test_the_names_in_the_guide_are_understood():
-    for name in ("anthropic:claude-sonnet-5-5", "vllm:http://host:8000/Qwen/Qwen3-8B"):
-        assert name in GUIDE and parse_name(name)
-    assert set(KEY_NAMES) == {*CLOUD, *SERVERS, COMPATIBLE}
-
-
-def test_the_public_names_are_sorted_and_exist():
-    assert sorted(telic.llm.__all__) == telic.llm.__all__
-    assert all(hasattr(telic.llm, name) for name in telic.llm.__all__)
-    assert callable(choose) and Scripted([]).name == "scripted"

@@ -15,8 +15,6 @@ from telic.llm import (
     Tokens,
     choose,
 )
-from telic.llm._hosted import translate
-from telic.llm.names import parse_name
 
 from .conftest import FAST, GOOD, question
 
@@ -113,15 +111,6 @@ def test_a_real_server_answers_with_tokens_schema_and_pictures(server, models):
     assert "Be brief." in text and "How?" in text and "data:image/png;base64," in text
     assert body["response_format"]["type"] == "json_schema"
     assert 99 in (body.get("max_completion_tokens"), body.get("max_tokens"))
-
-
-@pytest.mark.parametrize("kind", ["ollama", "vllm", "lmstudio"])
-def test_well_known_servers_are_called_at_their_address(server, models, kind):
-    server.answers = [(200, {}, completion(GOOD.model_dump_json()))]
-    name = server.model.replace("openai-compatible", kind)
-    assert models(choose(name)).ask(question()).answer == GOOD
-    assert server.seen[0][0] == "/v1/chat/completions"
-    assert server.seen[0][2]["response_format"]["type"] == "json_schema"
 
 
 def test_failures_of_a_real_server_are_distinguished(server, models, monkeypatch, tmp_path):
@@ -252,15 +241,6 @@ def test_each_service_is_spoken_to_in_its_own_language(server, models, monkeypat
     with pytest.raises(ModelUnavailable) as caught:
         path.ask(question("two"))
     assert KEY not in str(caught.value) and len(server.seen) == 2
-
-
-@pytest.mark.parametrize(
-    ("phase", "is_paid"), [("read", True), ("write", True), ("connect", False), (None, False)]
-)
-def test_a_call_that_is_lost_after_it_was_sent_may_have_to_be_paid(phase, is_paid):
-    theirs = pytest.importorskip("pydantic_ai.exceptions", reason="needs the extra llm")
-    error = theirs.ModelConnectionError("gpt-5", "gone", phase=phase)
-    assert translate(error, parse_name("gpt-5")).may_be_paid == is_paid
 
 
 @pytest.mark.parametrize(

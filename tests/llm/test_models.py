@@ -1,5 +1,4 @@
 import asyncio
-import json
 import random
 import signal
 import subprocess
@@ -160,29 +159,8 @@ def test_waits_grow_with_full_jitter():
 
 def test_a_slow_attempt_is_given_up_and_tried_again(models):
     provider = Scripted(Slow(60, GOOD))
-    limits = FAST.replace(attempt_s=0.2)
+    limits = FAST.replace(attempt_s=1.0)
     assert models(provider, limits=limits).ask(question()).attempts == 2
-
-
-def test_a_lost_call_to_a_metered_model_is_counted_also_after_a_restart(models):
-    provider = Scripted(Slow(60, GOOD), name="openai:unheard-of")
-    budget = Budget()
-    limits = FAST.replace(attempt_s=0.2)
-    models(provider, budget=budget, limits=limits).ask(question())
-    assert budget.spent.calls == 2 and budget.spent.tokens > 0
-    resumed = Budget()
-    models(provider, budget=resumed)
-    assert resumed.spent == budget.spent
-
-
-def test_an_outage_after_a_call_was_sent_is_counted(models):
-    def lose(request):
-        raise Outage("The connection broke.", may_be_paid=True)
-
-    path = models(Scripted(lose, name="openai:unheard-of"), limits=FAST.replace(attempts=1))
-    with pytest.raises(ModelUnavailable, match="after 1 attempts"):
-        path.ask(question())
-    assert path.budget.spent.calls == 1 and path.budget.spent.tokens > 0
 
 
 @pytest.mark.parametrize("is_slow", [True, False], ids=["slow answer", "wait to retry"])
@@ -205,17 +183,6 @@ def test_two_threads_with_the_same_question_pay_once(models):
     for each in threads:
         each.join()
     assert len(provider.requests) == 1 and path.budget.spent.calls == 1
-
-
-def test_the_trace_has_prompt_answer_tokens_price_and_latency(models, events):
-    models(Scripted([PRICED])).ask(question(system="Be brief.", prompt_hash="abc"))
-    sent, reply = events
-    assert sent["prompt"] == "How?" and sent["system"] == "Be brief."
-    assert sent["prompt_hash"] == "abc" and sent["role"] == reply["role"] == "elicitor"
-    assert json.loads(reply["answer"])["title"] == "run"
-    assert reply["tokens"]["reasoning"] == 5 and reply["price_usd"] == 0.01
-    assert reply["latency_s"] >= 0 and reply["cached"] is False
-    json.dumps(events)
 
 
 def test_a_broken_provider_is_an_error_never_an_answer(models):

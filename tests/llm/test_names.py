@@ -1,7 +1,7 @@
 import pytest
 
 from telic.errors import UnknownName, UsageError
-from telic.llm import Host, choose
+from telic.llm import choose
 from telic.llm.names import parse_name
 
 
@@ -29,12 +29,6 @@ def test_names_lead_to_addresses_and_back(name, address):
     found = parse_name(name)
     assert tuple(found) == address
     assert parse_name(found.name) == found
-
-
-def test_the_address_of_a_server_may_come_from_the_environment(monkeypatch):
-    for address in ("http://box:11434/v1/", "http://box:11434", "http://box:11434/"):
-        monkeypatch.setenv("OLLAMA_BASE_URL", address)
-        assert parse_name("ollama:m").base_url == "http://box:11434/v1"
 
 
 def test_an_unknown_provider_gets_the_closest_names():
@@ -67,10 +61,3 @@ def test_an_address_may_not_hold_a_password(part):
     with pytest.raises(UsageError, match="stored in files") as caught:
         choose(f"openai-compatible:https://{part}")
     assert "sesame" not in str(caught.value)
-
-
-def test_the_host_works_in_the_session_folder(tmp_path):
-    provider = choose("host", tmp_path)
-    assert isinstance(provider, Host) and provider.folder == tmp_path / "orders"
-    with pytest.raises(UsageError, match="session folder"):
-        choose("host")

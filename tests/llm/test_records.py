@@ -1,7 +1,7 @@
 import pytest
 
 from telic.core.config import Record
-from telic.llm import Image, Request, Tokens
+from telic.llm import Image, Request
 from telic.llm.answers import InvalidAnswer, read_answer
 
 from .conftest import Plan, question
@@ -33,12 +33,6 @@ def test_the_key_is_stable_and_does_not_depend_on_the_templates_version():
     assert question().key("m") == question(prompt_hash="abc").key("m")
     # A changed key makes every recording and every paid reply worthless: change it on purpose only.
     assert question().key("m") == "de0ccdfda2312e44fe16cad2e65d182e"
-
-
-def test_unknown_tokens_stay_unknown_in_a_sum():
-    total = Tokens(input=1, output=2, reasoning=1) + Tokens(input=10, output=20)
-    assert (total.input, total.output, total.reasoning, total.total) == (11, 22, None, 33)
-    assert Tokens(input=1).total is None
 
 
 @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])

@@ -21,25 +21,9 @@ def test_a_recording_answers_like_the_model_and_costs_nothing(models, tmp_path, 
     assert reply.price_usd == 0.0 and not reply.cached
 
 
-def test_a_repair_is_recorded_too(models, tmp_path):
-    record(tmp_path / "tape" / "replies", ["{}", PAID])
-    fresh = models(Replay(tmp_path / "tape" / "replies"))
-    assert fresh.ask(question()).attempts == 2
-
-
 def test_a_missing_reply_names_the_role_and_the_key(models, tmp_path):
     record(tmp_path / "tape" / "replies")
     changed = question("Changed?", role="reviewer")
     key = changed.key("acme:large")
     with pytest.raises(UsageError, match=f"role reviewer with the key {key}.*contains 0"):
         models(Replay(tmp_path / "tape" / "replies")).ask(changed)
-
-
-def test_an_empty_or_mixed_recording_is_explained(models, tmp_path):
-    with pytest.raises(UsageError, match="no recorded replies"):
-        Replay(tmp_path / "tape" / "replies")
-    record(tmp_path / "tape" / "replies")
-    record(tmp_path / "tape" / "replies", name="acme:small")
-    with pytest.raises(UsageError, match="acme:large, acme:small"):
-        Replay(tmp_path / "tape" / "replies")
-    assert Replay(tmp_path / "tape" / "replies", "acme:small").name == "acme:small"
