@@ -61,16 +61,6 @@ async def test_a_client_without_forms_gets_the_command_for_a_terminal(host, repo
     assert status_of(repository) == "pending"
 
 
-async def test_a_question_that_no_form_can_show_whole_is_asked_in_a_terminal(host, repository):
-    person = Person()
-    async with host(person) as call:
-        await draft(call)
-        update_yaml(StudyFolder(repository, "toy", "gain").metric_spec, {"notes": "long " * 3000})
-        await call("study_contract", amend="longer")
-        found = await call("study_approve", keys=["metric_and_guardrails"])
-    assert (found["status"], person.asked) == ("ask_in_terminal", [])
-
-
 async def test_what_the_agent_writes_counts_for_nothing(host, repository):
     async with host() as call:
         await draft(call)
@@ -113,15 +103,6 @@ async def test_a_yes_does_not_hold_for_a_text_that_changed_meanwhile(host, repos
     assert status_of(repository) == "pending"
 
 
-async def test_an_approval_written_into_files_does_not_hold(host, repository):
-    async with host() as call:
-        await draft(call)
-        forged = {"status": "approved", "by": "human:ada", "method": "tty"}
-        update_yaml(StudyFolder.find(repository).contract, {"approvals": {"budget": forged}})
-        with pytest.raises(Refusal, match="unknown key approvals"):
-            await call("study_contract")
-
-
 async def test_amending_is_the_agents_until_something_is_approved(host, repository):
     person = Person()
     async with host(person) as call:
@@ -159,12 +140,3 @@ async def test_an_amendment_is_of_the_contract_that_was_shown(host, repository):
             contract.do(asked.replace(consent=consent, seen=seen))
     contract.do(asked.replace(consent=consent, seen=contract.ask(asked).seen))
     assert Study.find(repository).state.contract_version == 2
-
-
-async def test_paused_study_resumes_when_a_person_confirms(host):
-    async with host(Person()) as call:
-        await draft(call)
-        await call("study_run", pause=True, because="lunch")
-        assert (await call("study_status"))["study_status"] == "paused"
-        await call("study_run", resume=True, because="back")
-        assert (await call("study_status"))["study_status"] == "open"

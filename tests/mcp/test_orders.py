@@ -68,25 +68,6 @@ async def test_a_bad_answer_is_refused_with_every_complaint(host, orders, answer
     assert list_orders(orders)[0].state == "open"
 
 
-async def test_a_declined_order_does_not_come_back(host, orders):
-    async with host() as call:
-        for _ in range(2):
-            order = (await call("next_work_order"))["order"]["id"]
-            await call("decline_work_order", order=order, because="I cannot see")
-        assert (await call("next_work_order"))["order"] is None
-        with pytest.raises(Refusal, match="session_9"):
-            await call("decline_work_order", order="session_9/x", because="gone")
-
-
-async def test_pictures_are_the_only_files_of_an_order_that_can_be_read(host, orders):
-    async with host() as call:
-        for name in ("first.json", "..%2Fsession.json", "nope.png"):
-            with pytest.raises(
-                Exception, match=r"(?i)no picture|not found|unknown|traversal|error"
-            ):
-                await call.client.read_resource(f"telic://orders/session_1/{name}")
-
-
 async def test_the_orders_of_a_folder_that_another_user_made_are_not_offered(host, orders):
     foreign = orders.parent.with_name("session_2") / ORDERS
     publish(foreign, "evil", Request(role="reward_author", prompt="?", answer=Answer))

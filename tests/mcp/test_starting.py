@@ -4,11 +4,8 @@ import time
 
 import pytest
 
-from telic.mcp import _verb_tools
 from telic.session.labels import Veto
-from telic.storage.locks import RunLock
 from telic.studies.folder import StudyFolder
-from telic.verbs import background
 from telic.verbs.background import read_job
 from tests.mcp.host import Refusal
 from tests.mcp.story import set_up
@@ -50,28 +47,17 @@ async def test_a_launch_needs_the_word_the_gates_and_the_person(host, repository
         assert (await call("study_status", about="runs")) == {}
 
 
-async def test_launches_are_bounded(host, repository, monkeypatch):
-    monkeypatch.setattr(background.Process, "detach", lambda *_: None)
+async def test_an_agent_does_not_decide_what_a_pass_is(host, repository):
     async with host(allow_launch=True) as call:
-        for _ in range(16):
-            await call("start_search", env="FrozenLake-v1", method="cma", model=None)
-        with pytest.raises(Refusal, match="16 jobs are running"):
-            await call("start_search", env="FrozenLake-v1", method="cma", model=None)
-
-
-async def test_an_agent_does_not_decide_what_a_pass_is(host, repository, monkeypatch):
-    started = []
-    monkeypatch.setattr(_verb_tools, "start_verb", lambda *given: started.append(given[2]) or {})
-    async with host(allow_launch=True) as call:
-        weak = {"threshold": 0.01, "accept_partial": True}
-        await call("start_session", intent="run forward", **weak)
-    assert not weak.keys() & started[0].keys()
+        for weak in ({"threshold": 0.01}, {"accept_partial": True}):
+            with pytest.raises(Refusal, match=next(iter(weak))):
+                await call("start_session", intent="run forward", **weak)
 
 
 async def test_search_runs_in_the_background_and_reports_its_folder(host, repository):
     async with host(allow_launch=True) as call:
         found = await call("start_search", env="No-such-task", method="cma", model=None)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while (job := read_job(repository / "runs", found["job"])).state != "failed":
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -90,19 +76,6 @@ async def test_code_that_an_agent_names_is_not_the_users(host, repository, name)
             with pytest.raises(Refusal, match="have not approved"):
                 await call(tool, env=name, model=None, **more)
     assert not (repository / "mark").exists() and not list(repository.glob("runs/*/*.json"))
-
-
-async def test_only_work_that_runs_can_be_stopped(host, repository):
-    (repository / "runs" / "session_1").mkdir(parents=True)
-    (repository / "runs" / "session_1" / "session.json").write_text("{}")
-    async with host(allow_launch=True) as call:
-        with pytest.raises(Refusal, match="session_1 is not running"):
-            await call("stop_work", artifact="session_1")
-        with pytest.raises(Refusal, match="No session, run or search named"):
-            await call("stop_work", artifact="../session_1")
-        with RunLock(repository / "runs" / "session_1" / "lock"):
-            await call("stop_work", artifact="session_1")
-    assert (repository / "runs" / "session_1" / "stop").exists()
 
 
 async def test_an_agents_word_on_a_verdict_is_kept_as_an_agents(host, repository):

@@ -1,23 +1,14 @@
 """Guarantees of the tools: fixed order, correct hints, readable errors, no started work."""
 
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from mcp.shared.exceptions import MCPError
-from mcp.types import INVALID_PARAMS
 
 from telic.errors import UsageError
 from telic.mcp._workplace import ServerContext
-from telic.mcp.server import hide_in
-from telic.plugin.package import read_skills
 from tests.mcp.host import Refusal
-from tests.mcp.toy import ENVIRONMENT_SECRET, METRIC_SPEC, SECRET
-from tests.studies.launch.toy_study import PROTOCOL
+from tests.mcp.toy import ENVIRONMENT_SECRET, SECRET
 
 pytestmark = pytest.mark.anyio
 
@@ -46,14 +37,6 @@ async def test_tools_come_in_a_fixed_order_with_hints_and_schemas(host):
     assert size / 4 < MOST_TOKENS, "schemas fill the context of every agent"
 
 
-async def test_every_skill_is_a_prompt(host):
-    async with host() as call:
-        prompts = (await call.client.list_prompts()).prompts
-        assert [each.name for each in prompts] == [skill.name for skill in read_skills()]
-        text = (await call.client.get_prompt("telic-adapter")).messages[0].content.text
-        assert "telic study adapter" in text
-
-
 async def test_errors_say_what_to_do(host):
     async with host() as call:
         with pytest.raises(Refusal, match=r"has no studies.*telic study init"):
@@ -72,82 +55,6 @@ def test_nothing_outside_the_repository_is_read(repository, path):
         ServerContext(repository, repository / "runs").inside(path)
 
 
-WATCHED = """
-import asyncio, json, sys
-from pathlib import Path
-seen = []
-def hook(event, details):
-    if event in ("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.posix_spawn"):
-        words = [str(word) for word in details[1]] if event == "subprocess.Popen" else []
-        if words[:1] != ["git"]:
-            seen.append(event)
-    if event in ("socket.connect", "socket.getaddrinfo", "socket.bind"):
-        seen.append(event)
-from mcp import Client
-from telic.mcp.server import make_server
-from telic.mcp._workplace import ServerContext
-async def main(root):
-    async with Client(make_server(ServerContext(root, root / "runs"))) as client:
-        await client.call_tool("study_init", {"task": "toy", "study": "gain"})
-        sys.addaudithook(hook)
-        for tool in (await client.list_tools()).tools:
-            given = json.loads(sys.argv[2]).get(tool.name, {})
-            await client.call_tool(tool.name, given)
-        for uri in json.loads(sys.argv[3]):
-            await client.read_resource(uri)
-asyncio.run(main(Path(sys.argv[1])))
-frameworks = [each for each in ("torch", "gymnasium", "mujoco", "jax") if each in sys.modules]
-print("SEEN " + json.dumps({"seen": seen, "frameworks": frameworks}))
-"""
-ARGUMENTS = {
-    "study_propose": {"draft": {"kind": "baseline"}},
-    "study_status": {"about": "queue"},
-    "study_audit": {"about": "c-0001-baseline"},
-    "study_run": {"candidate": "c-0001-baseline"},
-    "study_contract": {
-        "answers": {"budget.launches": 5},
-        "metric_spec": METRIC_SPEC,
-        "protocol": PROTOCOL,
-    },
-}
-RESOURCES = [
-    "telic://registry",
-    "telic://toy/gain/state",
-    "telic://toy/gain/contract",
-    "telic://toy/gain/report",
-    "telic://toy/gain/ledger?since=2&limit=1",
-    "telic://toy/gain/candidates/c-0001-baseline",
-]
-
-
-def test_no_tool_or_resource_starts_a_process_or_imports_a_framework(repository):
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            WATCHED,
-            str(repository),
-            json.dumps(ARGUMENTS),
-            json.dumps(RESOURCES),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ},
-    )
-    assert "SEEN " in done.stdout, done.stderr
-    assert json.loads(done.stdout.rpartition("SEEN ")[2]) == {"seen": [], "frameworks": []}
-
-
-@pytest.mark.parametrize("query", ["since=x", "limit=1e3", "since=" + "9" * 99])
-async def test_a_resource_with_an_invalid_number_is_an_invalid_parameter(host, query):
-    async with host() as call:
-        await call("study_init", task="toy", study="gain", behavior="go")
-        with pytest.raises(MCPError, match="not a whole number") as caught:
-            await call.client.read_resource(f"telic://toy/gain/ledger?{query}")
-    assert caught.value.error.code == INVALID_PARAMS
-
-
 async def test_secrets_are_hidden_wherever_they_were_written(host):
     async with host() as call:
         await call("study_init", task="toy", study="gain", behavior=f"use {SECRET}")
@@ -159,13 +66,6 @@ async def test_secrets_are_hidden_wherever_they_were_written(host):
             await call("study_status", about=f"c-{ENVIRONMENT_SECRET}")
     assert "[redacted]" in "".join(call.received)
     assert all(each not in "".join(call.received) for each in (SECRET, ENVIRONMENT_SECRET))
-
-
-def test_digests_and_code_are_not_secrets(monkeypatch):
-    monkeypatch.setenv("SHORT_KEY", "abc")
-    text = "def reward(obs): return obs  # abc e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495"
-    assert hide_in(text) == text
-    assert hide_in({"a": [1, None, text]}) == {"a": [1, None, text]}
 
 
 async def test_the_reference_names_every_tool_and_resource(host):

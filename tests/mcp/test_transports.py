@@ -9,10 +9,7 @@ from subprocess import PIPE
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
-from typer.testing import CliRunner
 
-import telic.mcp
-from telic.cli.main import app
 from tests.mcp.host import Host
 from tests.mcp.test_approvals import draft, status_of
 from tests.mcp.toy import Person
@@ -32,12 +29,6 @@ async def test_an_agent_works_over_stdio(repository):
         assert (await call("study_approve", keys=["budget"]))["status"] == "agreed"
         assert (await call.read("telic://registry"))["active"]["study_id"] == "gain"
     assert status_of(repository) == "approved"
-
-
-def test_without_the_package_it_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(telic.mcp, "find_spec", lambda name: None)
-    found = CliRunner().invoke(app, ["mcp", "serve"])
-    assert found.exit_code == 2 and "pip install 'telic[mcp]'" in found.output
 
 
 def test_a_message_that_cannot_be_read_is_answered(tmp_path):
