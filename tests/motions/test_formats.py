@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import random
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from scipy.spatial.transform import Rotation
 from telic.core.tensors import from_numpy
 from telic.errors import BadFile, TelicError
 from telic.motions.clip import MotionClip, MotionOrigin
-from telic.motions.formats import _array_tracks, read_motions
+from telic.motions.formats import read_motions
 from telic.motions.formats._pickles import read_pickle
 from telic.motions.formats._robots import robot_clip
 from telic.motions.formats._track import ReadOptions, RobotTrack, SkeletonTrack
@@ -27,9 +26,7 @@ from tests.motions.files import (
     lafan_csv,
     mjlab_npz,
     npz,
-    own_npz,
     person_bvh,
-    pickled,
 )
 from tests.motions.quick import wavy
 
@@ -106,29 +103,6 @@ def test_an_unknown_frame_rate_is_asked_for(tmp_path: Path) -> None:
     assert robot_clip(track, ROBOT, MotionOrigin(), ReadOptions(fps=60.0)).fps == 60.0
 
 
-def test_pickles_that_were_compressed_are_read_too(tmp_path: Path) -> None:
-    assert len(_read(tmp_path, zlib.compress(pickled(CLIP)))) == 2
-
-
-@pytest.mark.parametrize("name", ["smpl.npz"])
-def test_people_stand_upright_and_face_ahead(tmp_path: Path, name: str) -> None:
-    (track,) = _read(tmp_path, GOOD[name], options=ReadOptions())
-    assert isinstance(track, SkeletonTrack)
-    first = {key: way[0] for key, way in track.points.items()}
-    assert first["head"][2] > first["pelvis"][2] > first["left_knee"][2] > first["left_ankle"][2]
-    assert first["left_hip"][1] > first["right_hip"][1]
-    assert first["left_toe"][0] > first["left_ankle"][0]
-    assert first["pelvis"][2] - first["left_ankle"][2] == pytest.approx(0.85, abs=0.06)
-    assert np.abs(track.root_quat[0]) == pytest.approx([1, 0, 0, 0], abs=0.05)
-
-
-def test_part_of_a_clip_is_cut_out(tmp_path: Path) -> None:
-    options = ReadOptions(fps=50.0, cut=(0.04, 0.1))
-    (track,) = _read(tmp_path, GOOD["own.npz"], options=options)
-    cut = robot_clip(track, ROBOT, MotionOrigin(), options)
-    assert np.allclose(cut.joint_pos, CLIP.joint_pos[2:6])
-
-
 def _mutated(content: bytes, rng: random.Random) -> bytes:
     """Return a file with some bytes changed, cut out, put in or turned round."""
     data = bytearray(content)
@@ -162,47 +136,6 @@ def test_files_that_were_damaged_are_read_or_refused_in_a_sentence(
                     robot_clip(track, ROBOT, MotionOrigin(), AT_50)
         except TelicError as error:
             assert str(error).strip() and "\n" not in error.message
-
-
-@pytest.mark.parametrize(
-    "value",
-    [float("nan"), float("inf"), 1e300, "word", None, [], [1.0], {}, True, b"x", 10**400],
-    ids=lambda value: str(value)[:8],
-)
-@pytest.mark.parametrize("column", ["root_trans_offset", "dof", "root_rot", "fps"])
-def test_values_that_are_none_are_refused_with_their_place(column: str, value: object) -> None:
-    entry = {
-        "root_trans_offset": CLIP.root_pos.tolist(),
-        "dof": CLIP.joint_pos.tolist(),
-        "root_rot": CLIP.root_quat[:, [1, 2, 3, 0]].tolist(),
-        "fps": 50,
-    }
-    if column == "fps":
-        entry["fps"] = value
-    else:
-        entry[column][3][1] = value
-    try:
-        for track in _array_tracks({"a clip": entry}, "file.pkl", "file", AT_50):
-            robot_clip(track, ROBOT, MotionOrigin())
-        # True is the number 1, and a row of one number is a rate.
-        assert value is True or (column, value) == ("fps", [1.0])
-    except BadFile as error:
-        assert "file.pkl" in error.message or "a clip" in error.message
-
-
-def test_lines_and_columns_of_tables_are_named(tmp_path: Path) -> None:
-    lines = lafan_csv(CLIP).decode().splitlines()
-    cells = lines[4].split(",")
-    cells[9] = "abc"
-    lines[4] = ",".join(cells)
-    with pytest.raises(BadFile, match=r"t\.csv, line 5, column 10: 'abc' is not a number"):
-        _read(tmp_path, "\n".join(lines).encode(), "t.csv")
-
-
-def test_other_joints_than_the_robots_are_named(tmp_path: Path) -> None:
-    (track,) = _read(tmp_path, own_npz(CLIP))
-    with pytest.raises(BadFile, match="is not a motion of planar-biped"):
-        robot_clip(track, motion_robot("planar-biped"), MotionOrigin())
 
 
 class _Bomb:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from telic.core.seeds import derive
-from telic.errors import UnknownName
 from telic.motions import generate as made_by
 from telic.motions._figure import SIDES, RobotFigure, figure_points
 from telic.motions.families import families
@@ -49,12 +48,6 @@ def test_feet_that_stand_neither_slide_nor_sink(clips) -> None:
                 assert np.abs(place[clip.contacts[:, foot], 2]).max() < 0.01, clip.name
 
 
-def test_joints_keep_their_limits_and_speeds(clips) -> None:
-    for clip in clips:
-        assert (clip.joint_pos >= ROBOT.low).all() and (clip.joint_pos <= ROBOT.high).all()
-        assert np.abs(clip.velocities().joints).max() < 20.0, clip.name
-
-
 def test_a_walk_is_as_fast_as_asked() -> None:
     parameters = {"seconds": 3.0, "speed": 0.9, "rhythm": 1.0, "lift": 0.08}
     clip = make_clip(ROBOT, "walk", parameters)
@@ -83,10 +76,3 @@ def test_what_is_kept_for_tests_is_never_trained(name: str) -> None:
     for split in ("validation", "test"):
         low, high = min(drawn[split]), max(drawn[split])
         assert not any(low <= value <= high for value in drawn["train"])
-
-
-def test_an_unknown_family_is_named_with_those_there_are() -> None:
-    with pytest.raises(UnknownName, match="wlak"):
-        next(generate(ROBOT, 1, families=["wlak"]))
-    with pytest.raises(UnknownName, match="wave"):
-        next(generate(ROBOT, 1, families=["wave"]))

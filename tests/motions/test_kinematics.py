@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from telic.errors import BadEnvironment, UnknownName
 from telic.motions.robot import MotionRobot, motion_robot
 
 ROBOTS = ["planar-biped", "Humanoid-v5", "Walker2d-v5", "Ant-v5"]
@@ -57,25 +56,3 @@ def test_bodies_and_their_velocities_are_those_of_mujoco(name: str) -> None:
             assert turned == pytest.approx(1.0, abs=1e-5)
             assert np.allclose(states.lin_vel[0, place], wanted[0], atol=1e-3)
             assert np.allclose(states.ang_vel[0, place], wanted[1], atol=1e-3)
-
-
-@pytest.mark.parametrize("name", ROBOTS)
-def test_a_state_becomes_a_pose_and_back(name: str) -> None:
-    robot = motion_robot(name)
-    data = _random_state(robot, np.random.default_rng(5))
-    qpos = torch.tensor(data.qpos, dtype=torch.float32)[None]
-    pose = robot.from_qpos(qpos)
-    assert torch.allclose(robot.to_qpos(*pose), qpos, atol=1e-5)
-    linear, angular = (
-        torch.tensor(each)[None].float() for each in _velocity(robot, data, robot.root)
-    )
-    speed = torch.tensor([data.qvel[limb.dof] for limb in robot.facts.limbs])[None].float()
-    qvel = robot.to_qvel(pose[1], linear, angular, speed)
-    assert np.allclose(qvel[0], data.qvel, atol=1e-4)
-
-
-def test_unsuitable_robots_are_reported() -> None:
-    with pytest.raises(UnknownName, match="planar-bipde"):
-        motion_robot("planar-bipde")
-    with pytest.raises(BadEnvironment, match="fixed base"):
-        motion_robot("Reacher-v5")

@@ -75,12 +75,6 @@ def test_what_a_crash_tears_costs_no_clip_that_was_written(folder: Path, name: s
     assert library.clip("after").content_hash() == CLIPS[0].content_hash()
 
 
-def test_frames_that_were_cut_off_are_noticed(folder: Path) -> None:
-    os.truncate(folder / "frames.f32", 1000)
-    with pytest.raises(BadFile, match="is truncated"):
-        MotionLibrary.open(folder)
-
-
 def test_what_does_not_belong_into_a_library_is_refused(folder: Path, tmp_path: Path) -> None:
     with LibraryWriter(folder, head_for(ROBOT, CLIPS)) as writer:
         with pytest.raises(BadFile, match="already has a clip"):

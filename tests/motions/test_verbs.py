@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 from telic.errors import BadFile, UsageError
-from telic.motions import intake
 from telic.motions.checks import FilterLimits
 from telic.motions.library import MotionLibrary
 from telic.motions.robot import motion_robot
@@ -100,22 +98,6 @@ def test_several_processes_import_what_one_does_and_rejections_say_where(tmp_pat
         assert np.array_equal(one.clip(name).joint_pos, two.clip(name).joint_pos)
 
 
-def test_a_file_that_is_too_large_is_not_even_hashed(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(intake, "file_hash", lambda path: pytest.fail("it was read"))
-    huge = tmp_path / "huge.bvh"
-    huge.touch()
-    os.truncate(huge, 2**33)
-    made = verbs.import_motions([str(huge)], robot="planar-biped", library=tmp_path / "out")
-    assert made.counts == {"unreadable": 1} and "more than" in made.lines[0].why
-
-
-def test_an_import_that_adds_nothing_fails(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("nothing")
-    place = tmp_path / "out"
-    made = verbs.import_motions([str(tmp_path / "notes.txt")], robot="planar-biped", library=place)
-    assert made.counts == {"unreadable": 1} and verbs.import_motions.exit_code(made) == 1
-
-
 def test_impossible_request_is_reported(library: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not exist"):
         verbs.import_motions(["nowhere.bvh"], robot="planar-biped", library=tmp_path / "x")
@@ -125,9 +107,3 @@ def test_impossible_request_is_reported(library: Path, tmp_path: Path) -> None:
         verbs.filter_motions(library=library, out=library)
     with pytest.raises(BadFile, match="contains motions of planar-biped"):
         verbs.generate_motions(robot="Humanoid-v5", count=1, families=["stand"], library=library)
-
-
-@pytest.mark.slow
-def test_a_clip_is_drawn(library: Path, tmp_path: Path) -> None:
-    verbs.show_motions("stand-0-0000", library=library, out=tmp_path / "strip.png")
-    assert (tmp_path / "strip.png").stat().st_size > 1000
