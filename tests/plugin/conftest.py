@@ -1,14 +1,6 @@
-"""The command line as a tree, and a small repository with a study."""
+"""A small repository with a study."""
 
 import pytest
-from typer.main import get_command
-
-
-@pytest.fixture(scope="session")
-def tree():
-    from telic.cli.main import app
-
-    return get_command(app)
 
 
 @pytest.fixture

@@ -15,9 +15,8 @@ from telic.studies.documents.base import StudyActor
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import MetricSpec, Protocol
 from telic.studies.evidence.robustness import Curriculum
-from telic.studies.launch.command import perturbations_of
 from telic.verbs.study_candidates import CandidateDraft
-from tests.plugin.checks import commands, program_words
+from tests.plugin.pages import commands, program_words
 
 HASH = "a" * 64
 PAGES = {skill.name: skill.text for skill in read_skills()}
@@ -27,12 +26,6 @@ EXAMPLES = [
     for body in re.findall(r"```yaml\n(.*?)```", text.replace("HASH", HASH), re.DOTALL)
 ]
 DRAFTS = [(name, data) for name, data in EXAMPLES if "hypothesis" in data]
-
-
-def test_every_example_is_looked_at():
-    kinds = {data["kind"] for _, data in DRAFTS}
-    assert kinds == {"config", "reward_tuning", "curriculum", "dr_tuning"}
-    assert len(EXAMPLES) - len(DRAFTS) == 3  # metric spec, and two protocols
 
 
 @pytest.mark.parametrize(("name", "draft"), DRAFTS, ids=[name for name, _ in DRAFTS])
@@ -50,12 +43,6 @@ def test_the_documents_of_the_metrics_are_documents():
     spec, protocol = (data for name, data in EXAMPLES if name == "telic-contract")
     assert MetricSpec.parse(spec, "skill").primary.key == "success"
     assert Protocol.parse(protocol, "skill").checkpoint_selection == "last"
-
-
-def test_the_protocol_of_a_probe_moves_a_parameter():
-    (protocol,) = (data for name, data in EXAMPLES if "perturbations" in data)
-    found = perturbations_of(Protocol.parse(protocol, "skill"))
-    assert {each.parameter for each in found} == {"body.mass"}
 
 
 def test_the_answers_of_the_contract_are_taken(tmp_path):
