@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from telic import quantities as q
-from telic.errors import UnknownName, UsageError
+from telic.errors import UnknownName
 
 
 def value(tensor):
@@ -65,24 +65,6 @@ def test_unknown_bodies_and_joints_get_suggestions(pose):
         q.joint_position(info, "leg_jont")
 
 
-def test_joint_positions_by_name(pose):
-    info = pose("HalfCheetah").set(bshin=-0.3).move(bshin=1.25).info()
-    assert value(q.joint_position(info, "bshin")) == -0.3
-    assert value(q.joint_velocity(info, "bshin")) == 1.25
-
-
-def test_joint_limit_closeness_is_one_at_a_limit(pose):
-    robot = pose("Hopper")
-    low, high = robot.model.joint("foot_joint").range
-    middle = {"thigh_joint": -75, "leg_joint": -75}
-    robot.set(**{name: math.radians(angle) for name, angle in middle.items()})
-    assert value(q.joint_limit_closeness(robot.set(foot_joint=0.0).info())) == pytest.approx(0.0)
-    assert value(q.joint_limit_closeness(robot.set(foot_joint=high).info())) == pytest.approx(1.0)
-    assert value(q.joint_limit_closeness(robot.set(foot_joint=low / 2).info())) == pytest.approx(
-        0.5
-    )
-
-
 def test_joint_speed_is_that_of_the_joints_and_not_of_the_root(recording):
     qvel = torch.zeros(2, 6)
     qvel[0, :3] = 5.0
@@ -101,13 +83,6 @@ def test_a_foot_touches_when_it_carries_one_percent_of_the_weight(recording, pos
     assert q.foot_contact(info).tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert q.feet_in_contact(info).tolist() == [1.0, 1.0]
     assert q.contact_force(info, "foot_left").tolist() == pytest.approx([0.0, weight])
-
-
-def test_contact_comes_from_external_forces_where_only_those_are_recorded(recording):
-    cfrc_ext = torch.zeros(1, 8, 6)
-    cfrc_ext[0, 7] = torch.tensor([99.0, 99.0, 99.0, 3.0, 0.0, 4.0])
-    info = recording("Walker2d", cfrc_ext=cfrc_ext)
-    assert q.contact_force(info, "foot_left").tolist() == [5.0]
 
 
 def test_power_is_torque_times_joint_velocity(pose):
@@ -137,46 +112,12 @@ def test_power_of_a_servo_follows_its_spring_and_its_limit(pose, control):
     assert robot.data.qfrc_actuator[0] != 0
 
 
-MUSCLE = SERVO.replace(
-    '<position joint="j" kp="20" kv="3" gear="2" forcerange="-15 15"/>',
-    '<general joint="j" dyntype="filter" dynprm="0.1" gainprm="1"/>',
-)
-
-
-def test_power_of_an_actuator_with_inner_state_is_not_guessed(pose):
-    info = pose("arm", mujoco.MjModel.from_xml_string(MUSCLE)).info()
-    with pytest.raises(UsageError, match="motors with known torque"):
-        q.power(info)
-
-
 def test_reacher_measures_the_distance_to_its_target(pose):
     info = pose("Reacher").info()
     # fingertip at (0.21, 0), target at (0.1, -0.1), both at the same height
     assert value(q.distance_to_target(info)) == pytest.approx(math.hypot(0.11, 0.1))
     turned = pose("Reacher").set(joint0=math.pi / 2, target_x=0.0, target_y=0.2).info()
     assert value(q.distance_to_target(turned)) == pytest.approx(0.01)
-
-
-def test_distance_to_a_point_in_space_and_over_the_ground(pose):
-    info = pose("Ant").set(root=[1.0, 2.0, 0.75, 1, 0, 0, 0]).info()
-    assert value(q.distance_to_point(info, (4.0, 6.0))) == pytest.approx(5.0)
-    assert value(q.distance_to_point(info, (1.0, 2.0, 0.5))) == pytest.approx(0.25)
-    assert value(q.distance_to_point(info, (1.2, 2.2), body="aux_1")) == pytest.approx(0.0)
-    with pytest.raises(UsageError, match="2 or 3"):
-        q.distance_to_point(info, (1.0,))
-    with pytest.raises(UsageError, match="fingertip"):
-        q.distance_to_point(pose("Reacher").info(), (0.0, 0.0))
-
-
-def test_the_upper_pose_is_that_of_joints_of_no_leg(recording, pose):
-    model = pose("Humanoid").model
-    qpos = torch.tensor(model.qpos0).repeat(3, 1)
-    knee, elbow = (model.joint(name).qposadr[0] for name in ("right_knee", "right_elbow"))
-    qpos[1, knee] += 1.0
-    qpos[2, elbow] += 1.0
-    errors = q.upper_pose_error(recording("Humanoid", qpos=qpos))
-    upper = 3 + 6  # of the abdomen and of two arms
-    assert errors.tolist() == pytest.approx([0.0, 0.0, upper**-0.5], abs=1e-6)
 
 
 def test_legs_are_splayed_by_the_joints_that_move_them_aside(recording, pose):

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from telic import quantities as q
-from telic.errors import UsageError
 
 COMMANDS = ("command_forward", "command_sideways", "command_turn")
 
@@ -40,27 +39,3 @@ def test_standing_robot_has_the_error_of_its_command(pose):
         info = moving(pose, command=command)
         assert q.command_error(info).item() == pytest.approx(math.hypot(*command[:2]))
         assert q.turn_command_error(info).item() == pytest.approx(abs(command[2]))
-
-
-def test_without_commands_there_is_nothing_to_be_off(pose):
-    info = pose("Ant").info()
-    assert not q.command_error.available(info.spec)
-    with pytest.raises(UsageError, match="commands"):
-        q.command_error(info)
-
-
-def test_each_foot_counts_its_own_time_in_the_air(pose):
-    info = pose("Ant").info()
-    spec, feet = info.spec, len(info.spec.robot.feet)
-    on = torch.tensor([[1, 1, 1, 1], [0, 1, 1, 1], [0, 0, 1, 1], [1, 0, 1, 1]], dtype=torch.float32)
-    force = torch.zeros(len(on), 1, len(spec.body_names))
-    force[:, 0, list(spec.robot.feet)] = on[:, :feet] * 100.0 * spec.robot.contact_threshold
-    memory = q.foot_air_time.start(1, spec=spec)
-    times = []
-    for row in force:
-        fields = {"contacts": row, "qpos": info["qpos"]}
-        memory, value = q.foot_air_time.update(memory, q.Recording(fields, spec))
-        times.append(value[0].tolist())
-    dt = spec.dt_s
-    expected = [[0, 0, 0, 0], [dt, 0, 0, 0], [2 * dt, dt, 0, 0], [0, 2 * dt, 0, 0]]
-    assert torch.allclose(torch.tensor(times), torch.tensor(expected))

@@ -57,12 +57,6 @@ def test_a_foot_a_little_early_and_a_little_late_lands_on_average_in_time(record
     assert away < 0.03 and 0.6 < lock[1].item() < 0.95
 
 
-def test_feet_that_keep_no_time_have_no_lock(recording):
-    contact = pattern((0.0, 0.5, 0.0, 0.0), 0.5, cycles=40)
-    contact[:, 1] = pattern((0.0,), 0.5, cycles=62, period=13)[: len(contact), 0]
-    assert last(q.foot_phase_lock, walking(recording, contact))[1].item() < 0.3
-
-
 def test_vibrating_is_not_landing(recording):
     contact = pattern((0.0, 0.5), 0.5)
     feet = (4, 7)
@@ -81,22 +75,6 @@ def test_a_biped_walks_without_flight_and_runs_with_it(recording, duty, flight):
     gait = walking(recording, pattern((0.0, 0.5), duty), "Walker2d", (4, 7))
     assert last(q.flight_share, gait).item() == pytest.approx(flight, abs=1e-6)
     assert last(q.foot_duty_factor, gait).tolist() == pytest.approx([duty, duty])
-
-
-def test_strides_are_counted_per_foot_and_second(recording):
-    gait = walking(recording, pattern((0.0, 0.5, 0.0, 0.5), 0.5))
-    assert last(q.stride_frequency, gait).item() == pytest.approx(1.0 / (PERIOD * DT), rel=0.1)
-
-
-def test_many_episodes_at_once_are_measured_like_one(recording):
-    rows = [pattern(phases, 0.5) for phases in PHASES]
-    contacts = torch.zeros(len(rows[0]), len(rows), 14)
-    contacts[..., list(FEET)] = 1000.0 * torch.stack(rows, 1)
-    qpos = torch.zeros(len(rows[0]), len(rows), 15)
-    together = q.foot_phase.over(recording("Ant", contacts=contacts, qpos=qpos))[-1]
-    assert together.flatten().tolist() == pytest.approx(
-        [x for row in PHASES for x in row], abs=1e-5
-    )
 
 
 def test_sliding_on_a_shin_is_not_flight(recording):
@@ -180,10 +158,3 @@ def test_robot_with_a_resting_foot_does_not_slide(recording, back, share):
     on = torch.ones(40, 4)
     assert last(q.slide_share, gliding(recording, on, back)).item() == pytest.approx(share)
     assert last(q.slide_share, gliding(recording, 0 * on, back)).item() == 0.0
-
-
-def test_half_of_the_way_on_feet_that_go_along_is_half_slid(recording):
-    on = torch.ones(41, 4)
-    on[20:] = 0.0
-    found = last(q.slide_share, gliding(recording, on, (0.0,) * 4)).item()
-    assert found == pytest.approx(19 / 40)

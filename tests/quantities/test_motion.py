@@ -3,7 +3,6 @@ import math
 import mujoco
 import numpy as np
 import pytest
-import torch
 
 from telic import quantities as q
 from telic.errors import UsageError
@@ -138,16 +137,3 @@ def test_swimmer_has_a_heading_but_no_height(pose):
         q.height(info)
     assert "moves along z" in str(caught.value)
     assert "forward_velocity" in caught.value.hint
-
-
-def test_a_quantity_of_values_without_an_environment_is_refused():
-    with pytest.raises(UsageError, match="do not name their environment"):
-        q.height({"qpos": torch.zeros(1, 9)})
-
-
-def test_time_and_environments_may_lead(recording):
-    qpos = torch.zeros(5, 3, 9)
-    qpos[..., 2] = torch.arange(15.0).reshape(5, 3) / 10
-    walk = recording("HalfCheetah", qpos=qpos, qvel=torch.zeros(5, 3, 9))
-    assert q.pitch(walk).shape == (5, 3)
-    assert q.uprightness(walk)[4, 2].item() == pytest.approx(math.cos(1.4))

@@ -30,12 +30,5 @@ def test_an_environment_lists_what_it_has():
     assert len(q.describe_quantities()) == len(q.QUANTITIES)
 
 
-def test_a_description_says_how_to_call_it():
-    reported = {each.name: each for each in q.describe_quantities(describe("Walker2d-v5"))}
-    assert reported["body_height"].usage == "quantities.body_height(info, body)"
-    assert reported["air_time"].usage == "memory, value = quantities.air_time.update(memory, info)"
-    assert reported["foot_contact"].shape == "(N, feet)"
-
-
 def test_reward_code_is_handed_the_quantities_and_nothing_else():
     assert provided_names()["telic"]["quantities"] == dict(q.QUANTITIES)
