@@ -48,22 +48,6 @@ def test_joints_and_bodies_of_every_task_stay_as_they_were(task, tmp_path, monke
     assert 0.01 < tile_size_m(dressed) <= 2
 
 
-def test_left_and_right_limbs_have_their_own_colors():
-    path = replay.model_file(facts("Humanoid-v5"))
-    assert path is not None
-    model = load_dressed(path, repaint=True)
-    colors = {
-        side: {
-            tuple(model.geom_rgba[i].tolist())
-            for i in range(model.ngeom)
-            if side in model.body(model.geom_bodyid[i]).name
-        }
-        for side in ("left", "right", "torso")
-    }
-    assert all(len(each) == 1 for each in colors.values())
-    assert len(set.union(*colors.values())) == 3
-
-
 def test_a_users_robot_keeps_its_own_colors_and_gets_a_floor_below_it(tmp_path):
     path = tmp_path / "robot.xml"
     path.write_text(OWN_ROBOT)

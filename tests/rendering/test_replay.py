@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from telic.errors import BadEnvironment
 from telic.rendering.job import RenderJob
 from telic.rendering.media import playback_rows
-from telic.rendering.replay import Stage, caption, model_file
+from telic.rendering.replay import Stage, model_file
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
 
 
@@ -72,20 +71,3 @@ def test_mocap_bodies_are_put_where_they_were(tmp_path):
     near, far = stage().frames(episode, np.arange(2), 0.1, job(caption=False), 320)
     red = [((f[..., 0] > 2.0 * f[..., 1]) & (f[..., 0] > 60)).sum() for f in (near, far)]
     assert red[0] > 20 and red[1] == 0
-
-
-def test_drawing_ends_where_the_simulation_broke(cheetah):
-    qpos = cheetah["qpos"].copy()
-    qpos[2:] = np.nan
-    broken = Trajectory({"qpos": qpos}, cheetah.facts)
-    assert len(list(stage().frames(broken, np.arange(6), 0.05, job(), 320))) == 2
-    qpos[:] = np.nan
-    with pytest.raises(BadEnvironment, match="no finite pose"):
-        list(stage().frames(Trajectory({"qpos": qpos}, cheetah.facts), np.arange(6), 1, job(), 320))
-
-
-def test_a_caption_says_time_step_and_return_as_far_as_they_are_known(cheetah):
-    assert caption(cheetah, 19) == ["1.00 s", "step 20", "return 20.0"]
-    assert caption(cheetah, 19, only_time=True) == ["1.00 s"]
-    bare = Trajectory({"qpos": cheetah["qpos"]}, TrajectoryFacts(env_id="x", dt_s=None))
-    assert caption(bare, 19) == ["step 20"]

@@ -6,9 +6,6 @@ import pytest
 from telic.errors import ResourceError, TelicError
 from telic.rendering import media
 from telic.rendering.media import (
-    draw_caption,
-    still_rows,
-    strip_height,
     write_png,
     write_video,
 )
@@ -76,21 +73,3 @@ def test_a_png_holds_the_picture_bit_by_bit(tmp_path):
     picture = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
     write_png(tmp_path / "p.png", picture)
     assert np.array_equal(pixels(tmp_path / "p.png"), picture.ravel())
-
-
-def test_a_caption_darkens_its_strip_and_nothing_else():
-    picture = np.full((240, 320, 3), 200, dtype=np.uint8)
-    draw_caption(picture, ["1.00 s", "step 20", "return -3.5"])
-    top = 240 - strip_height(240)
-    assert np.all(picture[:top] == 200)
-    assert np.median(picture[top:]) == 84  # 0.42 of 200
-    for third in np.array_split(picture[top:], 3, axis=1):
-        assert third.max() > 200, "there should be a word in every third"
-
-
-def test_stills_of_an_episode_show_different_phases_of_a_stride():
-    assert list(still_rows(1, 6)) == [0] and list(still_rows(2, 6)) == [0, 1]
-    rows = still_rows(1001, 6)
-    assert rows[0] == 0 and rows[-1] == 1000 and len(rows) == 6
-    for stride in (5, 8, 10, 20, 25, 40, 50, 100, 200):  # all divide the regular distance
-        assert abs(np.exp(2j * np.pi * rows / stride).mean()) < 0.95, stride
