@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from telic.core.text import duration, figure, money, number, percent, signed, sparkline
 from telic.report import document as doc
 from telic.report.charts import (
     Bar,
@@ -18,8 +17,6 @@ from telic.report.charts import (
     Point,
     RowChart,
     in_characters,
-    short,
-    ticks,
 )
 from telic.report.html import MAX_INLINE, render_page
 from telic.report.markdown import escape_markdown, render_markdown
@@ -143,24 +140,6 @@ def test_formulas_that_would_leave_mathematics_are_code(tmp_path):
         assert expected in render_markdown(doc.Report("x", (section,)), tmp_path)
 
 
-def test_numbered_sections_come_first_in_a_text_and_as_built_on_a_page(tmp_path):
-    words = (doc.Text("said"),)
-    made = doc.Report(
-        "x",
-        (
-            doc.Section("Pictures", words),
-            doc.Section("Later", words, 2),
-            doc.Section("Nothing", (), 3, empty="There is none."),
-        ),
-        doc.Section("Status", words, 1),
-    )
-    text, page = render_markdown(made, tmp_path), render_page(made, tmp_path)
-    titles = re.findall("^## (.*)$", text, re.MULTILINE)
-    assert titles == ["1. Status", "2. Later", "3. Nothing", "Pictures"]
-    assert "There is none." in text and "There is none." not in page
-    assert re.findall("<h2>(.*?)</h2>", page) == ["Pictures", "Later"]
-
-
 def test_a_widget_gets_its_data_as_data(tmp_path):
     widget = doc.Widget("<p id='a'></p>", "p { color: red }", "let x", json.dumps(["</script><b>"]))
     page = render_page(doc.Report("x", (doc.Section("", (widget,)),)), tmp_path)
@@ -172,43 +151,3 @@ def test_a_widget_gets_its_data_as_data(tmp_path):
 def test_charts_have_a_form_in_characters(chart):
     lines = in_characters(chart)
     assert lines and all(line.strip() for line in lines)
-
-
-def test_characters_say_the_numbers():
-    assert in_characters(CHARTS[0])[1] == "█▁  other: 2 to 1 at 10"
-    rows = in_characters(RowChart("x", (ForestRow("a", 0.5, (0.25, 0.75)),)))
-    assert rows == ["a: 0.5 (0.25 to 0.75)"]
-
-
-def test_ticks_are_short_round_and_span_the_range():
-    assert [short(each) for each in (5000, 1.5e6, -20_000, 0.25)] == ["5k", "1.5M", "-20k", "0.25"]
-    assert ticks(0.0, 96_256.0, 5) == [0, 20_000, 40_000, 60_000, 80_000, 100_000]
-    assert ticks(-3.0, 7.0, 4) == [-5, 0, 5, 10]
-    assert ticks(2.0, 2.0, 4) == [0, 0.5, 1, 1.5, 2], "a constant is seen beside zero"
-    assert ticks(0.0, 0.0, 2) == [0, 0.5, 1] and ticks(-2.0, -2.0, 2) == [-2, -1, 0]
-
-
-def test_numbers_are_written_the_same_everywhere():
-    assert [number(each) for each in (None, True, 3, 1234.5, 0.12345)] == [
-        "–",
-        "yes",
-        "3",
-        "1,234",
-        "0.1235",
-    ]
-    assert [figure(each) for each in (None, -0.12345, -12_345.0)] == ["–", "−0.123", "−12,345"]
-    assert signed(-0.02) == "−0.02" and signed(0.196) == "+0.196"
-    assert (percent(0.455), percent(None)) == ("46%", "–")
-    assert [duration(each) for each in (None, 12.34, 65, 7500)] == [
-        "–",
-        "12.3 s",
-        "1 min 05 s",
-        "2 h 05 min",
-    ]
-    assert [money(each) for each in (None, 0.0, 0.25, 0.0012)] == [
-        "unknown",
-        "$0.00",
-        "$0.25",
-        "$0.0012",
-    ]
-    assert sparkline([None, 0.0, 1.0]) == "▁█" and sparkline([]) == ""
