@@ -6,16 +6,11 @@ import torch
 from telic.errors import RewardError
 from telic.rewards.reward import load_reward
 
-from .conftest import REFERENCE, RUN_FORWARD, WITH_MEMORY, run
+from .conftest import REFERENCE, RUN_FORWARD, WITH_MEMORY
 
 
 def call(reward, moment):
     return reward(moment.obs, moment.action, moment.next_obs, moment.info)
-
-
-def test_a_call_before_start_is_refused(small):
-    with pytest.raises(RewardError, match="called before start"):
-        call(load_reward(RUN_FORWARD), small.transitions[0])
 
 
 def test_members_with_other_weights_are_independent(small):
@@ -57,18 +52,6 @@ def test_a_resumed_reward_continues_bit_for_bit(source, recording):
         resumed.reset(moment.ended)
 
 
-def test_memory_is_shown_only_where_it_is_declared(small):
-    reward = load_reward(WITH_MEMORY)
-    reward.decide(small)
-    reward.start(8, "cpu")
-    assert (reward.memory_size, reward.seen_memory) == (8, ())
-    assert reward.memory().shape == (8, 8)
-    stateful = load_reward(REFERENCE / "closure_progress.py")
-    stateful.decide(small)
-    stateful.start(8, "cpu")
-    assert stateful.memory().shape == (8, 0)
-
-
 def test_the_environments_own_reward_is_given_and_its_parts_are_terms(small):
     reward = load_reward(None)
     reward.decide(small)
@@ -80,12 +63,3 @@ def test_the_environments_own_reward_is_given_and_its_parts_are_terms(small):
     assert tuple(step.terms) == ("forward", "ctrl")
     with pytest.raises(RewardError, match=r"is missing"):
         call(reward, moment)
-
-
-def test_values_that_are_not_finite_are_passed_on(small):
-    head = "def reward_fn(obs, action, next_obs, info):\n"
-    text = head + "    v = obs[:, 0] / 0\n    return v, {'v': v}\n"
-    reward = load_reward(text)
-    reward.decide(small)
-    totals, _ = run(reward, small)
-    assert not torch.isfinite(torch.from_numpy(totals)).any()

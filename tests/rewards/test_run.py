@@ -6,8 +6,6 @@ from telic.errors import RewardError
 from telic.rewards._run import LoopedRunner
 from telic.rewards.reward import load_reward
 
-from .conftest import REFERENCE, WITH_MEMORY, run
-
 
 def batched(line, attributes="weights = {'a': 1.0}"):
     return (
@@ -64,16 +62,6 @@ def test_a_batched_reward_must_not_keep_values_outside_memory(small):
     assert 'Declare memory = {"last": 0.0}' in str(caught.value)
 
 
-def test_a_constant_made_once_is_only_mentioned(small):
-    line = (
-        "if self.scale is None:\n            self.scale = torch.ones(1)\n"
-        "        v = self.scale * obs[:, 0]\n        return v, {'v': v}"
-    )
-    decision = decide(batched(line, "weights = {'a': 1.0}\n    scale = None"), small)
-    assert decision.mode == "batched"
-    assert "keeps scale between steps" in finding(decision, "kept_attribute").message
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -87,24 +75,6 @@ def test_chance_and_the_clock_are_refused(text, small):
         RewardError, match=r"line \d, term .v. was .* for the same transition.* must not depend on"
     ):
         decide(text, small, trusted=True)
-
-
-def test_looping_says_what_it_costs_and_why(small):
-    decision = decide(per_step("v = sorted(obs)[0]; return v, {'v': v}"), small)
-    message = finding(decision, "looped").message
-    assert decision.mode == "looped"
-    assert "µs per environment step" in message
-    assert "% of one core at 10,000 steps per second" in message
-
-
-def test_state_behind_an_alias_is_noticed_by_running(small):
-    text = (
-        "state = {'n': 0.0}\ndef reward_fn(obs, action, next_obs, info):\n"
-        "    s = state\n    s['n'] = s['n'] + 1.0\n    return float(s['n']), {'n': s['n']}\n"
-    )
-    decision = decide(text, small)
-    assert (decision.mode, decision.is_stateful) == ("looped", True)
-    assert decision.result.total[:, 0].tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_state_that_shows_only_in_training_is_kept_apart(small):
@@ -129,14 +99,6 @@ def test_state_that_shows_only_in_training_is_kept_apart(small):
     assert not reward(moment.obs, moment.action, moment.next_obs, moment.info).total.any()
 
 
-@pytest.mark.parametrize("source", [REFERENCE / "closure_nonlocal.py", WITH_MEMORY])
-def test_what_is_decided_on_is_what_will_be_run(source, recording):
-    reward = load_reward(source)
-    decision = reward.decide(recording)
-    totals, _ = run(reward, recording)
-    assert torch.equal(decision.result.total, torch.from_numpy(totals))
-
-
 def test_the_message_of_the_intended_contract_is_shown(small):
     with pytest.raises(RewardError, match=r"torch.where\(condition, a, b\) instead of if"):
         decide(
@@ -159,39 +121,6 @@ def inputs(num_envs=3):
 
 def looped(text, **options):
     return LoopedRunner(load_reward(text, **options).code, {}, 3, "cpu")
-
-
-def test_every_environment_has_a_state_of_its_own_renewed_with_its_episode():
-    runner = looped(
-        "def _make_reward():\n    count = 0\n    def reward_fn(obs, action, next_obs, info):\n"
-        "        nonlocal count\n        count += 1\n"
-        "        return 10.0 * obs[0] + count, {'count': count}\n    return reward_fn\n"
-    )
-    assert runner.run(*inputs()).terms["count"].tolist() == [1, 1, 1]
-    assert runner.run(*inputs()).terms["count"].tolist() == [2, 2, 2]
-    runner.reset(torch.tensor([False, True, False]))
-    assert runner.run(*inputs()).terms["count"].tolist() == [3, 1, 3]
-
-
-def test_rows_are_plain_python_and_copies():
-    text = per_step(
-        "speed = info['x_velocity']; obs[1] = 99.0\n"
-        "    plain = isinstance(speed, float) and isinstance(obs, np.ndarray)\n"
-        "    start = float(info.get('_episode_start', 7.0))\n"
-        "    return float(plain) + obs.shape[0], {'start': start}"
-    )
-    given = [inputs()[0].double(), *inputs()[1:]]
-    step = looped(text, trusted=True).run(*given)
-    assert step.total.tolist() == [3.0, 3.0, 3.0]
-    assert step.terms["start"].tolist() == [7.0, 7.0, 7.0]
-    assert given[0].tolist() == inputs()[0].tolist()
-
-
-def test_discrete_actions_are_python_integers():
-    obs, _, next_obs, info = inputs()
-    runner = looped(per_step("return [5.0, 7.0][action], {}"))
-    step = runner.run(obs, torch.tensor([0, 1, 1]), next_obs, info)
-    assert step.total.tolist() == [5.0, 7.0, 7.0]
 
 
 @pytest.mark.parametrize(
