@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import io
-import stat
 import tarfile
 import zipfile
 
@@ -64,16 +63,6 @@ def test_links_out_of_a_source_archive_and_pipes_are_refused(tmp_path, kind):
         out.addfile(info)
     with pytest.raises(BadFile, match="cannot be unpacked"):
         unpack(file, tmp_path / "out", ["toys/zoo"])
-
-
-def test_links_of_a_wheel_are_plain_files(tmp_path):
-    file = tmp_path / "toys.whl"
-    with zipfile.ZipFile(file, "w") as out:
-        info = zipfile.ZipInfo("toys/zoo/dog.xml")
-        info.external_attr = (stat.S_IFLNK | 0o777) << 16
-        out.writestr(info, "/etc/passwd")
-    unpack(file, tmp_path / "out", ["toys/zoo"])
-    assert not (tmp_path / "out/toys/zoo/dog.xml").is_symlink()
 
 
 @KINDS

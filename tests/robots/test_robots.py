@@ -18,7 +18,6 @@ from telic.errors import (
     ConfigError,
     ResourceError,
     UnknownName,
-    UsageError,
 )
 from telic.rendering.media import write_png
 from telic.robots import _archive as archive
@@ -29,7 +28,6 @@ from telic.robots.record import RobotRecord, _moving_joints, guessed
 from telic.robots.scene import write_scene
 from telic.sim.files import model_files
 from telic.verbs.envs import robots
-from tests.rendering.videos import pixels
 
 ROBOTS = Path(catalogue.__file__).parents[1] / "bench" / "suites" / "robots"
 TOY = """
@@ -130,12 +128,6 @@ def test_modified_files_are_fetched_again(toy, monkeypatch, harm):
     with pytest.raises(BadFile, match="do not match the recorded hash"):
         fetch(recorded._replace(name="another", content="0" * 16))
     assert block.read_bytes() == good
-
-
-def test_a_list_of_robots_opens_no_model(toy):
-    fetch(toy).write_text("not a model")
-    line = robots().data[0]
-    assert (line.joints, line.mass_kg, line.height_m) == (8, 5.3, 0.3)
 
 
 def test_a_file_that_is_not_the_one_on_record_is_not_used(indexed):
@@ -259,29 +251,6 @@ def test_every_robot_of_the_table_says_where_it_comes_from():
         robot = catalogue.named_robot(name)
         assert len(robot.package.sha256) == 64 and robot.license and robot.title
         RobotRecord.parse({"model": robot.model, **robot.says})
-
-
-@pytest.mark.parametrize("collisions", ["ground", "all"])
-def test_parts_touch_the_ground_and_each_other_only_where_that_is_asked_for(toy, collisions):
-    # Legs that fold into each other, above the ground.
-    pose = {"fl_hip": 1.0, "hl_hip": -1.0, "fr_hip": 0.0, "hr_hip": 0.0, ".*_knee": 0.0}
-    record = guessed(fetch(toy), {"pose": pose, "height": 0.3, "collisions": collisions})
-    model = mujoco.MjModel.from_xml_string(driven(record))
-    data = mujoco.MjData(model)
-    mujoco.mj_resetDataKeyframe(model, data, 0)
-    mujoco.mj_forward(model, data)
-    pairs = [{int(model.geom_bodyid[g]) for g in (c.geom1, c.geom2)} for c in data.contact]
-    assert pairs and any(0 in pair for pair in pairs)
-    assert any(0 not in pair for pair in pairs) is (collisions == "all")
-
-
-@pytest.mark.slow
-def test_robot_is_drawn_and_described(toy, tmp_path):
-    page = robots("toy-dog", output=str(tmp_path / "dog.png"))
-    assert pixels(Path(page["picture"])).std() > 5  # not one color
-    assert page["facts"]["kind"] == "quadruped" and page["license"] == "MIT"
-    with pytest.raises(UsageError, match="must end in"):
-        robots("toy-dog", output=str(tmp_path / "dog.gif"))
 
 
 SHARED = """<mujoco><compiler meshdir="." texturedir="."/><asset>{}</asset><worldbody><body>

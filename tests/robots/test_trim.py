@@ -79,11 +79,6 @@ def test_a_base_on_rails_or_on_nothing_becomes_free(scene, base, root):
     assert fixed.nq == 8
 
 
-def test_rails_that_a_motor_drives_stay(scene):
-    file = scene(RAILS, motor=MOTOR.format("slidex"))
-    assert guessed(file, {"leave_out": ["ball"]}).root == "model"
-
-
 @pytest.mark.parametrize("turn", ['euler="90 0 0"', 'euler="0 0 40"', 'euler="10 20 30"'])
 @pytest.mark.parametrize("facing", [0.0, 90.0])
 def test_the_frame_of_the_base_is_upright_and_no_part_moves_against_another(scene, turn, facing):
@@ -110,20 +105,6 @@ def test_the_frame_of_the_base_is_upright_and_no_part_moves_against_another(scen
     assert straight.body_mass.sum() == pytest.approx(
         plain.body_mass.sum() - plain.body("ball").mass
     )
-
-
-def test_locked_joints_stay_as_the_pose_has_them(scene):
-    pose = {"hip.*": 0.5}
-    free = guessed(scene(), {"leave_out": ["ball"], "pose": pose})
-    stiff = free.replace(locked=("hip.*",), drives=())
-    models = [compiled(free), compiled(guessed(scene(), stiff.model_dump(exclude={"model"})))]
-    places = []
-    for model in models:
-        data = mujoco.MjData(model)
-        mujoco.mj_resetDataKeyframe(model, data, 0)
-        mujoco.mj_forward(model, data)
-        places.append(data.xipos[1:])
-    assert models[1].nu == 4 and np.allclose(*places, atol=1e-6)
 
 
 def test_a_robot_is_driven_by_its_own_actuators_where_that_is_asked_for(scene, tmp_path):
