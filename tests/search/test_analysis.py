@@ -2,10 +2,9 @@
 
 import pytest
 
-from telic.errors import UsageError
 from telic.search.records import PolicyCandidate, SearchIteration, TrialEpisodes
 from telic.search.report import page_data, write_page
-from telic.search.runner import better_of_two, load_search
+from telic.search.runner import load_search
 from telic.verbs.search import search
 
 
@@ -23,11 +22,6 @@ def runs_dir(tmp_path_factory):
 
 def read(runs_dir, name):
     return load_search(runs_dir[0], runs_dir[1][name])
-
-
-def test_an_unknown_search_is_named(runs_dir):
-    with pytest.raises(UsageError, match="search_9"):
-        load_search(runs_dir[0], "search_9")
 
 
 def iteration(number, *means):
@@ -51,15 +45,6 @@ def iteration(number, *means):
         steps=1,
         model="x",
     )
-
-
-def test_the_better_of_two_is_counted_over_pairs_and_never_over_a_population():
-    population = [iteration(1, 1, 5, 2, 3), iteration(2, 0, 0, 9, 1)]
-    assert better_of_two(population, has_revisions=False) == (5 + 3 + 0 + 9) / 4
-    single = [iteration(i, mean) for i, mean in enumerate((1, 4, 2, 0, 7), 1)]
-    assert better_of_two(single, has_revisions=False) == (4 + 2 + 7) / 3
-    revised = [iteration(1, 1, 4), iteration(2, 6), iteration(3, 2, 0)]
-    assert better_of_two(revised, has_revisions=True) == (4 + 6 + 2) / 3
 
 
 def test_the_page_holds_every_policy_and_plays_the_best(runs_dir, tmp_path):

@@ -30,13 +30,6 @@ def test_json_is_one_document(tmp_path):
     assert "CartPole-v1" in Path(page).read_text()
 
 
-def test_people_get_tables(tmp_path):
-    words = (*CARTPOLE, "--method", "cma", "--episodes", 100, "--runs-dir", tmp_path)
-    assert "no language model used" in telic(*words, "--fresh-episodes", 3)
-    assert "Pong-v0" in telic("envs", "--search")
-    assert "r2po" in telic("envs", "--search", "--presets")
-
-
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -79,7 +72,7 @@ def test_answering_work_orders_drives_the_search(tmp_path):
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     answered: dict[str, str] = {}
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while thread.is_alive() and time.monotonic() < deadline:
         folders = list(tmp_path.glob("*/orders"))
         lines = json.loads(telic("orders", "--runs-dir", tmp_path, "--json")) if folders else []
@@ -88,7 +81,7 @@ def test_answering_work_orders_drives_the_search(tmp_path):
                 answered[line["key"]] = line["role"]
                 _answer(tmp_path, line["key"], len(answered))
         time.sleep(0.05)
-    thread.join(1)
+    thread.join(60)
     summary = outcome["found"].summary
     assert summary.runs[0].calls == len(answered) == 2
     assert sorted(answered.values()) == ["critic", "search"]

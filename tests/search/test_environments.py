@@ -6,7 +6,7 @@ import pytest
 
 import telic
 from telic.envs.simulators.names import permit_env
-from telic.errors import ConfigError, UnknownName
+from telic.errors import ConfigError
 from telic.search import worlds as grid
 from telic.search.policies import make_policy
 from telic.search.task import Player, PolicyTrial, rollout_seeds
@@ -90,11 +90,6 @@ def test_an_episode_is_the_same_in_whatever_company(name):
     alone = [plays.play([PolicyTrial(params[i : i + 1], seeds[i : i + 1])])[0] for i in range(5)]
     assert np.array_equal(together.returns, np.concatenate([each.returns for each in alone]))
     assert np.array_equal(together.lengths, np.concatenate([each.lengths for each in alone]))
-
-
-def test_an_unknown_task_is_named_with_the_closest():
-    with pytest.raises(UnknownName, match="CartPol"):
-        find_task("CartPol")
 
 
 class Point(gymnasium.Env):

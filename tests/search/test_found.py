@@ -22,7 +22,6 @@ _ARM = "InvertedPendulum-v5"
     [
         ("CartPole-v1", "linear"),
         ("FrozenLake-v1", "table"),
-        (_ARM, "linear"),
         (_ARM, "projected-mlp"),
         (_ARM, "random-features"),
     ],

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from telic.search.policies import Space, make_policy
+from telic.search.policies import make_policy
 from telic.search.proposers import Ars, Climb, Cma, Random, SearchView
 from telic.search.records import History, PolicyCandidate, TrialEpisodes
 from telic.search.worlds import find_task
@@ -54,47 +54,6 @@ def test_optimizers_climb_and_random_draws_do_not():
     }
     assert found["cma"] > -0.01 and found["ars"] > -1 and found["climb"] > -1
     assert found["random"] < found["cma"] - 5
-
-
-class Box:
-    """A family of nothing but numbers."""
-
-    def __init__(self, rank):
-        names = tuple(f"x{i}" for i in range(rank))
-        self.space = Space(names=names, formula="", low=-6.0, high=6.0, decimals=2)
-
-    def draw(self, rng):
-        return rng.normal(0.0, 3.0, self.space.rank)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("env", ["CartPole-v1", "MountainCar-v0"])
-def test_hill_climbing_beats_random_draws_on_tasks_over_seeds(env, tmp_path):
-    request = {"runs": 10, "episodes": 1000, "runs_dir": tmp_path, "jobs": 1}
-    found = {m: search(env, method=m, **request).summary.runs for m in ("climb", "random")}
-    fresh = {m: [run.fresh.mean for run in runs] for m, runs in found.items()}
-    everything = {m: [run.mean_all for run in runs] for m, runs in found.items()}
-    assert np.mean(fresh["climb"]) >= np.mean(fresh["random"])
-    assert np.median(fresh["climb"]) >= np.median(fresh["random"])
-    assert min(everything["climb"]) > np.mean(everything["random"])
-
-
-def test_cma_leaves_a_hill_that_is_not_high_enough_and_stays_on_one_that_is():
-    def two_hills(x):
-        """The broad hill at zero is 5 high, the steep one at 4 is 10 high."""
-        broad = 5 - 0.3 * float(np.square(x).sum())
-        return max(broad, 10 - 3 * float(np.square(x - 4).sum()))
-
-    def restarts(enough, iterations):
-        cma = Cma(find_task("CartPole-v1").model_copy(update={"good": enough}), Box(2), 3)
-        for iteration in range(iterations):
-            drafts = cma.propose(view(iteration)).drafts
-            cma.observe(candidates(drafts, two_hills), None)
-        return cma._restarts, cma._best
-
-    assert restarts(4.0, 40)[0] == 0 < restarts(9.0, 40)[0]
-    count, best = restarts(9.0, 120)
-    assert count >= 1 and best > 9
 
 
 @pytest.mark.parametrize(

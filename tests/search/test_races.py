@@ -89,14 +89,3 @@ def test_races_between_equals_have_at_most_five_percent_false_positives(gap, mos
         checks = run.play(race(run, [first], [second])) or []
         decided += len(checks) < 6  # three looks of two policies
     assert decided / 300 <= most_decided + 0.02 and (gap == 0 or decided > 250)
-
-
-def test_a_lucky_few_episodes_do_not_outrank_many():
-    history = History(confirm=0, keeps_losers=True)
-    rng = np.random.default_rng(3)
-    history.count(candidate(0, 9 + rng.normal(size=200)))
-    for number in range(1, 9):
-        history.count(candidate(number, 5 + 2 * rng.normal(size=10)))
-    history.count(candidate(10, [9.3] * 3))
-    history.count(candidate(11, [50.0]))
-    assert history.incumbent.number == 0

@@ -13,7 +13,7 @@ import pytest
 from telic.llm import Models
 from telic.search import runner
 from telic.search.records import SearchRunFolder
-from telic.testing.models import Replay, Scripted
+from telic.testing.models import Scripted
 from telic.verbs.search import search
 
 RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
@@ -67,10 +67,3 @@ def test_the_returns_of_every_iteration_are_those_of_the_recording(run):
     assert list(summary.best) == recorded["best"]
     assert round(summary.fresh.mean, 4) == recorded["fresh"]
     assert summary.calls == len(recorded["answers"]) and summary.fallbacks == 0
-
-
-def test_replayed_replies_yield_the_same_candidates(run, tmp_path, monkeypatch):
-    recorded, found, folder = run
-    again = search_again(recorded, Replay(next(folder.rglob("replies"))), tmp_path, monkeypatch)
-    assert [each.candidates for each in log(again)] == [each.candidates for each in log(found)]
-    assert again.summary.runs[0].fresh == found.summary.runs[0].fresh

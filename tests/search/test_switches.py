@@ -37,22 +37,6 @@ def test_terms_are_the_tasks_unless_faithful():
     assert targets == [500, 200, 10_000]
 
 
-def test_raw_observations_enter_as_they_are_and_a_table_has_none():
-    raw = make_plan(SearchConfig(env="Pong-v0", method="cma", raw=True))
-    assert not raw.protocol.is_scaled and " raw" in raw.label and raw.switches.confirm
-    scaled = make_plan(SearchConfig(env="Pong-v0", method="cma"))
-    assert scaled.protocol == raw.protocol.model_copy(update={"is_scaled": True})
-    with pytest.raises(ConfigError, match="a state index"):
-        make_plan(SearchConfig(env="Nim-v0", method="tabular", raw=True))
-
-
-def test_a_faithful_run_has_its_published_number_of_iterations_and_raw_observations():
-    plan = make_plan(SearchConfig(env="Maze-v0", method="r2po", faithful=True, model="host"))
-    assert plan.rollouts == 20 and plan.budget == 4020
-    linear = make_plan(SearchConfig(env="CartPole-v1", method="props", faithful=True))
-    assert linear.policy.space.decimals == 1 and not linear.protocol.is_scaled
-
-
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
