@@ -24,7 +24,7 @@ CRITERIA = (
 JUDGE = "def judge(episode):\n    return []\n"
 
 
-def until(ready, seconds=60.0):
+def until(ready, seconds=240.0):
     """Wait for something; fail if it does not happen."""
     deadline = time.monotonic() + seconds
     while not ready():

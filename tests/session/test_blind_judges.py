@@ -4,7 +4,7 @@ import pytest
 
 from telic.authors import _model as model
 from telic.authors import author
-from telic.authors._second_reader import not_judged, stated_seconds
+from telic.authors._second_reader import not_judged
 from telic.judges.criteria import CoveredPhrase, Criterion
 from telic.judges.measured import read_judge
 from telic.session import loop
@@ -72,9 +72,7 @@ def test_what_the_host_can_measure_is_never_left_to_code(watched):
 @pytest.mark.parametrize(
     "value",
     [
-        pytest.param(
-            value, id=name, marks=[pytest.mark.long] * (name not in ("by start", "by truncation"))
-        )
+        pytest.param(value, id=name, marks=[pytest.mark.long] * (name != "by start"))
         for name, value in BLIND.items()
     ],
 )
@@ -146,19 +144,6 @@ def test_a_number_that_the_composer_cannot_read_needs_a_criterion_with_it(intent
     measure = "minimum(mean(forward_velocity), 100.0)"  # has the number, but never compares
     does = Criterion(title="does it", quantity="v", measure=measure, goal=goal)
     assert {each for each in not_judged(intent, spec, [does], [words]) if each[0].isdigit()} == left
-
-
-@pytest.mark.parametrize(
-    ("intent", "seconds"),
-    [
-        ("run forward for 30 seconds", 30.0),
-        ("run at 5 m/s", 0.0),
-        ("stand still for a minute, then hop for 2.5 s", 60.0),
-        ("balance for 2 min", 120.0),
-    ],
-)
-def test_a_stated_duration_is_read_without_the_composer(intent, seconds):
-    assert stated_seconds(intent) == seconds
 
 
 def test_episodes_shorter_than_the_stated_duration_are_rejected(watched):

@@ -1,12 +1,9 @@
 """A new session from an iteration of another one."""
 
-import os
-
 import pytest
 
 from telic.authors.candidate import RewardCandidate
-from telic.authors.request import SessionConfig
-from telic.errors import BadFile, ConfigError, Refused, UsageError
+from telic.errors import Refused, UsageError
 from telic.session import branch as branches
 from telic.session.branch import branch_session, inherited, origin_of
 from telic.session.control import Note, SessionControl
@@ -58,13 +55,6 @@ def test_the_origin_is_untouched_and_not_needed(origin):
     assert origin_of(origin) is None and inherited(origin) == []
 
 
-def test_the_request_may_change(origin):
-    made = branch_session(origin, 1, iterations=9)
-    assert read_record(made.config, SessionConfig).iterations == 9
-    with pytest.raises(ConfigError):
-        branch_session(origin, 1, iterations=0)
-
-
 def test_a_request_that_was_edited_is_not_branched(origin):
     write_json(origin.config, {**read_json(origin.config), "threshold": 0.1})
     with pytest.raises(Refused, match=r"is not the request that started"):
@@ -75,13 +65,6 @@ def test_an_iteration_that_was_not_judged_is_refused(origin):
     origin.iteration(3).path.mkdir()
     with pytest.raises(UsageError, match=r"no judged iteration 3\. Available: 1, 2\."):
         branch_session(origin, 3)
-    assert list_sessions(origin.path.parent) == [origin]
-
-
-def test_a_pipe_in_an_iteration_is_not_copied(origin):
-    os.mkfifo(origin.iteration(1).path / "pipe")
-    with pytest.raises(BadFile, match=r"cannot be copied: .* is a named pipe"):
-        branch_session(origin, 1)
     assert list_sessions(origin.path.parent) == [origin]
 
 

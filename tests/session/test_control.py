@@ -1,6 +1,5 @@
 """Stop, pause, notes and approval, as a session meets them while it really trains."""
 
-import multiprocessing
 import threading
 import time
 
@@ -14,7 +13,6 @@ from telic.session.budget import BudgetUsedUp, SessionAccount, steps_taken
 from telic.session.control import (
     CriteriaApproval,
     CriteriaProposal,
-    Note,
     SessionControl,
     SessionStopped,
     add_note,
@@ -29,8 +27,6 @@ from telic.training.folder import status_of
 from tests.event_list import EventList
 from tests.session.sessions import CRITERIA, asked, begun, make_session, until
 from tests.training.small import small_job
-
-PROCESSES = multiprocessing.get_context("fork")
 
 
 class Sitting:
@@ -59,7 +55,7 @@ class Sitting:
         return any(each["event"] == name for each in self.events)
 
     def end(self):
-        self.thread.join(60)
+        self.thread.join(240)
         assert not self.thread.is_alive()
         return self.result
 
@@ -78,7 +74,7 @@ def sit(tmp_path):
     for each in made:
         each.folder.stop.touch()
         each.folder.pause.unlink(missing_ok=True)
-        each.thread.join(30)
+        each.thread.join(240)
 
 
 @pytest.fixture(scope="module")
@@ -117,17 +113,6 @@ def test_paused_training_stops_stepping_and_then_completes(sit, spec):
     assert not folder.waiting.exists()
 
 
-def test_a_pause_that_outlives_its_process_holds_the_next_one(sit, tmp_path):
-    folder = make_session(tmp_path)
-    folder.pause.touch()
-    write_json(folder.waiting, {"reason": "cores", "message": "left by a killed process"})
-    sitting = sit(lambda control: control.safe_point(), folder)
-    until(lambda: session_state(folder) == "paused")
-    folder.pause.unlink()
-    sitting.end()
-    assert sitting.error is None
-
-
 def test_stop_does_not_wait_for_the_end_of_a_long_update(sit, spec):
     large = {"num_envs": 64, "horizon": 1024, "minibatch_size": 64, "epochs": 20}
     sitting = sit(training(spec, steps=1_000_000, settings=large))
@@ -139,23 +124,6 @@ def test_stop_does_not_wait_for_the_end_of_a_long_update(sit, spec):
     run = RunFolder(sitting.folder.iteration(1).path / "train")
     assert status_of(run) == "interrupted", "not even the update was waited for"
     assert sitting.control._admission.leases() == []
-
-
-def test_a_training_that_is_stopped_by_itself_ends_the_session(sit, spec):
-    sitting = sit(training(spec, steps=10_000_000, save_every_s=5.0))
-    until(lambda: sitting.saw("train.progress"))
-    RunFolder(sitting.folder.iteration(1).path / "train").stop.touch()
-    sitting.end()
-    assert isinstance(sitting.error, SessionStopped)
-
-
-@pytest.mark.slow
-def test_time_that_is_up_ends_training_with_its_reason(sit, spec):
-    sitting = sit(training(spec, steps=10_000_000), max_hours=4 / 3600)
-    sitting.end()
-    assert isinstance(sitting.error, BudgetUsedUp) and sitting.error.kind == "hours"
-    run = RunFolder(sitting.folder.iteration(1).path / "train")
-    assert status_of(run) == "stopped"  # saved, not killed
 
 
 def test_waiting_for_cores_is_reported_and_not_charged(sit, spec, tmp_path):
@@ -181,11 +149,6 @@ def test_a_run_that_is_complete_is_not_trained_again(sit, spec):
     assert again.end() == first and again.events == []
 
 
-def test_a_training_is_cut_to_the_steps_that_are_left(sit, spec):
-    sitting = sit(training(spec, steps=10_000), max_steps=2_560)
-    assert sitting.end().summary["total_timesteps"] == 2_560
-
-
 # ---------------------------------------------------------------------------- notes
 
 
@@ -199,21 +162,6 @@ def test_every_note_is_answered_by_exactly_one_iteration(tmp_path):
     assert control.notes(2) == (first,), "asked again after a crash"
     assert control.notes(3) == (second,)
     assert control.notes(4) == ()
-
-
-def write_notes(folder, name):
-    for number in range(20):
-        add_note(folder, f"{name} {number} " + "x" * 5000, author=name)
-
-
-def test_notes_of_several_people_at_once_are_all_kept(tmp_path):
-    folder = make_session(tmp_path)
-    people = [PROCESSES.Process(target=write_notes, args=(folder, name)) for name in "abcd"]
-    for each in people:
-        each.start()
-    for each in people:
-        each.join(60)
-    assert len(Note.read(folder.notes)) == 80
 
 
 # ---------------------------------------------------------------------------- approval
@@ -286,9 +234,3 @@ def test_the_composer_takes_no_criteria_that_it_has_no_code_for(tmp_path):
             assert not folder.approval.exists()
         else:
             assert approve_criteria(folder, strange).edited
-
-
-@pytest.mark.parametrize("data", [[], {"criteria": "fast"}, [{"title": ""}], 3])
-def test_criteria_that_cannot_be_read_are_refused(data):
-    with pytest.raises(UsageError, match="criteri"):
-        parse_criteria(data)

@@ -42,11 +42,6 @@ def test_chance_and_expected_changes_raise_no_alarm(tmp_path, then, end):
     assert judged(tmp_path, then, end) == ()
 
 
-def test_unjudged_episodes_raise_no_alarm(tmp_path):
-    assert judged(tmp_path, (100, None), (300, 0.1)) == ()
-    assert alarms(IterationFolder(tmp_path / "none"), iteration(1, score(None))) == ()
-
-
 def test_vision_deduction_is_not_a_drop_of_the_code_score(tmp_path):
     """While a policy learns only code judges it; compared is what code says at both moments."""
     files = IterationFolder(tmp_path)

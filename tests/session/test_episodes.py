@@ -9,7 +9,7 @@ import torch
 
 from telic.authors.candidate import RewardCandidate
 from telic.authors.request import SessionConfig
-from telic.errors import ResourceError, RewardError, TelicError, UsageError, WorkerDied
+from telic.errors import ResourceError, RewardError, TelicError, WorkerDied
 from telic.judges import recorder
 from telic.judges.criteria import score
 from telic.judges.recorder import RecordedFile, RolloutSpec, is_unchanged, record, record_each
@@ -82,12 +82,6 @@ def test_policy_that_observes_reward_memory_is_played_with_its_reward(checkpoint
         action = policy(episode["obs"][step], [float(step)])
         assert action == pytest.approx(episode["action"][step], abs=1e-5)
     assert policy(episode["obs"][7], [0.0]) != pytest.approx(episode["action"][7], abs=1e-5)
-
-
-def test_without_its_reward_it_is_refused(checkpoint, tmp_path):
-    order = order_of(checkpoint, [tmp_path / "x.npz"])
-    with pytest.raises(UsageError, match="its reward, but the reward is missing"):
-        record(order.model_copy(update={"reward": None}), tmp_path)
 
 
 def test_every_session_iteration_purpose_and_look_has_starts_of_its_own(monkeypatch, tmp_path):

@@ -40,11 +40,6 @@ def test_a_failure_that_looks_right_keeps_its_score_and_casts_doubt():
     assert reported is not None and '"runs"' in reported and "vision 1.00" in reported
 
 
-def test_a_failure_that_looks_like_one_casts_no_doubt():
-    (after,) = look(Eyes(0.3), score(0.3))
-    assert judge_doubted(after.judgment.verdicts) is None
-
-
 def test_what_passes_or_could_not_be_judged_is_not_looked_at_here():
     eyes = Eyes(1.0)
     for scores in ([score(1.0)], [score(None)], []):

@@ -10,10 +10,9 @@ from typer.testing import CliRunner
 
 from telic.authors.candidate import MemberScore
 from telic.cli.main import app
-from telic.errors import BadFile, UsageError
+from telic.errors import UsageError
 from telic.judges.verdict import Verdict, together
 from telic.session._judgment import by_labels
-from telic.session._report_sections import people_section
 from telic.session.labels import (
     EpisodeLabel,
     Veto,
@@ -21,11 +20,9 @@ from telic.session.labels import (
     add_veto,
     calibration_of,
     effective_labels,
-    judge_hash,
     vetoed_before,
 )
 from telic.session.records import SessionSummary, session_state
-from telic.session.report import _read
 from telic.storage.files import read_record, write_text
 from telic.storage.keys import sign_folder
 from telic.storage.layout import SessionFolder
@@ -163,19 +160,6 @@ def test_what_did_not_pass_cannot_be_vetoed(session, outcome):
     assert not session.vetoes.exists()
 
 
-def test_the_report_says_what_people_say(session):
-    add_label(session, False, why="it slides", author="ada")
-    add_veto(session, "a look-alike", "bob")
-    printed = str(people_section(_read(session)))
-    for words in (
-        "vetoed by bob",
-        "it slides",
-        "differ",
-        "fewer than 6 labels do not change scores",
-    ):
-        assert words in printed
-
-
 def telic(*words, code=0):
     done = CliRunner().invoke(app, [str(word) for word in words])
     assert done.exit_code == code, done.output
@@ -192,14 +176,6 @@ def test_a_label_is_given_and_listed_at_a_terminal(session):
     assert re.search(r"disputed: +2", telic("show", session.name, *runs))
     telic("label", "maybe", *runs, code=2)
     telic("veto", session.name, *runs, code=2)
-
-
-def test_a_judge_that_is_too_large_is_not_read(tmp_path):
-    folder = make_session(tmp_path)
-    with folder.judge.open("wb") as file:
-        file.truncate(30 << 30)
-    with pytest.raises(BadFile, match="MB"):
-        judge_hash(folder)
 
 
 def test_the_better_of_two_episodes_is_stored_with_both_scores(session):

@@ -6,8 +6,7 @@ import pytest
 
 import telic
 from telic.authors import composer
-from telic.authors.candidate import MemberScore, RewardCandidate, Variant, weights_in, with_weights
-from telic.authors.composer import next_candidate
+from telic.authors.candidate import MemberScore, RewardCandidate, weights_in, with_weights
 from telic.authors.request import SessionConfig
 from telic.cli._results import show_session
 from telic.errors import RewardError
@@ -144,13 +143,6 @@ def decide(*scores):
     return decide_on(config, 1, candidate, list(scores))
 
 
-def test_only_failing_policies_have_failed_criteria():
-    good, poor = (0.99, 0.99, 0.99, 1.0), (0.3, 0.4, 0.2, 0.3)
-    assert decide(score(0, 1, *good), score(0, 2, *good), score(0, 3, *poor)).tags == ()
-    lucky = decide(score(0, 1, 1, 1, 1, 1), score(0, 2, *poor), score(0, 3, *poor))
-    assert lucky.best == "m0_seed_1" and lucky.tags == ("too_slow",)
-
-
 def test_one_lucky_seed_does_not_pass():
     lucky = decide(
         score(0, 1, 1, 1, 1, 1), score(0, 2, 0.3, 0.4, 0.2, 0.3), score(0, 3, 0, 0, 0, 0)
@@ -178,32 +170,6 @@ def test_the_best_policy_is_chosen_on_other_episodes_than_it_is_judged_on():
     assert decide(*chosen).best == "m0_seed_2"
 
 
-WEIGHTS = {"speed": 1.0, "control": 0.1}
-
-
-def test_a_revision_raises_what_is_lacking_and_tries_no_weights_twice():
-    first = decide(score(0, 1, 0.1, 0.2), score(0, 2, 0.1, 0.2), score(0, 3, 0.1, 0.1))
-    tried = {1: RewardCandidate(reward=SPEED, env_args={}, steps=1000)}
-    made = next_candidate([first], tried)
-    assert made.variants[0].weights == WEIGHTS  # the same for longer
-    assert made.variants[1].weights == {"speed": 2.0, "control": 0.05}  # against too_slow
-    assert len({str(each.weights) for each in made.variants}) == 3
-    assert made.steps == 1300 and made.parent == 1
-    assert not any(each.warm for each in made.variants)  # too bad to go on from
-    again = next_candidate([first, first.model_copy(update={"number": 2})], {**tried, 2: made})
-    assert all(each not in made.variants[1:] for each in again.variants[1:])
-
-
-def test_revision_starts_from_the_best_iteration_and_its_policies():
-    good = decide(*[score(0, seed, 0.7, 0.7) for seed in (1, 2, 3)])
-    bad = decide(*[score(1, seed, 0.2, 0.2) for seed in (1, 2, 3)])
-    bad = bad.model_copy(update={"number": 2})
-    one = RewardCandidate(reward=SPEED, env_args={}, steps=1000)
-    two = one.model_copy(update={"variants": (Variant(), Variant(weights={"speed": 9.0}))})
-    made = next_candidate([good, bad], {1: one, 2: two})
-    assert made.parent == 1 and all(each.warm for each in made.variants)
-
-
 def test_weights_are_read_and_written_without_running_the_file():
     assert weights_in(SPEED) == {"speed": 1.0, "control": 0.1}
     text = with_weights(SPEED, {"speed": 2.0, "control": 0.5})
@@ -229,7 +195,7 @@ def test_a_pass_is_drawn_once_and_meanwhile_certified(asking, home):
 
     class Waiting(certificate.Certifier):
         def certificate(self):
-            assert begun.wait(10), "the pictures wait for the certificate"
+            assert begun.wait(240), "the pictures wait for the certificate"
             return super().certificate()
 
     home.setattr(pictures, "render", render)
@@ -237,12 +203,3 @@ def test_a_pass_is_drawn_once_and_meanwhile_certified(asking, home):
     session, _ = asking.run(PASSING)
     assert "<video" in (session.path / "report.html").read_text()
     assert sorted(drawn) == ["median.mp4", *(f"strip_{x}.png" for x in ("median", "p10", "p90"))]
-
-
-@pytest.mark.slow
-def test_a_session_trains_its_policies_on_all_devices(asking):
-    session, _ = asking.run(PASSING, devices=("cpu", "cpu"), until="train.start")
-    config = read_json(SessionFolder(session.path).config)
-    assert config["devices"] == ["cpu", "cpu"] and config["device"] == "cpu"
-    manifest = read_json(next(session.path.glob("iter_1/train*/manifest.json")))
-    assert [len(part) for part in manifest["processes"]] == [1, 1]

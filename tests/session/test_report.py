@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from types import SimpleNamespace
 
 import pytest
 
@@ -11,19 +10,15 @@ from telic.authors.candidate import (
     MemberScore,
     RewardCandidate,
     SessionIteration,
-    Variant,
     handed_out,
 )
 from telic.authors.request import SessionConfig, parse_criteria
 from telic.judges.criteria import Composition, Criterion, guard, leaf, total_score
-from telic.judges.verdict import Disagreement, VisionScore, judged, together, unknown
-from telic.llm.answers import Replies
+from telic.judges.verdict import judged, together, unknown
 from telic.rendering import Rendering
 from telic.session import _report_sections as pictures
 from telic.session._report_sections import (
     command,
-    criteria_table,
-    interval_of,
 )
 from telic.session.report import save_report
 from telic.storage.files import read_json, write_json, write_text
@@ -32,7 +27,6 @@ from telic.storage.scalars import ScalarLog
 from tests.event_list import EventList
 from tests.report.reader import Reader
 from tests.session.sessions import summary_of
-from tests.session.test_budget import pay
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>|`**"
 JUDGE = f"def judge(episode):\n    return []  # {EVIL} ```\n"
@@ -198,62 +192,12 @@ def test_foreign_text_stays_text(tmp_path):
     assert all(each in (3, 5, 6, 8) for each in columns)
 
 
-def test_variants_and_their_screening_runs_are_distinguished(tmp_path):
-    tried = iteration(1, score(0.9, variant=1))
-    trials = (score(0.2, variant=0), score(0.4, variant=1))
-    tried = tried.model_copy(update={"trials": trials})
-    session = Session(tmp_path, tried, seeds=(1,))
-    variants = (Variant(weights={"speed": 1.0}), Variant(weights={"speed": 2.0}, warm=True))
-    session.write_iteration(tried, variants=variants)
-    page, markdown, reported = session.report()
-    for part in (Reader(page).text, markdown):
-        assert "Variant 2: speed 2, starts from the policies of its parent" in part
-        low, high = interval_of(trials[1].judgment)
-        assert f"0.40 ({low:.2f} to {high:.2f})" in part
-    assert reported == []  # trials whose metrics are gone draw no chart
-
-
-def test_what_the_eye_saw_and_where_judges_differ(tmp_path):
-    member = score(0.9)
-    first = member.judgment.verdicts[0]
-    saw = VisionScore(
-        criterion="runs", score=0.4, answers=(0.4,), start_s=1.0, end_s=2.5, evidence="limps"
-    )
-    differ = Disagreement(
-        criterion="runs",
-        code=0.9,
-        vision=0.4,
-        margin=0.3,
-        start_s=1.0,
-        end_s=2.5,
-        measured="2.7 m/s",
-        seen="limps",
-    )
-    watched = first.model_copy(update={"seen": (saw,), "disagreements": (differ,)})
-    judgment = member.judgment.model_copy(update={"verdicts": (watched,)})
-    member = member.model_copy(update={"judgment": judgment})
-    page, markdown, _ = Session(tmp_path, iteration(1, member), seeds=(1,)).report()
-    for part in (Reader(page).text, markdown):
-        assert "1.0 to 2.5 s" in part and "vision 0.40 (limps); not resolved." in part
-
-
 def test_what_could_not_be_judged_is_unknown_and_says_why(tmp_path):
     session = Session(tmp_path, iteration(1, score(None)), seeds=(1,))
     page, markdown, _ = session.report()
     for part in (Reader(page).text, markdown.replace("\\", "")):
         assert "No policy could be judged" in part and "judge_fn.py: KeyError" in part
         assert "unknown" in part and "0.00" not in part
-
-
-def test_failed_picture_is_reported_and_listed(tmp_path, monkeypatch):
-    def render(jobs):
-        return [Rendering(output=job.output, backend="egl", error="no GL") for job in jobs]
-
-    monkeypatch.setattr(pictures, "render", render)
-    page, markdown, reported = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,)).report()
-    assert "median.mp4: no GL" in Reader(page).text and "no GL" in markdown
-    assert {each["event"] for each in reported} == {"log"} and len(reported) == 4
-    assert "<video" not in page
 
 
 def test_a_damaged_file_costs_one_section_only(tmp_path):
@@ -266,38 +210,6 @@ def test_a_damaged_file_costs_one_section_only(tmp_path):
     assert "“Learning curves”" in text and "The best policy scores" in text
     assert len(reported) == 3  # versions, curves, terms
     assert "## Missing" in markdown
-
-
-def test_a_report_that_cannot_be_written_does_not_fail_the_session(tmp_path):
-    session = Session(tmp_path, outcome="stopped")
-    session.folder.page.mkdir()
-    reported = EventList()
-    save_report(session.folder, session.config, None, [], session.summary, reported)
-    assert "report.html" in reported[0]["message"]
-    assert "report.html" in session.folder.report.read_text()
-
-
-def test_a_long_video_is_drawn_smaller_or_linked(tmp_path, drawn):
-    session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
-    drawn["median.mp4"] = pictures.MAX_INLINE + 1
-    page, _, _ = session.report()
-    assert "<video" in page and len(page) < pictures.MAX_INLINE
-    drawn["median_small.mp4"] = pictures.MAX_INLINE + 1
-    page, _, _ = session.report()
-    assert "<video" not in page and 'href="report/median.mp4"' in page
-
-
-def test_what_models_cost_is_what_was_paid_also_for_nothing(tmp_path):
-    session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
-    pay(session.folder, "good", 0.25)
-    pay(session.folder, "useless", 0.5)
-    Replies(session.folder.path / "replies").set_aside("useless")
-    _, markdown, _ = session.report()
-    for row in ("| model | anthropic:x |", "| model calls | 2 |", "| tokens | 300 |"):
-        assert row in markdown
-    pay(session.folder, "unpriced", None, tokens=(None, 1))
-    page, markdown, _ = session.report()
-    assert "price unknown" in Reader(page).text and "| tokens | unknown |" in markdown
 
 
 def test_the_command_asks_for_the_same_again(tmp_path):
@@ -328,22 +240,6 @@ def test_the_verb_writes_the_same_report_again_from_the_files(tmp_path):
     place = report(files.name, runs_dir=tmp_path)
     assert (place.markdown, place.page) == (str(files.report), str(files.page))
     assert files.page.read_text() == page and files.report.read_text() == markdown
-
-
-def test_open_goal_is_shown_with_the_best_known_value():
-    criteria = (
-        Criterion(title="fast", quantity="", unit="m/s", is_open=True, best=9.0, best_source="us"),
-        Criterion(title="high", quantity="", unit="m", is_open=True),
-        Criterion(title="steady", quantity=""),
-    )
-    means = {each.title: (1.0, 4.2) for each in criteria}
-    own = [leaf(each.title, 4.2, zero=0.0, goal=1.0) for each in criteria]
-    judgment = SimpleNamespace(criteria=means, verdicts=[SimpleNamespace(criteria=own)], episodes=1)
-    member = SimpleNamespace(member="reward_seed_1", judgment=judgment)
-    ended = SimpleNamespace(member=member, author=SimpleNamespace(criteria=criteria))
-    fast, high = criteria_table(ended)[1].lines
-    assert "4.2 m/s was reached" in fast and "9 m/s (us)" in fast
-    assert "no reference value is known for this robot" in high
 
 
 @pytest.mark.parametrize(

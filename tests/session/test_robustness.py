@@ -8,15 +8,13 @@ from telic.judges.recorder import RecordedFile, Recordings
 from telic.judges.verdict import Verdict, unknown
 from telic.session import _judgment as judgment
 from telic.session import robustness
-from telic.session._report_sections import robustness_table
 from telic.session.records import SessionSummary
-from telic.session.report import _read, policy_proof
+from telic.session.report import policy_proof
 from telic.session.robustness import (
     CONDITIONS,
     EPISODES,
     read_card,
     robustness_card,
-    summary_line,
 )
 from telic.storage.files import read_record, write_text
 from telic.training.export.bundle import PolicyProof
@@ -75,13 +73,6 @@ def test_a_policy_that_passed_is_judged_under_every_condition_once(session, reco
     assert card_of(session) == card == read_card(session) and len(recorded) == played
 
 
-@pytest.mark.parametrize("changes", [{"outcome": "not_passed"}, {"outcome": "stopped"}])
-def test_what_did_not_pass_has_no_card(session, recorded, changes):
-    config = read_record(session.config, SessionConfig)
-    summary = read_record(session.summary, SessionSummary).model_copy(update=changes)
-    assert robustness_card(session, config, summary, EventList()) is None and not recorded
-
-
 @pytest.mark.parametrize("error", [WorkerDied("it died"), OSError("the disk is full")])
 def test_failure_is_reported_without_failing_the_session(session, recorded, monkeypatch, error):
     def fail(*_):
@@ -99,17 +90,6 @@ def test_an_environment_with_its_own_physics_has_what_it_can(session, recorded, 
     assert tried == {"as trained", "sensor noise", "one-step action delay"}
     others = [row for row in card.rows if row.condition not in tried]
     assert len(others) == 5 and all("not possible" in row.reason for row in others)
-
-
-def test_robustness_is_reported_as_a_table_and_a_line(session, recorded):
-    card = card_of(session)
-    assert summary_line(card) == "6 of 7 conditions passed (failed: one-step action delay)"
-    table = str(robustness_table(_read(session)))
-    assert (
-        "0 of 16" in table and "15 of 16" in table and "This does not affect the verdict" in table
-    )
-    firm = card.model_copy(update={"rows": card.rows[:-1]})
-    assert summary_line(firm) == "6 of 6 conditions passed"
 
 
 def test_an_exported_policy_carries_what_was_asked_and_proven(session, recorded):

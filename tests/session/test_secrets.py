@@ -10,15 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.cli.main import app
-from telic.errors import RewardError, TelicError
+from telic.errors import TelicError
 from telic.llm import Outage
 from telic.llm.keys import KEY_NAMES, REMOVED
-from tests.authors.scripts import REWARD
 from tests.llm.test_hosted import server  # noqa: F401
-from tests.session.quick import FAILING, PASSING
+from tests.session.quick import FAILING
 
 KEY = "sk-planted/0123456789+abcdef"
-NOSY = f"import os\n{REWARD['source']}\nKEY = os.environ['ANTHROPIC_API_KEY']\n"
 
 
 @pytest.fixture(autouse=True)
@@ -99,27 +97,6 @@ def test_errors_of_a_provider_lose_the_key(asking, error, debug):
     assert_nowhere(asking.runs_dir, *printed)
 
 
-@pytest.mark.slow
-def test_outage_during_a_session_reveals_no_key(asking):
-    def watch(request):
-        raise Outage(f"no eyes for {KEY}", may_be_paid=True)
-
-    def answer(request):
-        script = {**PASSING, "analyst": ConnectionError("reset")}
-        return watch(request) if request.role == "vision_criteria" else script[request.role]
-
-    session, _ = asking.run(answer, vision=True)
-    assert session.summary.outcome == "unproven"
-    assert_nowhere(asking.runs_dir, spoken(asking))
-    assert REMOVED in (session.path / "iter_1" / "judgment.json").read_text()
-
-
-def test_a_reward_that_reads_the_environment_is_refused(asking):
-    with pytest.raises(RewardError, match="os") as error:
-        asking.run({**PASSING, "reward_author": {**REWARD, "source": NOSY}})
-    assert_nowhere(asking.runs_dir, spoken(asking), str(error.value))
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("status", [401, 500])
 def test_real_provider_and_command_reveal_no_key(server, tmp_path, status):  # noqa: F811
@@ -131,7 +108,7 @@ def test_real_provider_and_command_reveal_no_key(server, tmp_path, status):  # n
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     _, headers, _ = server.seen[0]
     assert any(KEY in value for value in headers.values())  # it was sent, and came back

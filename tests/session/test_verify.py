@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 
@@ -13,7 +12,6 @@ from telic.cli.main import app
 from telic.session.report import rewrite_report
 from telic.storage.files import write_json
 from telic.storage.keys import key_file, sign_text, signed_text, user_key
-from telic.verbs import artifacts
 from telic.verbs.labels import veto
 from tests.session.test_end import make_pass
 
@@ -93,28 +91,6 @@ def test_a_veto_does_not_sign_pictures_that_were_changed(session):
     assert "report/median.mp4" in reason
 
 
-def test_a_report_that_was_sent_without_its_session_covers_its_pictures(session, tmp_path):
-    session.report_dir.mkdir(exist_ok=True)
-    (session.report_dir / "median.mp4").write_bytes(b"a robot that runs")
-    rewrite_report(session, redraws=False)
-    sent = tmp_path / "sent"
-    shutil.copytree(session.report_dir, sent / "report")
-    shutil.copyfile(session.report, sent / "report.md")
-    (sent / "report" / "of another.png").write_bytes(b"")
-    assert verify(sent / "report.md")["state"] == "passed"
-    (sent / "report" / "median.mp4").write_bytes(b"another robot")
-    found = verify(sent / "report.md")
-    assert (found["state"], found["ok"]) == ("unproven", False)
-
-
-@pytest.mark.parametrize("claims", ["[1]", '{"files": [1]}', "[" * 20_000, "x"])
-def test_claims_that_no_report_contains_end_in_a_sentence(session, tmp_path, claims):
-    body = f"passed\n<!-- telic {claims} -->\n"
-    (tmp_path / "report.md").write_text(f"{body}<!-- {user_key().sign(body.encode())} -->\n")
-    done = CliRunner().invoke(app, ["verify", str(tmp_path / "report.md"), "--json"])
-    assert isinstance(done.exception, SystemExit) and "passed" not in done.stdout
-
-
 def test_a_bundle_without_a_policy_claims_nothing(session, tmp_path):
     listed = {"files": {}, "outcome": "passed", "session": "elsewhere"}
     signature = user_key().sign(json.dumps(listed, sort_keys=True).encode())
@@ -162,16 +138,5 @@ def test_the_command_itself_verifies_a_report(tmp_path, monkeypatch):
     page = tmp_path / "report.md"
     page.write_text(sign_text("# Report\n", outcome="passed"))
     command = [sys.executable, "-m", "telic", "verify", str(page), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert json.loads(done.stdout)["ok"], done.stderr
-
-
-def test_the_video_of_an_exported_pass_is_rendered_again(session, monkeypatch):
-    """The journal does not list it, so another video could be in its place."""
-    rewritten = []
-    monkeypatch.setattr(artifacts.sessions.report, "rewrite_report", rewritten.append)
-    monkeypatch.setattr(artifacts.sessions.report, "policy_proof", lambda folder: None)
-    bundle = artifacts.training.export.bundle
-    monkeypatch.setattr(bundle, "export_run", lambda *args, **options: {})
-    artifacts.export(str(session.path))
-    assert [folder.path for folder in rewritten] == [session.path]
