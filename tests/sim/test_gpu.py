@@ -2,14 +2,13 @@
 
 from importlib.util import find_spec
 
-import mujoco
 import pytest
 import torch
 
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.tasks import TASKS
 from telic.errors import ConfigError
-from telic.sim._gpu import BufferSizes, GpuSimulation, adapt, buffer_sizes
+from telic.sim._gpu import GpuSimulation
 from telic.sim.cpu import CpuSimulation
 from telic.sim.simulation import load_model, simulate, why_no_gpu
 
@@ -132,19 +131,6 @@ def test_what_diverges_is_held_back_and_reported(cheetah):
 
 
 @COMPILES
-def test_too_little_room_is_counted_not_silent():
-    sim = GpuSimulation(
-        load_model("half_cheetah.xml"), SIMS, device=DEVICE, sizes=BufferSizes(2, 4)
-    )
-    begin(sim)
-    ctrl = torch.ones(SIMS, sim.model.nu, device=sim.device)
-    for _ in range(30):
-        sim.step(ctrl, 5)
-    assert sum(sim.complaints().values()) > 0
-    assert sim.complaints() == {}
-
-
-@COMPILES
 def test_a_state_continues_where_it_was_taken(cheetah):
     begin(cheetah)
     ctrl = torch.full((SIMS, cheetah.model.nu), 0.5, device=cheetah.device)
@@ -158,23 +144,6 @@ def test_a_state_continues_where_it_was_taken(cheetah):
     torch.testing.assert_close(cheetah.state(), after, rtol=1e-4, atol=1e-4)
     with pytest.raises(ConfigError, match="does not match"):
         cheetah.load_state(state[:2])
-
-
-def test_models_are_adapted_in_words():
-    model = load_model("humanoid.xml")
-    adapted, notes = adapt(model)
-    assert adapted.opt.solver == mujoco.mjtSolver.mjSOL_NEWTON
-    assert model.opt.solver == mujoco.mjtSolver.mjSOL_PGS
-    assert notes == ["solved with Newton instead of PGS"]
-    assert adapt(load_model("ant.xml"))[1] == []
-
-
-def test_room_follows_from_the_model():
-    ant, standup, swimmer = (
-        buffer_sizes(load_model(f"{name}.xml")) for name in ("ant", "humanoidstandup", "swimmer")
-    )
-    assert standup.rows > ant.rows and standup.contacts > ant.contacts
-    assert swimmer.rows == 16
 
 
 @pytest.mark.skipif(why_no_gpu() is None, reason="this machine has a GPU")
