@@ -5,7 +5,7 @@ import os
 import pytest
 
 from telic.errors import UnknownName, UsageError
-from telic.storage.layout import RunFolder, file_name
+from telic.storage.layout import RunFolder
 from telic.storage.workspace import Workspace
 
 
@@ -36,9 +36,3 @@ def test_a_run_that_is_not_there_gets_the_closest_names(runs):
         Workspace(runs).run("cheetah")
     with pytest.raises(UsageError, match="found in"):
         Workspace(runs / "nowhere").run("latest")
-
-
-def test_a_name_without_letters_cannot_name_a_folder():
-    assert file_name("ä b/c") == "b-c"
-    with pytest.raises(UsageError):
-        file_name("../..")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from telic.storage.scalars import ScalarLog, downsample, read_columns, read_rows
+from telic.storage.scalars import ScalarLog, read_columns, read_rows
 
 
 @pytest.fixture
@@ -39,19 +39,3 @@ def test_resumed_run_drops_later_steps_and_continues(path):
     log.close()
     assert [row["global_step"] for row in read_rows(path)] == [100, 200, 200, 250]
     assert read_columns(path, ["loss"]) == {"loss": [0.5, None, 0.3]}
-
-
-def test_a_shortened_series_keeps_its_ends_and_its_spike():
-    xs = list(range(1000))
-    ys: list[float | None] = [float(np.sin(x / 100)) for x in xs]
-    ys[437] = 50.0
-    ys[10] = None
-    short_x, short_y = downsample(xs, ys, 20)
-    assert len(short_x) == 20
-    assert (short_x[0], short_x[-1]) == (0, 999)
-    assert short_x == sorted(short_x)
-    assert 50.0 in short_y
-    assert downsample([1, 2, 3], [1, None, 3], 5) == ([1, 3], [1, 3])
-    assert downsample([], [], 5) == ([], [])
-    with pytest.raises(ValueError, match="minimum is 3"):
-        downsample([1], [1], 2)

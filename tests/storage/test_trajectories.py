@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import zipfile
 from functools import partial
 
@@ -90,19 +89,6 @@ def test_a_damaged_or_missing_file_is_named(tmp_path):
         read_trajectory(path)
 
 
-def test_what_is_not_numbers_or_not_of_one_length_is_refused(tmp_path):
-    facts = TrajectoryFacts(env_id="x", dt_s=0.1)
-    with pytest.raises(ValueError, match="differ in length"):
-        Trajectory({"a": np.zeros(2), "b": np.zeros(3)}, facts)
-    bad = Trajectory({"a": np.array([{"x": 1}], dtype=object)}, facts)
-    with pytest.raises(TypeError, match="numbers or booleans"):
-        write_trajectory(tmp_path / "t.npz", bad)
-    assert not (tmp_path / "t.npz").exists()
-    empty = Trajectory({"reward": np.zeros(0)}, facts)
-    write_trajectory(tmp_path / "e.npz", empty)
-    assert len(read_trajectory(tmp_path / "e.npz")) == 0
-
-
 def crafted(path, **arrays: bytes) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         facts = {"env_id": "x", "dt_s": 0.1}
@@ -160,12 +146,6 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     assert path.stat().st_size < 1 << 16
     with pytest.raises(TelicError, match="is too large"):
         read_trajectory(path)
-
-
-def test_pipe_is_not_a_trajectory(tmp_path):
-    os.mkfifo(tmp_path / "pipe.npz")
-    with pytest.raises(TelicError, match="not a regular file"):
-        read_trajectory(tmp_path / "pipe.npz")
 
 
 @pytest.mark.parametrize(

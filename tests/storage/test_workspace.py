@@ -1,7 +1,5 @@
 """Artifacts are found by name, resumed, deleted and restored."""
 
-import shutil
-
 import pytest
 
 from telic.errors import Refused, UnknownName, UsageError
@@ -70,18 +68,6 @@ def test_what_is_deleted_comes_back_and_nothing_is_lost(workspace):
     assert workspace.delete(run).name == "run_1.2"
     assert workspace.restore("run_1").path == run.path
     assert (run.path / "reward_seed_1" / "config.json").exists()
-
-
-def test_a_copy_of_unfinished_work_is_not_resumed_unasked(workspace):
-    folder = workspace.runs_dir / "session_20260101_aa"
-    sign_folder(folder)
-    moved = folder.with_name("kept")
-    folder.rename(moved)
-    shutil.copytree(moved, folder)
-    assert workspace.unfinished("session", lambda path: True) is None
-    shutil.rmtree(folder)
-    moved.rename(folder)
-    assert workspace.unfinished("session", lambda path: True) == folder
 
 
 @pytest.mark.parametrize("place", ["run_1/reward_seed_1/checkpoints/policy_1.pt", "run_1"])
