@@ -124,26 +124,6 @@ def test_hydra_tyro_and_console_scripts(tmp_path):
     assert found.adapter.provenance["commands.train"].evidence[0] == "pyproject.toml:4"
 
 
-def test_the_evaluator_is_found_with_its_checkpoint(tmp_path):
-    evaluate = "import argparse\nparser = argparse.ArgumentParser()\n"
-    evaluate += (
-        "parser.add_argument('--checkpoint', required=True)\nif __name__ == '__main__': run()\n"
-    )
-    found = draft_adapter(make(tmp_path, {"train.py": TRAINER, "scripts/evaluate.py": evaluate}))
-    assert argv(found, "eval") == "python scripts/evaluate.py --checkpoint {checkpoint}"
-    assert found.adapter.files.evaluator.globs == ("scripts/evaluate.py",)
-
-
-def test_risks_are_named_with_their_lines(tmp_path):
-    script = "import os, shutil\nos.system('pip install x')\nshutil.rmtree(log_dir)\n"
-    script += "if __name__ == '__main__':\n    model.learn()\n"
-    hazards = draft_adapter(make(tmp_path, {"train.py": script})).adapter.hazards
-    assert {each.id: each.evidence for each in hazards} == {
-        "installs_packages_at_runtime": "train.py:2",
-        "deletes_results": "train.py:3",
-    }
-
-
 def test_hostile_files_neither_stop_nor_mislead_it(tmp_path):
     make(tmp_path, {"train.py": TRAINER, "README.md": "`python train.py --task=quad`\n"})
     make(
@@ -166,14 +146,3 @@ def test_hostile_files_neither_stop_nor_mislead_it(tmp_path):
     (tmp_path / "outside_train.py").symlink_to("/etc/hostname")
     found = draft_adapter(tmp_path)
     assert argv(found) is not None and argv(found).startswith("python train.py --task=quad")
-
-
-def test_a_thousand_files_are_read_within_the_bounds(tmp_path):
-    body = "import argparse\n" + "def f(x):\n    return x.learn()\n" * 50
-    for number in range(1000):
-        folder = tmp_path / f"package{number % 40}"
-        folder.mkdir(exist_ok=True)
-        (folder / f"module{number}.py").write_text(body)
-    make(tmp_path, {"train.py": TRAINER, "README.md": "`python train.py --task=quad`\n"})
-    found = draft_adapter(tmp_path)
-    assert argv(found).startswith("python train.py --task=quad")

@@ -2,8 +2,6 @@ from textwrap import indent
 
 import pytest
 
-from telic.storage.files import read_json
-from telic.studies import candidates
 from telic.studies.approvals import approval_diff
 from telic.studies.candidates import (
     new_candidate,
@@ -55,53 +53,12 @@ def test_a_change_of_files_has_its_own_worktree_and_is_read_as_a_diff(study, tmp
     assert "-weight = 1" in seen and "+weight = 3" in seen and " bonus = 0" in seen
 
 
-def test_ids_are_never_used_again_not_even_after_a_crash(study, monkeypatch):
-    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(candidates, "_hashes", lambda *_: 1 / 0)
-        make(study, "lost")
-    assert make(study, "next").startswith("c-0002-")
-
-
 def test_an_author_writes_neither_what_the_system_keeps_nor_elsewhere(study, tmp_path):
     for key in ("status", "validation", "id", "content_hash"):
         with pytest.raises(InvalidDocument, match="E_DRAFT"):
             new_candidate(study, "sly", {**draft(study), key: "accepted"}, AGENT)
     with pytest.raises(InvalidDocument, match="outside"):
         make(study, files={"../../../evil.py": tmp_path / "repo" / "evaluate.py"})
-
-
-def test_a_revision_keeps_the_earlier_ones(study):
-    name = make(study, patch=PATCH, change={})
-    revise_candidate(study, name, {"plan": {"est": {"gpu_h": 1}}}, AGENT)
-    made = study.candidate(name)
-    assert (made.revision, made.plan.est.gpu_h) == (2, 1)
-    assert made.change.patch == "patch.diff"
-    first = read_json(study.folder.candidate_file(name, 1))
-    assert first["plan"]["est"]["gpu_h"] == 2.0
-    assert study.state.candidates[name].revision == 2
-
-
-def test_a_patch_stays_until_it_is_dropped(study, tmp_path):
-    added = tmp_path / "terms.py"
-    added.write_text("x = 1\n")
-    name = make(study, patch=PATCH, files={"src/terms.py": added}, change={})
-    made = revise_candidate(study, name, {"change": OTHER_STEP}, AGENT)
-    assert made.change.patch == "patch.diff" and made.change.files and made.change.overrides
-    made = revise_candidate(study, name, {"change": {"patch": None, "files": []}}, AGENT)
-    assert (made.change.patch, made.change.patch_sha256, made.change.files) == (None, None, ())
-    assert made.change.overrides
-
-
-def test_a_candidate_is_revised_until_it_is_launched(study):
-    name = make(study)
-    revise_candidate(study, name, {"change": OTHER_STEP}, AGENT)
-    validate_candidate(study, name)
-    revise_candidate(study, name, {"change": OTHER_STEP}, AGENT)
-    assert study.state.candidates[name].status == "draft"
-    assert validate_candidate(study, name).ok
-    start_run(study, name)
-    with pytest.raises(GateRefused, match="child"):
-        revise_candidate(study, name, {"change": OTHER_STEP}, AGENT)
 
 
 def test_mending_uses_up_attempts(study):
@@ -144,3 +101,15 @@ def test_a_finished_promotion_seed_is_not_used_by_a_later_revision(study):
     revise_candidate(study, name, {"plan": {"est": {"gpu_h": 1}, "seeds": seeds}}, AGENT)
     why = {each.id: each.why for each in validate_candidate(study, name).checks}
     assert "100 were already used" in why["V13"] and "101" not in why["V13"]
+
+
+def test_a_candidate_is_revised_until_it_is_launched(study):
+    name = make(study)
+    revise_candidate(study, name, {"change": OTHER_STEP}, AGENT)
+    validate_candidate(study, name)
+    revise_candidate(study, name, {"change": OTHER_STEP}, AGENT)
+    assert study.state.candidates[name].status == "draft"
+    assert validate_candidate(study, name).ok
+    start_run(study, name)
+    with pytest.raises(GateRefused, match="child"):
+        revise_candidate(study, name, {"change": OTHER_STEP}, AGENT)

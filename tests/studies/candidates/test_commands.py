@@ -4,9 +4,8 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.cli.main import app
-from tests.studies.candidates.small_study import PATCH, add_evidence, complete, measure
+from tests.studies.candidates.small_study import add_evidence, complete, measure
 
-BETTER = "c-0002-more-weight"
 CHANGE = "change: {overrides: {reward.weight: {from: 1.0, to: 2.0}}}\n"
 
 
@@ -62,29 +61,3 @@ def test_an_idea_is_written_checked_and_queued(based, telic, idea):
     code, shown = telic(study, "status", name)
     assert (shown["status"], shown["phase"]) == ("validated", "short_trial")
     assert telic(study, "status", "candidates")[1][name]["status"] == "validated"
-
-
-def test_a_failed_check_is_exit_code_4(study, telic, idea):
-    code, made = telic(study, "propose", idea(study, promotion="[1, 2, 3, 4, 5]"))
-    failed = [each["id"] for each in made["checks"] if not each["passed"]]
-    assert (code, failed) == (4, ["V13"])
-
-
-def test_a_patch_and_a_revision(study, telic, idea, tmp_path):
-    (tmp_path / "x.diff").write_text(PATCH)
-    patch = ["--patch", str(tmp_path / "x.diff")]
-    code, made = telic(study, "propose", idea(study, change=""), *patch)
-    assert code == 0, made
-    (tmp_path / "more.yaml").write_text("change: {overrides: {ppo.epochs: {from: 2, to: 3}}}\n")
-    code, revised = telic(
-        study, "propose", str(tmp_path / "more.yaml"), *patch, "--revise", made["id"]
-    )
-    assert (code, revised["revision"]) == (0, 2), revised
-    shown = telic(study, "status", made["id"])[1]
-    change = shown["change"]
-    assert (change["patch"], list(change["overrides"])) == ("patch.diff", ["ppo.epochs"])
-
-
-def test_unknown_verdict_is_a_usage_error(claimed, telic):
-    code, refused = telic(claimed, "decide", BETTER, "acept", "--because", "x")
-    assert code == 2 and "accept" in refused["hint"]

@@ -81,25 +81,6 @@ def test_what_cannot_be_mended_any_more_is_given_up(study):
     assert decide_candidate(study, name, "reject", AGENT, "it does not start").recorded
 
 
-def test_a_run_that_vanished_is_settled_first(study):
-    name = make(study)
-    validate_candidate(study, name)
-    run = start_run(study, name)
-    folder = study.folder.run(run)
-    folder.mkdir(parents=True)
-    for name in ("pid.json", "exit.json"):
-        (folder / name).write_text("{}")
-    assert next_step(study).args["run"] == run and next_step(study).action == "reconcile"
-
-
-def test_a_stop_file_stops(study):
-    study.folder.stop_file.write_text("")
-    found = next_step(study)
-    assert (found.action, found.args["rule"]) == ("stop", "human_stop")
-    study.folder.stop_file.unlink()
-    assert next_step(study).action == "propose"
-
-
 def fail(study, count):
     for place in range(count):
         change = {"overrides": {"ppo.epochs": {"from": 1, "to": place + 2}}}
@@ -118,13 +99,3 @@ def test_a_stop_that_needs_a_person_is_recorded_and_stands_until_resumed(study):
     assert len(fired) == 1 and study.state.fired_stops[0].rule == "failure_streak"
     set_study_status(study, "open", HUMAN, "the disk was full")
     assert note_next(study).action == "revise", "the same failures do not stop it again"
-
-
-def test_a_file_that_is_missing_is_asked_for(study):
-    command = "init --task walk --study first"
-    for name in ("protocol", "adapter"):
-        path = getattr(study.folder, name)
-        path.unlink()
-        found = next_step(study)
-        assert (found.action, found.command) == ("agree", f"telic study {command}")
-        assert path.name in found.why

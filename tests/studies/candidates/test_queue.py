@@ -4,10 +4,8 @@ import pytest
 
 from telic.studies.candidates import revise_candidate, transition
 from telic.studies.documents.base import RUNNER, SYSTEM
-from telic.studies.errors import GateRefused
-from telic.studies.queue import fresh_seeds, more_seeds
+from telic.studies.queue import more_seeds
 from telic.studies.rules.checks import validate_candidate
-from telic.studies.rules.results import advance
 from tests.studies.candidates.small_study import (
     AGENT,
     change_contract,
@@ -15,7 +13,6 @@ from tests.studies.candidates.small_study import (
     end_run,
     make,
     measure,
-    promoted,
     start_run,
 )
 
@@ -49,18 +46,6 @@ def test_places_and_gpus_are_limited(study):
     assert study.jobs[0].status == "running" and study.jobs[1].reason == "no GPU is free"
 
 
-def test_jobs_follow_their_runs(study, queued):
-    run = start_run(study, queued)
-    assert [job.status for job in study.jobs] == ["running"]
-    end_run(study, run, "killed", by="preempted")
-    again = study.jobs[0]
-    assert (again.status, again.run_id, again.attempts) == ("ready", run, 1)
-    run = start_run(study, queued)
-    end_run(study, run, "failed", why="it crashed")
-    failed = study.jobs[0]
-    assert (failed.status, failed.run_id, failed.attempts) == ("failed", run, 2)
-
-
 def test_losses_are_attempts_and_aborted_launches_are_none(study, queued):
     intent = {"run": "r-x", "candidate": queued, "phase": "smoke", "seed": 1, "nonce": "n"}
     study.append("launch.intent", queued, intent, RUNNER)
@@ -83,21 +68,6 @@ def test_new_revision_starts_over_unless_a_run_is_live(study, queued):
     assert ready(study) == [f"{queued}/smoke/1"] and study.jobs[0].run_id is None
 
 
-def test_a_phase_is_passed_when_its_rule_holds(study, queued):
-    (run,) = complete(study, queued)
-    assert advance(study)[0].verdict == "wait"  # it is not measured
-    measure(study, run, 0.4)
-    (printed,) = advance(study)
-    assert (printed.to, study.state.candidates[queued].phase) == ("short_trial", "short_trial")
-    assert ready(study) == [f"{queued}/short_trial/1"]
-
-
-def test_the_incumbent_runs_on_the_seeds_of_a_promotion(based):
-    name = promoted(based, 0.2)
-    arms = {(job.candidate, job.phase) for job in based.jobs}
-    assert arms == {(name, "promotion"), (based.incumbent.candidate, "promotion")}
-
-
 def test_more_seeds_come_fresh_from_the_pool(study, queued):
     measure(study, complete(study, queued)[0], 0.4)
     transition(study, queued, "validated", SYSTEM, "on", {"phase": "promotion"})
@@ -105,10 +75,3 @@ def test_more_seeds_come_fresh_from_the_pool(study, queued):
     assert more_seeds(study, queued, AGENT, "the interval is wide") == (105, 106, 107, 108, 109)
     assert study.planned_seeds(queued, "promotion") == frozenset(range(100, 110))
     assert study.state.candidates[queued].status == "validated" and len(ready(study)) == 1
-
-
-def test_a_seed_that_an_amendment_took_away_never_starts(study, queued):
-    change_contract(study, {"seeds": {"selection": "5-99", "promotion": "100-103"}})
-    assert [job.status for job in study.jobs] == ["cancelled"]
-    with pytest.raises(GateRefused, match="E_SEEDS"):
-        fresh_seeds(study, "promotion", [queued], 5)

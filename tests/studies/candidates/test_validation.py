@@ -121,18 +121,6 @@ def test_each_check_refuses_what_it_is_for(study):
     assert wrong == []
 
 
-def test_v01_invalid_candidate_file_is_the_only_finding(study):
-    name = make(study)
-    edit(study, name, kind="magic")
-    found = failures(study, name)
-    assert "kind" in found["V01"] and found["V16"] == "not checked"
-
-
-def test_v01_a_patch_in_place_is_refused(study):
-    name = make(study, patch=PATCH, change={}, isolation={"mode": "in_place"})
-    assert "in_place" in failures(study, name)["V01"]
-
-
 def test_v02_names_and_references_are_true_and_the_evidence_is_whole(study):
     sheet = add_evidence(study)
     name = make(study, parents=["c-0099-nobody"], evidence_refs=["e-000000000000", sheet])

@@ -137,20 +137,6 @@ def test_an_experiment_is_approved_as_it_is_written(agreed):
         approvals.grant(agreed, "experiment", CONSENT)
 
 
-def test_a_class_of_candidates_is_approved_by_the_contract(agreed):
-    made = add_candidate(agreed)
-    rule = {"kind": "config", "phases": ["smoke"]}
-    automation = {"launch": "pre_approved", "pre_approved": [rule]}
-    update_yaml(agreed.folder.contract, {"automation": automation})
-    contract.amend(agreed, AGENT, "classes")
-    assert "autonomy" in agreed.state.required_approvals
-    found = agreed.experiment_approval(made.id, "smoke")
-    assert (found.status, "autonomy" in found.why) == ("pending", True)
-    approve_all(agreed)
-    assert agreed.experiment_approval(made.id, "smoke").status == "approved"
-    assert agreed.experiment_approval(made.id, "promotion").status == "pending"
-
-
 # ---------------------------------------------------------------------------- people
 
 
@@ -254,14 +240,3 @@ def test_the_check_names_edits_overlaps_and_questions(agreed):
     assert any("selection and promotion share 50" in each for each in found.problems)
     assert any("edited after" in each for each in found.problems)
     assert any("task.success_definition" in each for each in found.questions)
-
-
-def test_comments_survive_answers(agreed):
-    contract.draft_contract(agreed, {"budget.gpu_h": 96, "scope.params.a.b": {"max": 2}})
-    text = agreed.folder.contract.read_text()
-    assert "# when is the task complete?" in text
-    assert agreed.contract.budget.gpu_h == 96
-    assert agreed.contract.scope.params["a.b"].max == 2
-    with pytest.raises(StudyError, match="budget: unknown key gpu_hours"):
-        contract.draft_contract(agreed, {"budget.gpu_hours": 3})
-    assert agreed.folder.contract.read_text() == text

@@ -6,13 +6,11 @@ from telic.errors import UnknownName, UsageError
 from telic.studies._ledger import Ledger
 from telic.studies.administration import create_study, set_study_status, why_stopped
 from telic.studies.candidates import new_candidate
-from telic.studies.contract import hash_evaluator
-from telic.studies.documents.base import RUNNER
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.folder import StudyFolder, read_registry
 from telic.studies.next import next_step
 from telic.studies.study import Study
-from tests.studies.core.small import AGENT, HUMAN, add_candidate, content
+from tests.studies.core.small import AGENT, HUMAN, content
 
 
 def test_a_new_study_is_complete_and_active_and_begun_once(study):
@@ -28,20 +26,6 @@ def test_a_new_study_is_complete_and_active_and_begun_once(study):
     create_study(study.root, "g1-walk", "speed", AGENT, statement="walk")
     assert Study.find(study.root).contract.version == 1
     assert len(Ledger(study.folder).entries()) == 1
-
-
-def test_nothing_but_the_note_of_its_last_line_is_written_outside_the_repository(
-    repository, tmp_path, own_key
-):
-    create_study(repository, "g1-walk", "speed", AGENT)
-    assert set(tmp_path.iterdir()) == {repository, own_key}
-    assert sorted(path.name for path in own_key.iterdir()) == ["heads", "signing.key"]
-
-
-def test_statements_with_quotes_are_kept(repository):
-    text = 'walk "fast"\\ at: once # now'
-    study = create_study(repository, "g1-walk", "speed", AGENT, statement=text)
-    assert study.contract.task.statement == text
 
 
 def test_the_active_study_and_the_named_one(study):
@@ -105,25 +89,3 @@ def test_a_closed_study_takes_nothing_more(agreed):
         new_candidate(agreed, "more", {"kind": "baseline"}, HUMAN)
     with pytest.raises(StudyError, match="E_CLOSED"):
         set_study_status(agreed, "open", HUMAN, "one more")
-
-
-def test_a_study_is_not_closed_over_a_live_run(agreed):
-    add_candidate(agreed)
-    study = agreed
-    intent = {"run": "r-1", "candidate": "c-0001-try", "phase": "smoke", "seed": 1, "nonce": "n"}
-    study.append("launch.intent", "c-0001-try", intent, RUNNER)
-    with pytest.raises(GateRefused, match="r-1 is still running"):
-        set_study_status(agreed, "closed", HUMAN, "enough")
-
-
-def test_hashes_of_the_evaluator_are_filled_in(agreed):
-    with pytest.raises(StudyError, match="Neither the protocol nor the adapter"):
-        hash_evaluator(agreed)
-    (agreed.root / "evaluate.py").write_text("one")
-    first = hash_evaluator(agreed, ["evaluate.py"])
-    (agreed.root / "evaluate.py").write_text("two")
-    again = hash_evaluator(agreed)
-    assert again == agreed.protocol.evaluator_files
-    assert again.keys() == first.keys() and again != first
-    with pytest.raises(StudyError, match="not a file in the repository"):
-        hash_evaluator(agreed, ["../other.py"])

@@ -6,10 +6,9 @@ import pytest
 
 from telic.studies import candidates
 from telic.studies._ledger import Ledger
-from telic.studies.decide import decide_candidate
 from telic.studies.documents.base import RUNNER, SYSTEM, ActorKind, StudyActor
 from telic.studies.documents.candidate import CandidateStatus
-from telic.studies.errors import GateRefused, StudyError
+from telic.studies.errors import GateRefused
 from tests.studies.core.small import AGENT, ENGINE, HUMAN, add_candidate, begin, complete, content
 from tests.studies.fresh import FreshStudy
 
@@ -97,21 +96,9 @@ def test_what_is_allowed_moves_the_candidate(in_status, pair):
     assert study.state.candidates[NAME].status == pair[1]
 
 
-def test_a_failed_candidate_is_repaired_before_an_agent_rejects_it(in_status):
-    study = in_status("debug")
-    with pytest.raises(GateRefused, match="only 0 of 3 repair attempts"):
-        decide_candidate(study, NAME, "reject", AGENT, "it crashed")
-    assert decide_candidate(study, NAME, "reject", HUMAN, "it crashed").recorded
-
-
 def test_a_paused_study_takes_no_candidates_and_a_runner_proposes_none(agreed):
     with pytest.raises(GateRefused, match="runner may not"):
         candidates.new_candidate(agreed, "other", {"kind": "baseline"}, RUNNER)
     Ledger(agreed.folder).append("study.status", None, {"status": "paused"}, HUMAN)
     with pytest.raises(GateRefused, match="paused"):
         candidates.new_candidate(agreed, "other", {"kind": "baseline"}, AGENT)
-
-
-def test_a_candidate_that_does_not_exist_is_named(agreed):
-    with pytest.raises(StudyError, match="c-0009-none"):
-        candidates.transition(agreed, "c-0009-none", "validated", SYSTEM)

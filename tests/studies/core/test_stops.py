@@ -76,17 +76,6 @@ def test_budget_counts_and_deadline(stops):
     assert stops(rule="wallclock_deadline", at="2026-08-01T09:00:01Z") == {}
 
 
-def test_failures_in_a_row(stops):
-    assert stops(decided(*["rejected"] * 5), rule="no_progress") == {"no_progress": "stop"}
-    assert stops(decided(*["rejected"] * 4), rule="no_progress") == {}
-    assert stops(decided("accepted", *["rejected"] * 4), rule="no_progress") == {}
-    assert stops(decided(*["rejected"] * 5, phase="short_trial"), rule="no_progress") == {}
-    paused = {"failure_streak": "pause"}
-    assert stops(candidates(*["debug"] * 3)) == paused
-    assert stops(candidates("debug", "debug", "rejected")) == {}
-    assert stops(candidates("debug", "debug"), rule="failure_streak", k=2) == paused
-
-
 def test_what_comes_from_outside_the_ledger(stops, tmp_path):
     assert stops(state(study_status="paused")) == {"human_stop": "pause"}
     (tmp_path / "STOP").touch()

@@ -121,30 +121,12 @@ def test_pairs_that_all_differ_alike_are_counted_by_their_signs():
     assert "too few pairs; a sign test requires 6 unanimous pairs" in again.reasons[-1]
 
 
-def test_seeds_without_spread_are_asked_whether_they_reach_the_training():
-    found = audit_claim(facts([0.9] * 5, [0.5] * 5, sigma_0=None))
-    assert found.verdict == "valid_improvement" and "does the seed affect" in found.reasons[0]
-    apart = facts([0.9] * 5, [0.5] * 5, sigma_0=None)
-    apart = apart.model_copy(update={"incumbent": arm("old", [0.5] * 5, first=150)})
-    unpaired = audit_claim(apart)
-    assert unpaired.verdict == "inconclusive"
-    assert any("no variance" in each for each in unpaired.reasons)
-
-
 def test_many_tries_need_more_evidence():
     ours = [0.66, 0.70, 0.65, 0.69, 0.68]
     alone = audit_claim(facts(ours, sigma_0=None))
     assert alone.verdict == "valid_improvement"
     among = audit_claim(facts(ours, sigma_0=None, other_p=tuple([0.5] * 400)))
     assert among.verdict == "inconclusive" and among.stats.holm_p > alone.stats.holm_p
-
-
-def test_the_second_look_is_stricter():
-    ours = [0.62, 0.68, 0.64, 0.67, 0.66]
-    first = audit_claim(facts(ours, sigma_0=None))
-    assert 0.005 < first.stats.welch_p < 0.05
-    second = audit_claim(facts(ours, sigma_0=None, look=2))
-    assert (first.stats.alpha, second.stats.alpha) == (0.05, 0.025)
 
 
 VOID = [

@@ -1,7 +1,6 @@
 """Metrics out of logs: every format, torn ends, damage, and what is not read."""
 
 import math
-import struct
 
 import pytest
 
@@ -25,13 +24,6 @@ def test_json_lines_leave_out_a_torn_end_and_name_a_bad_line(tmp_path):
         read_rows("jsonl", log)
 
 
-def test_csv_skips_comments_and_empty_cells(tmp_path):
-    log = tmp_path / "progress.csv"
-    log.write_text('#{"env": "Ant"}\ntotal_timesteps,loss,note\n10,nan,a\n20,,b\n30,0.5,c\n')
-    found = read_series("csv", log)["loss"]
-    assert found.steps == (10.0, 30.0) and math.isnan(found.values[0]) and found.values[1] == 0.5
-
-
 def test_text_is_read_by_blocks(tmp_path):
     log = tmp_path / "stdout.log"
     log.write_text("step: 100\n| reward/alive | 1.5 |\nloss=2e-3\nstep: 1_200\nloss = nan\n")
@@ -53,31 +45,6 @@ def test_a_pattern_that_may_never_end_is_refused(tmp_path, pattern):
     with pytest.raises(TelicError, match="too long"):
         read_rows("regex_stdout", log, pattern)
     assert read_rows("regex_stdout", log, r"(?P<key>[)*+]+)=(?P<value>\S+)|loss=(?P<loss>.*)") == []
-
-
-def test_files_of_the_tensorboard_package_are_read_in_both_forms(tmp_path):
-    """Scalars as a plain number, and as a tensor, which is what newer writers make."""
-    tf = pytest.importorskip("tensorboard")
-    assert tf
-    from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.compat.proto.summary_pb2 import Summary
-    from tensorboard.compat.proto.tensor_pb2 import TensorProto
-    from tensorboard.summary.writer.event_file_writer import EventFileWriter
-    from tensorboard.util import tensor_util
-
-    writer = EventFileWriter(str(tmp_path))
-    values = [
-        Summary.Value(tag="plain", simple_value=1.5),
-        Summary.Value(tag="float", tensor=TensorProto(dtype=1, float_val=[2.5])),
-        Summary.Value(
-            tag="double", tensor=TensorProto(dtype=2, tensor_content=struct.pack("<d", 3.25))
-        ),
-        Summary.Value(tag="vector", tensor=tensor_util.make_tensor_proto([1.0, 2.0])),
-    ]
-    writer.add_event(Event(step=7, wall_time=12.0, summary=Summary(value=values)))
-    writer.close()
-    rows = read_rows("tensorboard", tmp_path)
-    assert rows == [{"step": 7.0, "time": 12.0, "plain": 1.5, "float": 2.5, "double": 3.25}]
 
 
 def test_event_files_are_read_to_a_torn_end_and_damage_is_named(tmp_path):

@@ -7,7 +7,6 @@ from telic.studies.documents.base import update_yaml
 from telic.studies.errors import StudyError
 from telic.studies.evidence.robustness import (
     ProbeSummary,
-    curriculum_problems,
     probe_candidate,
     range_problems,
 )
@@ -58,16 +57,3 @@ def test_a_number_without_a_run_is_refused(probed):
         forged = typed.model_copy(update={"runs": runs})
         (why,) = range_problems(study, {"mass": (8.0, 12.0)}, forged)
         assert "does not use runs" in why
-
-
-def test_a_curriculum_takes_its_success_from_runs(probed):
-    study, _ = probed((1.0, 0.1, 1.0, 1.9), runs=5)  # of about 0.5
-    plan = {"mode": "reweight", "cases": ["m5", "m12"]}
-    assert list(curriculum_problems(study, plan)) == []
-    (why,) = curriculum_problems(study, {**plan, "cases": ["m8", "m15"]})
-    assert "0% of the cases are learnable" in why
-    (why,) = curriculum_problems(study, {**plan, "cases": ["m5", "night"]})
-    assert "no run of the incumbent was evaluated under the case night" in why
-    typed = {**plan, "success": {"m5": 0.5}}
-    assert any("success" in each for each in curriculum_problems(study, typed))
-    assert list(curriculum_problems(study, None))

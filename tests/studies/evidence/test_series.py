@@ -9,17 +9,6 @@ from telic.errors import TelicError
 from telic.studies.evidence._logs import Series, aggregate, step_axis, to_series
 
 
-def test_rows_become_series_by_whatever_counts_steps():
-    rows = [
-        {"time/total_timesteps": 20.0, "rollout/ep_rew_mean": 2.0, "time/time_elapsed": 9.0},
-        {"time/total_timesteps": 10.0, "rollout/ep_rew_mean": 1.0, "note": "warm-up"},
-        {"time/total_timesteps": 20.0, "rollout/ep_rew_mean": 3.0},
-    ]
-    found = to_series(rows)
-    assert set(found) == {"rollout/ep_rew_mean", "time/time_elapsed"}
-    assert found["rollout/ep_rew_mean"] == ((10.0, 20.0), (1.0, 3.0)), "the last one counts"
-
-
 def test_aggregates_by_hand():
     # auc: (0.5*(1+2)*1 + 0.5*(2+3)*1 + 0.5*(3+10)*2) / 4 = (1.5+2.5+13)/4 = 4.25 with nan dropped
     one = Series((0.0, 1.0, 2.0, 3.0, 4.0), (1.0, 2.0, 3.0, math.nan, 10.0))
@@ -47,8 +36,3 @@ def test_columns_that_disagree_are_not_chosen_between():
     assert aggregate(found, "last") == pytest.approx(0.4)
     with pytest.raises(TelicError, match="column, steps, is not in the log"):
         to_series(rows, "steps")
-
-
-def test_a_row_without_the_count_belongs_to_the_step_before():
-    rows = [{"step": 5.0, "loss": 1.0}, {"success": 0.3}, {"step": 9.0, "loss": 0.5}]
-    assert to_series(rows)["success"].steps == (5.0,)

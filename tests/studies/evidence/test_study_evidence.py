@@ -1,7 +1,5 @@
 """From the logs of runs to evidence, audits, alerts and reflections of a real study folder."""
 
-import json
-
 import pytest
 
 from telic.storage.files import read_json, write_json
@@ -17,15 +15,13 @@ from telic.studies.evidence.measurement import (
 )
 from telic.studies.evidence.review import (
     is_unreviewed,
-    may_be_author,
     reflect_run,
     review_candidate,
 )
-from telic.studies.folder import artifacts_hash
 from telic.studies.next import note_next
 from telic.studies.rules.results import active_stops, unresolved_exploit
 from tests.studies.candidates.small_study import AGENT, HUMAN, change_contract, start_run
-from tests.studies.evidence.claimed_study import BETTER, GAMED, log_rows, promoted
+from tests.studies.evidence.claimed_study import BETTER, GAMED, promoted
 
 TWIN = StudyActor(kind="agent", name="reviewer", session=AGENT.session)
 """who may be the author by another name"""
@@ -40,15 +36,6 @@ def measured(study, title="more weight", final=BETTER, **changes):
     for run in runs:
         analyze_run(study, run, AGENT)
     return name, runs
-
-
-def test_a_run_of_an_earlier_version_is_measured(study):
-    _, runs = promoted(study, "more weight", BETTER)
-    folder = study.folder.run(runs[0])
-    (folder / "artifacts").rename(folder / "artefacts")
-    found = Measurement.model_validate(analyze_run(study, runs[0], AGENT).payload)
-    assert found.primary == pytest.approx(BETTER, abs=0.05) and found.missing == ()
-    assert artifacts_hash({"artefacts": "ab"}) == artifacts_hash({"artifacts": "ab"}) == "ab"
 
 
 def test_a_run_is_measured_once_after_its_end(study):
@@ -160,31 +147,3 @@ def test_authors_do_not_clear_their_own_work_but_report_exploits_and_people_appr
     review_candidate(study, name, TWIN, "it still stands still", is_exploit=True)
     review_candidate(study, name, HUMAN, "it has to stand still", is_exploit=False)
     assert unresolved_exploit(study, name) is None
-
-
-def test_run_without_finite_values_is_not_evidence(study):
-    name, runs = promoted(study, "more weight", BETTER)
-    rows, bad = log_rows(BETTER, 1), {"return": "NaN"}
-    logs = ([{**rows[0], **bad}, *rows[1:]], [*rows[:-1], {**rows[-1], **bad}])
-    for run, log in zip(runs, logs, strict=False):
-        text = "".join(json.dumps(row) + "\n" for row in log)
-        (study.folder.run(run) / "artifacts" / "metrics.jsonl").write_text(text)
-    found = [Measurement.model_validate(analyze_run(study, x, AGENT).payload) for x in runs]
-    assert [each.diverged for each in found[:2]] == [(), ("return",)]
-    audit = Audit.model_validate(audit_result(study, name, AGENT).payload)
-    assert audit.verdict == "invalid" and runs[1] in check(audit, "A11").why
-
-
-@pytest.mark.parametrize(
-    ("reviewer", "is_self"),
-    [
-        (("human", "ada", None), False),
-        (("agent", "other", "s1"), True),
-        (("agent", "other", None), True),
-        (("agent", "other", "s2"), False),
-    ],
-)
-def test_a_review_by_what_may_be_the_author_is_called_one(reviewer, is_self):
-    author = StudyActor(kind="agent", name="coder", session="s1")
-    kind, name, session = reviewer
-    assert may_be_author(author, StudyActor(kind=kind, name=name, session=session)) is is_self

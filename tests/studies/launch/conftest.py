@@ -21,7 +21,7 @@ def candidate(study):
     return next(iter(study.state.candidates))
 
 
-def wait_until_over(study, seconds: float = 20.0):
+def wait_until_over(study, seconds: float = 120.0):
     """Reconcile until no run is active; return the state."""
     deadline = time.monotonic() + seconds
     while True:

@@ -127,7 +127,7 @@ def kill_a_supervisor(study: FreshStudy, luck: random.Random) -> None:
 
 
 def settle(study: FreshStudy) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while reconcile(study) and study.state.active_runs:
         if time.monotonic() > deadline:
             raise AssertionError(f"{study.state.active_runs} never ended")

@@ -20,22 +20,6 @@ def run(study):
     return call
 
 
-def test_a_dry_run_shows_gates_and_command(run, study, candidate):
-    found = run(candidate)
-    assert found.exit_code == 0, found.output
-    assert "G23" in found.output and "train.py" in found.output
-    assert "nothing was started: all gates passed" in found.output
-    assert starts(study) == []
-
-
-def test_a_dry_run_that_would_be_refused_ends_with_3(run, study, candidate):
-    study.folder.stop_file.write_text("")
-    found = run(candidate, "--json")
-    assert found.exit_code == 3
-    shut = [each["id"] for each in json.loads(found.output)["gates"]["gates"] if not each["passed"]]
-    assert shut == ["G01", "G15"]
-
-
 def test_runs_are_launched_and_awaited_until_the_phase_is_complete(run, study, candidate):
     words = ("--confirm", "RUN_CANDIDATE", "--wait", "--json")
     for count in (1, 2, 3):
@@ -50,15 +34,10 @@ def test_a_run_is_stopped_and_settled(run, study, candidate, monkeypatch):
     found = run(candidate, "--confirm", "RUN_CANDIDATE", "--json")
     name = json.loads(found.output)["launched"]["run"]
     assert run("--stop", name, "--because", "enough").exit_code == 0
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while study.state.active_runs:
         assert time.monotonic() < deadline, "it did not end"
         assert run().exit_code == 0
         time.sleep(0.05)
     assert study.state.runs[name].why == "enough"
     assert run("--stop", name).exit_code == 2
-
-
-def test_unknown_names_and_missing_seeds_are_explained(run, candidate):
-    assert "Closest" in run(candidate[:-1]).output
-    assert "No phase named" in run(candidate, "--phase", "smok").output

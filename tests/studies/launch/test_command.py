@@ -1,6 +1,5 @@
 """Commands are filled in exactly; by default a run has no shell, no network and no keys."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -71,20 +70,6 @@ def test_overrides_and_seeds_are_written_as_the_repository_reads_them():
         assert found.argv[2:] == words, "a seed that the command does not place goes last"
 
 
-def test_a_venv_is_entered_without_a_shell(tmp_path):
-    found = build(["python"], tmp=tmp_path, activate={"kind": "venv", "path": ".venv"})
-    assert found.env["VIRTUAL_ENV"] == str(tmp_path / ".venv")
-    assert found.env["PATH"] == f"{tmp_path}/.venv/bin:{os.environ['PATH']}"
-
-
-def test_what_hopes_for_a_shell_is_named():
-    for line in ("bash -c x", "/bin/sh -ec x", "python a && b", "python a > log"):
-        assert shell_problems(tuple(line.split())), line
-    assert shell_problems(("python", "a\nb"))
-    for line in ("python t.py ++a.b=${c.d} x=[1,2]", "bash run.sh", "python t.py a|b"):
-        assert shell_problems(tuple(line.split())) == [], line
-
-
 # ---------------------------------------------------------------------------- secrets
 
 SECRET_NAMES = (
@@ -148,9 +133,3 @@ def test_without_approval_all_tools_are_set_offline():
         found = environment(declared={name: value})
         assert found.problems == (f"{name}={value} would enable the network",)
         assert found.variables[name] == OFFLINE[name]
-
-
-def test_with_approval_the_environment_is_the_callers():
-    found = environment(network_approved=True, declared={"A": "1"})
-    assert not found.is_offline and found.variables == {**BASE, "A": "1"}
-    assert found.changed == {"A": "1"}

@@ -1,12 +1,7 @@
 """The score is that of the contract's evaluator, in a checkout that no candidate can change."""
 
-import hashlib
 import json
-import os
 import sys
-from importlib._bootstrap_external import _code_to_hash_pyc
-from importlib.util import cache_from_source
-from pathlib import Path
 
 import pytest
 
@@ -14,15 +9,13 @@ from telic.errors import TelicError
 from telic.storage.files import read_json, write_json
 from telic.studies import _git_read as git_read
 from telic.studies.approvals import approval_diff
-from telic.studies.contract import amend, check_contract, contract_diff, draft_contract
-from telic.studies.documents.base import update_yaml
+from telic.studies.contract import amend, contract_diff, draft_contract
 from telic.studies.errors import EnvironmentBlocked, InvalidDocument
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.launch import supervisor
 from telic.studies.launch._isolation import check_out, prepare_tree
 from telic.studies.launch.attempt import TOKEN, LaunchRequest
 from telic.studies.launch.launch import launch
-from telic.studies.launch.supervisor import choose_checkpoint
 from telic.studies.rules.results import ingest
 from tests.studies.launch import toy_study
 from tests.studies.launch.kills import settle
@@ -30,7 +23,6 @@ from tests.studies.launch.test_gates import REASON
 from tests.studies.launch.toy_study import (
     AGENT,
     HUMAN,
-    change_contract,
     make_baseline,
     make_candidate,
     make_study,
@@ -188,24 +180,6 @@ def test_stored_objects_are_verified(study, tmp_path, stored):
     assert not (tmp_path / "other").exists()
 
 
-def test_a_file_of_git_lfs_is_checked_out_by_the_hash_in_its_commit(study, tmp_path):
-    mesh = b"solid" * 100
-    pointer = f"version 1\noid sha256:{hashlib.sha256(mesh).hexdigest()}\nsize {len(mesh)}\n"
-    (study.root / "mesh.stl").write_text(pointer)
-    toy_study.git(study.root, "add", ".")
-    toy_study.git(study.root, "commit", "-q", "-m", "mesh")
-    (study.root / ".git/info").mkdir(exist_ok=True)
-    (study.root / ".git/info/attributes").write_text("mesh.stl filter=lfs\n")
-    (tmp_path / "store").write_bytes(mesh)
-    toy_study.git(study.root, "config", "filter.lfs.smudge", f"cat {tmp_path / 'store'}")
-    commit = git_read.head_commit(study.root)
-    check_out(study.folder, commit, tmp_path / "tree")
-    assert (tmp_path / "tree/mesh.stl").read_bytes() == mesh
-    (tmp_path / "store").write_bytes(b"liquid")
-    with pytest.raises(EnvironmentBlocked, match=r"mesh\.stl would differ"):
-        check_out(study.folder, commit, tmp_path / "other")
-
-
 def test_the_commit_of_the_contract_is_approved_with_the_baseline(study):
     before = study.approval("baseline_command")
     (study.root / "helper.py").write_text(HELPER + "# shorter\n")
@@ -223,15 +197,6 @@ def test_the_commit_of_the_contract_is_approved_with_the_baseline(study):
     after = study.approval("baseline_command")
     assert (before.status, after.status) == ("approved", "void")
     assert evil in approval_diff(study, "baseline_command")
-
-
-def test_an_evaluation_that_fails_fails_the_run(study):
-    update_yaml(study.folder.protocol, {"eval_seeds": [7009]})
-    change_contract(study, {})
-    found = launch(study, LaunchRequest(make_baseline(study), "smoke", 1, TOKEN), AGENT).run
-    settle(study)
-    assert study.state.runs[found].status == "failed"
-    assert "evaluation nominal/7009: exited with code 3" in study.state.runs[found].why
 
 
 def test_a_fake_interpreter_for_some_seeds_is_found(study, tmp_path, monkeypatch):
@@ -283,54 +248,3 @@ def test_a_training_cannot_change_the_checkout_of_the_evaluator(study, monkeypat
     why = "existed before" if plant == "compiled" else "was modified after the launch"
     assert f"{plant} {why}" in study.state.runs[found].why
     assert not [*study.root.glob(f".telic/worktrees/*/*.{found}")], "deleted with the run"
-
-
-def test_compiled_files_of_earlier_runs_are_not_used(study):
-    """An unchecked one is imported whatever its source says."""
-    folder = study.folder.root / "__pycache__"
-    folder.mkdir()
-    lies = {"evaluate.py": "raise SystemExit(9)", "reward.py": "weight = 2"}
-    for path, lie in ((study.root / name, lie) for name, lie in lies.items()):
-        data = _code_to_hash_pyc(compile(lie, path, "exec"), b"8 bytes.", False)
-        Path(cache_from_source(path)).write_bytes(data)
-    measured = run(study, make_baseline(study))
-    assert measured["primary"] == pytest.approx(0.41)
-    assert not [*study.folder.run(measured["run"]).glob("compiled*")], "deleted with the run"
-
-
-FAULTY = (
-    ({"eval_seeds": [101]}, "eval_seeds: 101 is also in the promotion pool"),
-    ({"eval_seeds": [3]}, "eval_seeds: 3 is also in the selection pool"),
-    ({"eval_seeds": []}, "eval_seeds: the evaluator requires"),
-    ({"command": {"argv": ["e.py"]}}, "without {seed}, all evaluations would be identical"),
-    ({"perturbations": ["windy", "windy"]}, "each perturbation needs a unique name"),
-    ({"perturbations": [{"nam": "windy"}]}, "perturbations: "),
-)
-
-
-def test_a_protocol_that_could_not_be_followed_is_not_agreed_on(study):
-    held = study.folder.protocol.read_bytes()
-    for protocol, problem in FAULTY:
-        study.folder.protocol.write_bytes(held)
-        update_yaml(study.folder.protocol, protocol)
-        assert any(problem in each for each in check_contract(study).problems), problem
-        with pytest.raises(TelicError, match="E_CONTRACT"):
-            amend(study, HUMAN, "measured otherwise")
-    study.folder.protocol.write_bytes(held)
-    update_yaml(study.folder.adapter, {"outputs": {"checkpoint_glob": None}})
-    (problem,) = check_contract(study).problems
-    assert "{checkpoint} requires outputs.checkpoint_glob" in problem
-
-
-def test_the_checkpoint_is_the_one_that_the_rule_names(tmp_path):
-    for place, name in enumerate(("step-300.pt", "best.pt", "step-1000.pt", "step-20.pt")):
-        (tmp_path / name).write_text("")
-        os.utime(tmp_path / name, (place, place))
-    for rule, name in (
-        ("last", "step-20.pt"),
-        ("best_on_validation", "best.pt"),
-        ("fixed_step", "step-1000.pt"),
-    ):
-        chosen = choose_checkpoint(tmp_path, {"checkpoint_glob": "*.pt", "selection": rule})
-        assert chosen.name == name
-    assert choose_checkpoint(tmp_path, {"checkpoint_glob": None, "selection": "last"}) is None

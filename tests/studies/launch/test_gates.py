@@ -5,18 +5,11 @@ import subprocess
 
 from telic.storage.files import read_json, write_json
 from telic.studies.documents.base import SYSTEM, update_yaml
-from telic.studies.errors import (
-    BrokenIntegrity,
-    EnvironmentBlocked,
-    GateRefused,
-    InvalidDocument,
-    StudyBudgetExceeded,
-)
 from telic.studies.evidence.review import review_candidate
 from telic.studies.evidence.store import add_evidence
 from telic.studies.launch._isolation import prepare_tree
 from telic.studies.launch.attempt import TOKEN, LaunchAttempt, LaunchRequest
-from telic.studies.rules.gates import GATES, evaluate, refusal, word_problems
+from telic.studies.rules.gates import GATES, evaluate, word_problems
 from tests.studies.launch.toy_study import (
     AGENT,
     HUMAN,
@@ -293,19 +286,3 @@ def test_g23_refuses_what_deletes_or_installs_and_asks_about_moving_hardware(stu
     deletes = {"hazards": [{"id": "deletes_results", "detail": "old runs"}]}
     update_yaml(study.folder.adapter, deletes)
     assert "it deletes results" in gate(study, candidate, "G23").why
-
-
-def test_the_exit_code_follows_from_which_gates_are_shut(study, candidate):
-    results = evaluate(situation(study, candidate))
-    for codes, kind, exit_code in (
-        (["G05"], GateRefused, 3),
-        (["G14"], StudyBudgetExceeded, 7),
-        (["G17"], EnvironmentBlocked, 8),
-        (["G03", "G05"], BrokenIntegrity, 5),
-        (["G08"], InvalidDocument, 4),
-        (["G14", "G17"], GateRefused, 3),
-    ):
-        error = refusal([each for each in results if each.id in codes])
-        assert all(GATES[code].fix in str(error.hint) for code in codes)
-        assert type(error) is kind and error.exit_code == exit_code
-        assert all(code in error.message for code in codes)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from telic.studies.errors import GateRefused, StudyError
+from telic.studies.errors import GateRefused
 from telic.studies.launch.attempt import TOKEN, LaunchRequest
 from telic.studies.launch.launch import launch, look
 from telic.studies.rules.gates import GATES
@@ -63,15 +63,6 @@ def test_a_shut_gate_is_recorded_and_starts_nothing(study, candidate):
     assert types(study)[-1] == "launch.refused"
     assert "human_stop" in study.events[-1].data["shut"]["G15"]
     assert starts(study) == [] and not study.folder.runs.exists()
-
-
-def test_half_a_confirmation_is_a_mistake_of_usage(study, candidate):
-    events = len(study.events)
-    for confirm in ("YES", TOKEN.lower()):
-        with pytest.raises(StudyError) as caught:
-            launch(study, request(candidate, confirm=confirm), AGENT)
-        assert caught.value.code == "E_CONFIRM" and caught.value.exit_code == 2
-    assert len(study.events) == events
 
 
 def test_the_same_seed_is_not_launched_twice(study, candidate, until_over, monkeypatch):

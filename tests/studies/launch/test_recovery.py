@@ -3,14 +3,12 @@
 import json
 import os
 import signal
-import time
 
 import pytest
 
 from telic.studies.contract import amend
 from telic.studies.documents.base import update_yaml
 from telic.studies.evidence.review import review_candidate
-from telic.studies.launch import _isolation as isolation
 from telic.studies.launch import launch as launching
 from telic.studies.launch._isolation import prepare_tree, tree_of
 from telic.studies.launch.attempt import TOKEN, LaunchRequest
@@ -18,7 +16,6 @@ from telic.studies.launch.launch import launch
 from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import _ending, reconcile
 from tests.studies.launch.test_gates import draft
-from tests.studies.launch.test_supervisor import is_running, wait_for
 from tests.studies.launch.toy_study import (
     AGENT,
     HUMAN,
@@ -66,31 +63,6 @@ def test_announced_launch_that_never_started_is_abandoned(study, candidate, monk
     assert again.nonce != state.runs[run].nonce
 
 
-@pytest.mark.slow
-def test_a_run_whose_supervisor_vanished_is_lost_and_tried_again(
-    study, candidate, monkeypatch, until_over
-):
-    monkeypatch.setenv("TOY_SLEEP", "30")
-    for attempt in range(1, 4):
-        done = launch(study, request(candidate), AGENT)
-        while (beat := RunProcess(done.folder).heartbeat) is None:
-            time.sleep(0.01)
-        os.kill(done.pid, signal.SIGKILL)
-        while RunProcess(done.folder).state == "alive":
-            time.sleep(0.01)
-        assert reconcile(study) == {done.run: "lost"}
-        run = study.state.runs[done.run]
-        assert run.actual.wall_clock_h == pytest.approx(beat["wall_s"] / 3600, abs=0.01)
-        assert (run.retry_of is None) == (attempt == 1)
-        wait_for(lambda: not is_running(beat["child"]["pid"]))  # what it left behind was ended
-    state = study.state
-    assert state.candidates[candidate].status == "debug"
-    assert f"seed 1: {done.run} was lost" in state.candidates[candidate].reason
-
-
-# ---------------------------------------------------------------------------- how runs end
-
-
 def test_an_end_is_judged_by_more_than_its_exit_code(study, candidate):
     folder = study.folder.artifacts("r-1")
     folder.mkdir(parents=True)
@@ -106,10 +78,13 @@ def test_an_end_is_judged_by_more_than_its_exit_code(study, candidate):
             "it was stopped by another process, or its machine was lost",
         ),
     ):
-        found = _ending(study, "r-1", {**ended, **facts}, is_remote=False)
+        found = _ending(study, "r-1", {**ended, **facts})
         assert (found[0], found[1]["why"]) == (kind, why)
     (folder / "done").touch()
-    assert _ending(study, "r-1", ended, is_remote=False) == ("finished", {})
+    assert _ending(study, "r-1", ended) == ("finished", {})
+
+
+# ---------------------------------------------------------------------------- how runs end
 
 
 def test_unrequested_stop_is_a_preemption(study, candidate, monkeypatch, until_over):
@@ -165,15 +140,3 @@ def test_a_decided_candidates_worktree_is_removed_unless_it_holds_results(study,
     (tree / "result.txt").unlink()
     reconcile(study, processes=True)
     assert not tree.exists()
-
-
-def test_a_tree_whose_making_was_cut_short_is_made_again(study, monkeypatch):
-    made = study.candidate(patched(study))
-    with monkeypatch.context() as patch:
-        crash_at(patch, isolation, "write_json")
-        with pytest.raises(Crash):
-            isolation.prepare_tree(study.folder, made)
-    assert isolation.tree_problems(study.folder, made)
-    tree = isolation.prepare_tree(study.folder, made)
-    assert isolation.tree_problems(study.folder, made) == []
-    assert (tree / "reward.py").read_text() == "weight = 2\nbonus = 0\n"

@@ -81,14 +81,6 @@ def test_whatever_shuts_the_gates_of_an_incumbent_can_be_answered(walk):
     run_until(walk, with_status("reverted"), most=8)
 
 
-def test_what_was_edited_before_it_was_checked_is_what_runs(walk):
-    run_until(walk, with_status("draft"))
-    edit(walk.world.study, BASELINE)
-    run_until(walk, with_status("completed"))
-    held = walk.world.study.candidate_state(BASELINE)
-    assert walk.world.study.candidate(BASELINE).compute_hash() == held.content_hash
-
-
 def test_an_edit_by_hand_does_not_spare_a_finished_candidate_its_review(walk):
     run_until(walk, with_status("completed"))
     call_risky(walk.world.study, BASELINE)
@@ -106,20 +98,6 @@ def test_changed_evaluator_is_a_question_before_a_draft_is_revised(walk):
     (walk.world.root / "evaluate.py").write_text(EVALUATOR)
     run_until(walk, lambda state: bool(state.runs), most=6)
     assert not any(line.startswith("next: revise") for line in walk.story)
-
-
-@pytest.mark.parametrize("is_trusted", [False, True])
-def test_a_tree_with_an_older_evaluator_leads_on(walk, is_trusted):
-    run_until(walk, with_status("draft"))
-    walk.world.commit(ours_only=False)  # from now on it runs in a tree of its own
-    if is_trusted:
-        run_until(walk, lambda state: state.incumbent is not None)
-        plan_incumbent_check(walk.world.study, AGENT)
-    else:
-        run_until(walk, lambda state: state.candidates[BASELINE].phase == "incumbent_validation")
-    change_evaluator(walk, is_agreed=True)
-    before = len(walk.world.study.state.runs)
-    run_until(walk, lambda state: len(state.runs) > before, most=12)
 
 
 @pytest.mark.long
