@@ -13,13 +13,6 @@ def test_a_resolved_configuration_can_be_read_again(name):
     assert TrackingConfig.model_validate_json(config.model_dump_json()) == config
 
 
-def test_settings_of_earlier_versions_are_read_and_left_out():
-    config = preset("planar").model_dump(mode="json")
-    old = {**config, "motions": {**config["motions"], "renew_every": 200}}
-    old["trainer"] = {**config["trainer"], "processes": 1}
-    assert TrackingConfig.model_validate(old) == preset("planar")
-
-
 @pytest.mark.parametrize(
     ("override", "closest"),
     [
@@ -33,12 +26,6 @@ def test_settings_of_earlier_versions_are_read_and_left_out():
 def test_unknown_keys_are_errors_that_name_the_closest(override, closest):
     with pytest.raises(ConfigError, match=closest):
         preset("planar", [override])
-
-
-def test_overrides_reach_every_depth():
-    config = preset("planar", ["rewards.terms.points.sigma=0.2", "trainer.ppo.gamma=0.9"])
-    assert config.rewards.terms["points"].sigma == 0.2
-    assert config.trainer.ppo.gamma == 0.9
 
 
 def test_unknown_presets_and_bodies_and_joints_are_errors():

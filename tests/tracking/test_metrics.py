@@ -1,12 +1,10 @@
 """Errors of followed motions on hand-made places."""
 
-import math
-
 import pytest
 import torch
 
 from telic.tracking.evaluate import follow_errors
-from telic.tracking.reports import ClipResult, TrackingReport, as_csv, summarize_encoder
+from telic.tracking.reports import ClipResult, summarize_encoder
 
 DT = 0.02
 
@@ -44,19 +42,3 @@ def test_errors_are_weighted_by_frames_and_rates_are_not():
     assert found.success_rate == 0.5 and found.progress_rate == 0.625
     assert found.mpjpe_l_mm == pytest.approx(20.0)
     assert found.mpjpe_l_mm_of_successes == 10.0
-
-
-def test_the_worst_are_failures_first_then_the_largest_errors():
-    clips = (
-        result("good", True, 5.0, 9),
-        result("fell early", False, 90.0, 9),
-        result("fell", False, 20.0, 9),
-        result("poor", True, 60.0, 9),
-    )
-    report = TrackingReport(
-        step=1, member="m", split="test", encoders=(), tokens=(), agreement=(), clips=clips
-    )
-    assert [each.clip for each in report.worst(3)] == ["fell early", "fell", "poor"]
-    table = as_csv(report).splitlines()
-    assert len(table) == 5 and table[0].startswith("clip,encoder,success")
-    assert math.isclose(report.success_rate, 0.5)

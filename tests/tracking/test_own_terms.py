@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from telic.errors import ConfigError, Refused, UnknownName
+from telic.errors import ConfigError, Refused
 from telic.storage.keys import permit
 from telic.tracking.config import TerminationsGroup, preset
 from telic.tracking.own_terms import load_terms, permission
@@ -77,9 +77,3 @@ def test_a_folder_with_unapproved_terms_runs_nothing(tmp_path: Path):
 def test_invalid_files_are_refused_in_words(source: str, words: str):
     with pytest.raises(ConfigError, match=words):
         own(source)
-
-
-def test_own_names_are_unknown_without_their_file():
-    terms = own(TERMS)
-    with pytest.raises(UnknownName, match="height"):
-        check_rewards(preset("planar", (), TERMS, terms.rewards).rewards.terms)

@@ -13,11 +13,9 @@ from telic.envs import make
 from telic.envs.tokens import write_decoder
 from telic.errors import (
     BadFile,
-    ConfigError,
     MissingFile,
     Refused,
     TelicError,
-    UnknownName,
     UsageError,
 )
 from telic.storage.files import read_record
@@ -26,7 +24,7 @@ from telic.storage.keys import sign_folder
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
 from telic.tracking import deploy, task, train
-from telic.tracking._token_phases import settle, warm_up
+from telic.tracking._token_phases import warm_up
 from telic.tracking._tokens import guidance
 from telic.tracking.config import TrackingConfig
 from telic.tracking.deploy import deploy_tracker
@@ -123,38 +121,6 @@ def test_a_training_is_a_loop_whose_journal_ends_with_the_verdict(trained, tmp_p
     monkeypatch.setattr(train.loop, "run_training", None)
     again = resume_tracker(copy, ignore, lambda: False)
     assert again.status == "completed" and len(journal_of(copy).entries()) == 2
-
-
-def test_a_training_states_how_many_clips_it_uses(tmp_path):
-    printed: list[str] = []
-
-    def listen(event):
-        printed.append(getattr(event, "message", ""))
-
-    options = TrackingOptions(
-        evaluations=1, threads=1, on_event=listen, should_stop=lambda: True, fresh=True
-    )
-    train_tracker(tiny("trainer.steps=48", "motions.at_once=2"), tmp_path, options)
-    assert "training on 2 of 3 clips" in printed
-
-
-def test_critics_may_learn_at_another_rate_than_actors():
-    config = tiny("trainer.ppo.critic_rate=50", "trainer.ppo.log_std=-3.0")
-    population = train._build(job_of(config, [1]), config, library()).population
-    factors = population.networks.views(population.rate_factors)
-    assert all(bool((layer.weight == 50).all()) for layer in factors.critic)
-    assert all(bool((layer.weight == 1).all()) for layer in factors.actor)
-    assert torch.equal(population.views.log_std, torch.full_like(population.views.log_std, -3.0))
-
-
-def test_a_run_keeps_its_resolved_configuration_and_numbers_of_tokens(trained):
-    run = RunFolder(trained)
-    assert train.read_config(run) == tiny(*CONFIG)
-    rows = [json.loads(line) for line in run.members()[0].scalars.read_text().splitlines()]
-    training = [row for row in rows if row.get("type") != "eval"]
-    assert len(training) == 5
-    for name in ("loss_alignment", "loss_reconstruction", "loss_cycle", "start_coverage"):
-        assert all(row[name] is not None for row in training)
 
 
 def test_a_tracker_that_is_loaded_is_measured_as_it_was(trained):
@@ -268,14 +234,6 @@ def test_a_schedule_of_the_curriculum_reaches_the_task_that_is_trained():
         assert following.curriculum.tolist() == pytest.approx([leniency, 1.0, 1.0])
 
 
-def test_what_cannot_be_scheduled_is_refused():
-    line = {"kind": "linear", "start": 1.0, "end": 0.0}
-    for name, error in (("entropy", UnknownName), ("learning_rate", ConfigError)):
-        config = tiny(f"trainer.schedules={json.dumps({name: line})}")
-        with pytest.raises(error):
-            check_schedules(config)
-
-
 def test_a_warm_up_learns_the_guide_and_leaves_weights_of_losses_and_rates_alone():
     config = tiny(*CONFIG, "trainer.warm_up=3", "trainer.ppo.minibatch_size=48")
     setup = train._build(job_of(config, [1, 2]), config, library())
@@ -301,20 +259,3 @@ def test_a_warm_up_learns_the_guide_and_leaves_weights_of_losses_and_rates_alone
     collecting(alone, 0)()
     warm_up(alone, config)
     torch.testing.assert_close(alone.population.flat[0], population.flat[1], atol=1e-4, rtol=1e-3)
-
-
-def test_encoders_settle_on_the_first_one_and_nothing_else_changes():
-    config = tiny(*CONFIG, "trainer.settle=4", "trainer.ppo.minibatch_size=48")
-    setup = train._build(job_of(config, [1]), config, library())
-    networks, population = setup.population.networks, setup.population
-    setup.collector.start(stagger=False)
-    kept = ("robot", "control", "kinematic", "critic")
-    before = {
-        name: [type(x)(*(y.clone() for y in x)) for x in networks.layers(population.views, name)]
-        for name in kept
-    }
-    apart = settle(setup, config)
-    assert len(apart) == 4 and apart[-1] < 0.7 * apart[0]
-    for name in kept:
-        for old, new in zip(before[name], networks.layers(population.views, name), strict=True):
-            assert torch.equal(old.weight, new.weight) and torch.equal(old.bias, new.bias)
