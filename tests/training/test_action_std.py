@@ -24,19 +24,6 @@ def dogs(tmp_path: Path):
     return made
 
 
-def test_the_less_its_drives_damp_the_gentler_it_begins(dogs):
-    soft, damped = calibrate_action_std(dogs("0.5"), {}), calibrate_action_std(dogs("3.5"), {})
-    assert soft is not None and damped is not None
-    assert soft < damped == _LEVELS[0]
-
-
-def test_what_stands_on_nothing_or_falls_anyhow_is_not_asked():
-    assert calibrate_action_std(str(ROBOTS / "ostrich.xml"), {}) is None
-    assert calibrate_action_std("HalfCheetah-v5", {}) is None
-    assert calibrate_action_std("nothing.xml", {}) is None
-    assert calibrate_action_std(str(ROBOTS / "dog.xml"), {"starts": "asleep"}) is None
-
-
 def test_plan_calibrates_the_action_std_unless_it_is_given(dogs):
     soft = dogs("0.5")
     withstood = calibrate_action_std(soft, {})

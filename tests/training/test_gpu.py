@@ -22,18 +22,6 @@ from tests.training.small import SPEED, train_here
 needs_gpu = pytest.mark.skipif(why_no_gpu() is not None, reason=f"needs a GPU: {why_no_gpu()}")
 
 
-@pytest.fixture
-def pretend(monkeypatch):
-    """Plan as if there were a GPU."""
-    monkeypatch.setattr("telic.sim.simulation.require_gpu", lambda device: None)
-
-
-def test_the_default_preset_depends_on_the_device(pretend):
-    on_gpu = plan("HalfCheetah-v5", device="cuda").settings
-    assert on_gpu.num_envs == 8192 and not on_gpu.overlap
-    assert plan("HalfCheetah-v5").settings.num_envs == 64
-
-
 @pytest.mark.parametrize("members", [1, 2, 3, 8, 48, 500])
 def test_members_share_the_environments(members):
     settings = share_environments(
@@ -41,16 +29,6 @@ def test_members_share_the_environments(members):
     )
     assert settings.batch_size % settings.minibatch_size == 0
     assert settings.num_envs * members <= GPU_ENVS or settings.num_envs == 256
-
-
-def test_overlap_is_refused_on_a_gpu(pretend):
-    with pytest.raises(ConfigError, match="alternate"):
-        plan("HalfCheetah-v5", device="cuda", settings={"overlap": True})
-
-
-def test_python_environments_stay_on_the_cpu():
-    with pytest.raises(ConfigError, match="only runs on the CPU"):
-        telic.make("CartPole-v1", device="cuda")
 
 
 @pytest.mark.skipif(why_no_gpu() is None, reason="this machine has a GPU")
@@ -247,18 +225,3 @@ def test_a_gpu_that_fails_ends_in_a_clear_error_with_the_run_kept(tmp_path):
     with pytest.raises(TrainingFailed, match="The GPU failed"):
         execute(job, tmp_path, on_event=events)
     assert next(each for each in events if each["event"] == "train.start")["resumed"]
-
-
-@needs_gpu
-@pytest.mark.gpu
-def test_kernels_are_compiled_while_a_session_writes(tmp_path):
-    session = telic.run(
-        "Run forward.",
-        env="HalfCheetah-v5",
-        device="cuda",
-        iterations=1,
-        steps=400_000,
-        seeds=(1, 2),
-        runs_dir=tmp_path,
-    )
-    assert session.summary.score is not None

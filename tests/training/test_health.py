@@ -43,10 +43,3 @@ def test_a_collapsed_deviation_is_found_once_with_its_number():
 
 def test_dead_and_dominant_terms_are_found_by_name():
     assert names(watch(reward_term_b=0.0)) == ["dominant_term:a", "dead_term:b"]
-
-
-def test_findings_survive_saving():
-    health, other = watch(policy_std=0.001), Health(["a", "b"], 0.02)
-    other.load_state_dict(health.state_dict())
-    assert other.findings == health.findings
-    assert other.watch(row(101, policy_std=0.001), 1.0) == []

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from telic.envs import make
-from telic.errors import BadEnvironment, ConfigError
+from telic.errors import BadEnvironment
 from telic.motions.robot import motion_robot
 from telic.rewards.probe import probe
 from telic.rewards.reward import load_reward
@@ -26,7 +26,7 @@ def found(env_id: str, source: str | None = None, **arguments):
     return env, find_mirror(env, Scoring(env, [Group(reward, 0, 1)]))
 
 
-@pytest.mark.parametrize("env_id", ["Walker2d-v5", "Ant-v5", "Humanoid-v5"])
+@pytest.mark.parametrize("env_id", ["Walker2d-v5", "Humanoid-v5"])
 def test_mirrored_twice_is_the_same_and_mujoco_moves_in_the_mirror_as_it_does_outside(env_id):
     env, mirror = found(env_id)
     for order in mirror:
@@ -85,13 +85,13 @@ def test_a_robot_whose_sides_differ_only_in_mass_is_refused(tmp_path):
 
 def test_samples_are_doubled_in_the_mirror_and_training_makes_policies_symmetric():
     def symmetry_error(mirror: bool) -> float:
-        job = small_job("Walker2d-v5", steps=4096, settings={"mirror": mirror, "overlap": False})
+        job = small_job("Walker2d-v5", steps=2048, settings={"mirror": mirror, "overlap": False})
         rewards = load_rewards(job)
         probe(rewards[0], make_env(job, 8, [0]))
         setup = build_setup(job, rewards, make_env(job, job.settings.num_envs, [1]))
         setup.collector.start(stagger=False)
         population = setup.population
-        for iteration in range(16):
+        for iteration in range(8):
             batch = collecting(setup, iteration)()
             setup.learner.learn(batch, iteration)
         count = batch.rewards.numel()
@@ -110,8 +110,3 @@ def test_samples_are_doubled_in_the_mirror_and_training_makes_policies_symmetric
         return float(off.abs().mean() / act(raw).abs().mean())
 
     assert symmetry_error(True) < 0.5 * symmetry_error(False)
-
-
-def test_other_learners_refuse_the_switch():
-    with pytest.raises(ConfigError, match="mirror=true is only supported by PPO"):
-        small_job("Walker2d-v5", learner="reppo", settings={"mirror": True, "minibatch_size": 64})

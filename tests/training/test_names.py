@@ -3,11 +3,10 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from telic.errors import Refused, TelicError, UsageError
+from telic.errors import TelicError
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
 from telic.training.folder import create_run, new_run, working_on
-from telic.training.run import execute
 from tests.training.small import small_job
 
 MANY = 8
@@ -54,27 +53,3 @@ def test_of_many_jobs_of_one_name_one_makes_the_folder(tmp_path):
         assert seeds_of(RunFolder(tmp_path / f"same_{round_number}")) == (made, made, made)
         for error in refused:
             assert "is in use" in str(error) or "already exists" in str(error)
-
-
-def test_of_many_jobs_of_one_name_one_trains_what_its_manifest_says(tmp_path):
-    done, refused = at_once(
-        lambda seed: execute(
-            small_job(steps=256, seeds=(seed,)), tmp_path, name="same", confined=False
-        )
-    )
-    assert len(done) == 1 and len(refused) == MANY - 1
-    manifest, config, members = seeds_of(RunFolder(tmp_path / "same"))
-    assert manifest == config == members
-    assert done[0].summary["members"] == [f"default_seed_{manifest[0]}"]
-
-
-def test_a_refused_job_leaves_the_name_to_others(tmp_path):
-    def refuse(number):
-        folder = new_run(tmp_path, "same")
-        with working_on(folder, is_new=True):
-            raise UsageError(f"refused {number}")
-
-    for _ in range(20):
-        made, refused = at_once(refuse)
-        assert not made and not (tmp_path / "same").exists()
-        assert all(isinstance(error, UsageError | Refused) for error in refused)

@@ -5,13 +5,10 @@ import platform
 import pytest
 import torch
 
-from telic.core.events import TrainProgress
-from telic.errors import ConfigError
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
-from telic.training.job import processes
-from telic.training.run import JointProgress, execute
+from telic.training.run import execute
 from tests.training.small import CONTROL, small_job, train_here
 
 TIMES = ("sps", "elapsed_time", "train_time")
@@ -95,33 +92,6 @@ def test_members_learn_on_several_devices_what_they_learn_on_one(tmp_path, confi
     assert run.status == "completed" and run.summary["total_timesteps"] == 3 * 512
     for member in one.members():
         same_member(member, two)
-
-
-def test_members_are_spread_over_devices_as_evenly_as_can_be():
-    def spread(seeds, devices):
-        job = small_job(seeds=tuple(range(seeds)), devices=("cpu",) * devices)
-        return [len(cell) for cell in processes(job)]
-
-    assert spread(8, 3) == [3, 2, 3] and spread(2, 4) == [1, 1] and spread(4, 1) == [4]
-    with pytest.raises(ConfigError, match=r'device="cuda:0" cannot|mixes CPUs'):
-        small_job(devices=("cpu", "cuda:0"))
-
-
-def test_progress_on_several_devices_is_that_of_the_whole_run():
-    def progress(step, rate, left):
-        return TrainProgress(
-            step=step,
-            total_steps=100,
-            steps_per_second=rate,
-            seconds_left=left,
-            returns={f"after {step}": 1.0},
-        )
-
-    joint = JointProgress([2, 1], 2)
-    assert joint.translate(0, progress(30, 10.0, 14.0)).step == 20
-    both = joint.translate(1, progress(90, 4.0, 1.0))
-    assert (both.step, both.steps_per_second, both.seconds_left) == (50, 14.0, 150 / 14.0)
-    assert list(both.returns) == ["after 30", "after 90"]
 
 
 def same_member(one, run):

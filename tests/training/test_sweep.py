@@ -31,17 +31,6 @@ def test_ranges_of_a_decade_are_sampled_on_a_logarithmic_scale():
     assert len(_variants("learning_rate=1e-4..1e-2")) == 3
 
 
-def test_a_random_sample_depends_on_the_seed_only():
-    words = ("learning_rate=1e-4..1e-2", "gamma=0.9,0.99")
-    first, again, other = (
-        _variants(*words, sampler="random", samples=6, seeds=[seed]) for seed in (1, 1, 2)
-    )
-    assert len(first) == 6 and first == again != other
-    assert all(1e-4 <= each["learning_rate"] <= 1e-2 for each in first)
-    assert {each["gamma"] for each in (*first, *other)} == {0.9, 0.99}
-    assert len(_variants("gamma=0.9,0.99", sampler="random", samples=50)) == 2
-
-
 @pytest.mark.parametrize("text", ["1e-2..1e-4", "0.1...0.2", "a..b", "0.1..inf", "fast"])
 def test_other_texts_are_refused(text):
     with pytest.raises(ConfigError, match="not a list or range"):

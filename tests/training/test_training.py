@@ -1,20 +1,16 @@
 """Real, small trainings: they learn, they survive a bad member, they leave the right files."""
 
-from pathlib import Path
-
 import gymnasium
 import numpy as np
 import pytest
 import torch
 
 import telic
-from telic.errors import ConfigError, RewardError, TrainingFailed, UsageError
+from telic.errors import ConfigError, RewardError, UsageError
 from telic.storage.files import read_json
 from telic.training.machine import source_commit
 from telic.training.plan import plan
 from telic.training.run import execute
-from telic.verbs.train import emit_assumptions
-from tests.event_list import EventList
 from tests.training.small import SPEED, small_job, train_here
 
 LATE = """
@@ -108,13 +104,6 @@ def test_a_member_that_breaks_stops_alone(tmp_path, source, says):
     assert read_json(both.summary)["best_member"] == healthy.name
 
 
-def test_a_run_whose_every_member_breaks_fails_with_the_reason(tmp_path):
-    with pytest.raises(TrainingFailed, match="NaN"):
-        train_here(small_job(reward=[BREAKS]), tmp_path)
-    (status,) = tmp_path.glob("*/status.json")
-    assert read_json(status)["status"] == "failed"
-
-
 @pytest.mark.parametrize("to", ["critic", "actor"])
 def test_reward_memory_reaches_the_critic_and_only_on_request_the_policy(tmp_path, to):
     source = PHASES.replace("MEMORY_TO", to)
@@ -143,16 +132,6 @@ def test_a_run_leaves_the_files_it_promises(tmp_path):
     assert read_json(member.reward_spec)["terms"][0]["name"] == "speed"
 
 
-def test_a_policy_takes_one_observation_or_many_and_refuses_wrong_ones(tmp_path):
-    run = train_here(small_job(steps=256, evaluations=1), tmp_path)
-    policy = telic.load_policy(run.path)
-    many = policy(np.random.default_rng(0).normal(size=(3, 17)))
-    assert many.shape == (3, 6) and np.abs(many).max() <= 1
-    np.testing.assert_allclose(policy(np.zeros(17)), policy(np.zeros((2, 17)))[1], atol=1e-6)
-    with pytest.raises(UsageError, match="17"):
-        policy(np.zeros(5))
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -173,22 +152,6 @@ def test_a_bad_reward_stops_everything_before_training(tmp_path):
     with pytest.raises(RewardError, match="x_velocity"):
         execute(small_job(reward=[broken]), tmp_path, confined=False)
     assert not list(tmp_path.glob("*/state/state.pt"))
-
-
-def test_unknown_weights_get_the_closest_names(tmp_path):
-    with pytest.raises(ConfigError, match="speed"):
-        execute(small_job(reward=[SPEED], weights={"sped": 2.0}), tmp_path, confined=False)
-
-
-def test_assumptions_about_a_robot_file_are_reported_before_training():
-    dog = Path(telic.__file__).parent / "bench" / "suites" / "robots" / "dog.xml"
-    reported, quiet = EventList(), EventList()
-    emit_assumptions(str(dog), {"max_episode_steps": 20}, reported)
-    printed = [str(event.get("message")) for event in reported]
-    assert any(line.startswith("Assumed feet") for line in printed)
-    assert any(line.startswith("Default reward:") for line in printed)
-    emit_assumptions("InvertedPendulum-v5", {}, quiet)
-    assert not list(quiet)
 
 
 def test_policies_observe_the_phase_that_their_reward_declares(tmp_path):

@@ -60,12 +60,3 @@ def test_resume_draws_what_was_interrupted(interrupted, tmp_path):
     assert len(again.videos) == 3 and missing_videos(interrupted) is None
     with pytest.raises(UsageError, match="is complete"):
         resume(interrupted.name, runs_dir=tmp_path)
-
-
-def test_what_cannot_be_drawn_is_not_owed_for_ever(interrupted, tmp_path, monkeypatch):
-    def broken(jobs, **_):
-        return [Rendering(output=job.output, backend="rays", error="no ffmpeg") for job in jobs]
-
-    monkeypatch.setattr(videos, "render", broken)
-    resume(interrupted.name, runs_dir=tmp_path)
-    assert missing_videos(interrupted) is None

@@ -77,7 +77,11 @@ def seen_by(policy, obs, memory):
 
 @pytest.mark.parametrize(
     ("before", "after", "shown"),
-    [((2, 5), (2,), "critic"), ((2,), (2, 5), ("kept_1",)), ((3, 1), (3, 4), "actor")],
+    [
+        pytest.param((2, 5), (2,), "critic", marks=pytest.mark.slow),
+        ((2,), (2, 5), ("kept_1",)),
+        pytest.param((3, 1), (3, 4), "actor", marks=pytest.mark.slow),
+    ],
 )
 def test_policy_trained_with_other_rewards_continues_alone_or_with_others(
     tmp_path, before, after, shown
@@ -107,24 +111,3 @@ def test_policy_trained_with_other_rewards_continues_alone_or_with_others(
     )
     assert torch.allclose(now[0], kept[0], atol=0.02) and torch.allclose(now[1], kept[1], atol=0.05)
     assert kept[0].std() > 0.001 and kept[1].std() > 0.05
-
-
-def test_policy_of_another_size_is_skipped_with_a_message(tmp_path):
-    first = execute(job(64), tmp_path, name="first")
-    events = EventList()
-    starts = {(0, 1): newest(first, 1)}
-    bigger = job(64, settings={**SMALL, "hidden": (16,)}, starts=starts)
-    run = execute(bigger, tmp_path, name="second", on_event=events)
-    assert run.status == "completed"
-    assert any(
-        "training starts without an initial policy" in str(event.get("message")) for event in events
-    )
-
-
-def test_a_folder_that_was_moved_holds_the_same_job(tmp_path):
-    def key(root, iteration):
-        place = f"iter_{iteration}/train/reward_seed_1/checkpoints/policy_64.pt"
-        return job(64, starts={(0, 1): tmp_path / root / "session_1" / place}).key
-
-    assert key("here", 1) == key("there", 1)
-    assert key("here", 1) != key("here", 2) and key("here", 1) != job(64).key

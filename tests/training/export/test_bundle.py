@@ -5,8 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import nullcontext
-from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -14,8 +12,7 @@ import pytest
 import torch
 
 import telic
-from telic.errors import BadFile, Refused, UnknownName, UsageError
-from telic.session.hub import upload_bundle
+from telic.errors import BadFile, Refused, UsageError
 from telic.storage.layout import RunFolder
 from telic.training.export.bundle import check_bundle, export_run
 
@@ -97,12 +94,6 @@ def test_the_script_plays_in_gymnasium_as_the_policy_does(bundle, monkeypatch):
     assert runner(out, monkeypatch).play_in_gym(1) == [pytest.approx(total)]
 
 
-def test_a_member_and_a_checkpoint_can_be_chosen(run):
-    made = export_run(run, member="reward_seed_2", step=256)
-    assert (made["member"], made["step"]) == ("reward_seed_2", 256)
-    assert telic.load_policy(run.path / "export" / "policy.pt").facts["seed"] == 2
-
-
 def test_the_bundle_names_what_was_asked_for_whatever_the_policy_file_says(run):
     for member in run.members():
         for checkpoint in member.checkpoints():
@@ -116,27 +107,6 @@ def test_the_bundle_names_what_was_asked_for_whatever_the_policy_file_says(run):
     assert (reported["env"], reported["env_args"]) == (asked["env"], asked["env_args"])
     for path in (run.path / "export").glob("*.md"):
         assert "evil" not in path.read_text()
-
-
-def test_unknown_members_and_checkpoints_get_the_closest_names(run):
-    with pytest.raises(UnknownName, match=r'No member named "reward_seed_3".*reward_seed_'):
-        export_run(run, member="reward_seed_3")
-    with pytest.raises(UnknownName, match=r'No checkpoint named "250".*256'):
-        export_run(run, step=250)
-    assert not (run.path / "export").exists()
-
-
-def test_a_video_of_the_checkpoint_comes_along_and_goes_with_it(run):
-    member = next(each for each in run.members() if each.name == "reward_seed_1")
-    member.videos_dir.mkdir()
-    member.video(512, "median").write_bytes(b"film")
-    export_run(run, member="reward_seed_1", step=512)
-    out = run.path / "export"
-    assert (out / "replay.mp4").read_bytes() == b"film"
-    assert "(replay.mp4)" in (out / "README.md").read_text()
-    export_run(run, member="reward_seed_1", step=256)
-    assert not (out / "replay.mp4").exists()
-    assert "replay.mp4" not in json.loads((out / "bundle.json").read_text())["files"]
 
 
 def test_a_folder_with_files_of_the_user_is_left_alone(run, tmp_path):
@@ -164,18 +134,6 @@ def test_no_link_leads_out_of_an_export(run, tmp_path, link):
     assert mine.read_text() == "mine"
 
 
-def test_only_files_of_the_bundle_are_uploaded(bundle, tmp_path, monkeypatch):
-    hub, sent = SimpleNamespace(create_repo=lambda *_, **__: "page"), list[str]()
-    hub.upload_folder = lambda **given: sent.append(given["folder_path"].name)
-    monkeypatch.setattr("telic.session.hub._hub", lambda _: nullcontext((hub, "me/it", None)))
-    folder = shutil.copytree(bundle[0], tmp_path / "bundle")
-    assert upload_bundle(folder, "hf://me/it") == "page"
-    (folder / ".env").write_text("KEY=1")
-    with pytest.raises(Refused, match=r"\.env was added"):
-        upload_bundle(folder, "hf://me/it")
-    assert sent == ["bundle"]
-
-
 def test_a_file_that_was_added_to_a_signed_bundle_is_a_fault_and_is_not_run(run, tmp_path):
     export_run(run, out=tmp_path / "bundle")
     bundle = tmp_path / "bundle"
@@ -183,7 +141,7 @@ def test_a_file_that_was_added_to_a_signed_bundle_is_a_fault_and_is_not_run(run,
     for name in ("numpy.py", "json.py"):
         (bundle / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     command = [sys.executable, "run_policy.py", "--help"]
-    subprocess.run(command, cwd=bundle, capture_output=True, timeout=60, check=False)
+    subprocess.run(command, cwd=bundle, capture_output=True, timeout=300, check=False)
     assert not (tmp_path / "ran").exists()
     assert check_bundle(bundle)[2] == "json.py was added after the export"
     for name in ("numpy.py", "json.py"):

@@ -41,24 +41,6 @@ def evaluation(run, step):
     return next(row for row in rows if row.get("type") == "eval" and row["global_step"] == step)
 
 
-def test_the_front_matter_has_what_model_viewers_read(run):
-    text, record = front_matter(write_card(run)), evaluation(run, 512)
-    score = f"{record['mean_return']:.2f} +/- {record['std_return']:.2f}"
-    assert "library_name: telic" in text
-    assert 'name: "InvertedPendulum-v5"' in text
-    assert "type: mean_reward" in text
-    assert f'value: "{score}"' in text
-
-
-def test_evaluations_are_shown_with_interval_and_this_policy_in_bold(run):
-    text, record = section(write_card(run), "Evaluation"), evaluation(run, 256)
-    low, high = record["interval"]
-    assert f"| 256 | {record['mean_return']:.4g} | {low:.4g} … {high:.4g} |" in text
-    assert "| **512** |" in text
-    assert "4 episodes" in text
-    assert "reward_seed_2" in text
-
-
 def test_unmeasured_values_are_marked(run):
     member = run.path / "reward_seed_1"
     (member / "metrics" / "scalars.jsonl").unlink()

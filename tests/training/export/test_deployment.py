@@ -2,13 +2,11 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
-import mujoco
 import numpy as np
 import pytest
 
@@ -119,28 +117,6 @@ def deployed(dog, tmp_path_factory):
     return folder
 
 
-def test_the_folder_is_whole_and_the_scene_is_the_simulated_one(dog, deployed, tmp_path):
-    moved = shutil.copytree(deployed, tmp_path / "elsewhere")
-    text = (moved / "scene.xml").read_text()
-    assert str(DOG.parent) not in text
-    copied = mujoco.MjModel.from_xml_path(str(moved / "scene.xml"))
-    simulated = mujoco.MjModel.from_xml_path(dog)
-    for name in ("body_mass", "mesh_vert", "actuator_gainprm", "key_qpos"):
-        assert np.allclose(getattr(copied, name), getattr(simulated, name)), name
-    assert "license is unknown" in (moved / "LICENSE.txt").read_text()
-
-
-def test_a_scene_that_differs_from_what_was_simulated_is_refused(dog, tmp_path, monkeypatch):
-    from telic.errors import TelicError
-    from telic.robots.scene import write_scene
-
-    other = mujoco.MjModel.from_xml_path(dog)
-    other.body_mass[2] *= 1.01
-    (tmp_path / "assets").mkdir()
-    with pytest.raises(TelicError, match="body_mass"):
-        write_scene(Path(dog), other, tmp_path)
-
-
 def test_joints_gains_and_blocks_are_listed_in_the_order_of_the_action(dog, deployed):
     about = read_deployment((deployed / "deploy.json").read_text())
     env = make(dog, num_envs=1)
@@ -239,8 +215,3 @@ def test_a_policy_that_needs_its_reward_is_exported_without_deployment(
     monkeypatch.setattr(Policy, "memory_size", 2)
     with pytest.raises(UsageError, match="which is not available on a robot"):
         write_deployment(load_policy(run.path), environment_of(run), tmp_path / "deploy")
-
-
-def test_verifying_an_undriven_robot_explains_the_requirements(trained, tmp_path):
-    with pytest.raises(UsageError, match="not a position-controlled robot"):
-        export_run(trained, out=tmp_path / "out", check=lambda folder: None)

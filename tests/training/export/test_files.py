@@ -6,10 +6,10 @@ import onnx
 import onnxruntime
 import pytest
 
-from telic.errors import MissingExtra, TelicError, UsageError
+from telic.errors import MissingExtra, TelicError
 from telic.training.export import files
 from telic.training.export.files import export_policy
-from telic.training.export.run_policy import load_numpy, load_onnx
+from telic.training.export.run_policy import load_numpy
 
 from .conftest import make_policy
 
@@ -74,17 +74,6 @@ def test_onnx_has_fixed_names_a_free_batch_and_the_facts(tmp_path):
     assert all(name in facts for name in named)
 
 
-def test_one_observation_gives_one_action_without_a_batch(tmp_path):
-    policy = make_policy()
-    obs = observations(policy)[0]
-    expected = policy(obs)
-    plain = load_numpy(export_policy(policy, tmp_path / "policy.npz"))
-    assert plain(obs) == pytest.approx(expected, abs=1e-5)
-    runtime = load_onnx(export_policy(policy, tmp_path / "policy.onnx"))
-    assert runtime(obs).shape == expected.shape
-    assert runtime(obs) == pytest.approx(expected, abs=1e-5)
-
-
 @pytest.mark.parametrize("suffix", [".onnx", ".npz"])
 def test_a_file_that_deviates_is_refused_and_the_old_one_stays(suffix, tmp_path, monkeypatch):
     path = tmp_path / f"policy{suffix}"
@@ -100,27 +89,6 @@ def test_a_file_that_deviates_is_refused_and_the_old_one_stays(suffix, tmp_path,
         export_policy(policy, path)
     assert path.read_text() == "before"
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
-
-
-def test_a_wrong_choice_of_a_discrete_action_is_refused(tmp_path, monkeypatch):
-    policy = make_policy(discrete=True, outputs=4)
-    kind = files._FORMATS[".npz"]
-
-    def load(path):
-        act = kind.load(path)
-        return lambda obs: (act(obs) + 1) % 4
-
-    monkeypatch.setitem(files._FORMATS, ".npz", kind._replace(load=load))
-    with pytest.raises(TelicError, match="logits"):
-        export_policy(policy, tmp_path / "policy.npz")
-
-
-def test_an_unknown_format_names_the_known_ones(tmp_path):
-    with pytest.raises(UsageError) as caught:
-        export_policy(make_policy(), tmp_path / "policy.h5")
-    assert "policy.h5" in caught.value.message
-    assert caught.value.hint is not None
-    assert ".onnx, .npz" in caught.value.hint
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime"])

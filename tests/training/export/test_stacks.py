@@ -11,7 +11,6 @@ import pytest
 from ruamel.yaml import YAML
 
 from telic.envs import make
-from telic.errors import UsageError
 from telic.robots.build import build_robot
 from telic.robots.record import guessed
 from telic.training.export.deployment import write_deployment
@@ -273,29 +272,6 @@ def test_a_node_sends_the_targets_of_the_bundle(bundle, stack, where):
             assert topic == "rt/lowcmd" and text.endswith(str(0xFE))
             orders = np.array([wanted, joints.stiffness, joints.damping]).T
             assert np.allclose(np.array(sent)[motors], orders, atol=1e-6)
-
-
-def test_controllers_of_ros2_have_the_gains_of_the_bundle(bundle):
-    about, folder = deployed(bundle, "ros2")
-    values = read(folder, "controllers.yaml")
-    own = values["pid_controller"]["ros__parameters"]
-    interfaces = {"command_interface", "reference_and_state_interfaces"}
-    assert own.keys() == {"dof_names", "gains"} | interfaces
-    assert [own["gains"][name]["p"] for name in about.joints.names] == list(about.joints.stiffness)
-    rate = values["controller_manager"]["ros__parameters"]["update_rate"]
-    assert rate == round(1.0 / about.physics_step_s)
-
-
-def test_what_a_stack_cannot_run_is_refused(bundle):
-    seen = bundle[1].observation
-    velocity = (*seen, seen[0].model_copy(update={"name": "velocity"}))
-    for stack, match, change in (
-        ("unitree_sdk2", "velocity", {"observation": velocity}),
-        ("rl_sar", "phase", {"phase_hz": 1.5}),
-        ("robojudo", "not provide an environment", {}),
-    ):
-        with pytest.raises(UsageError, match=match):
-            deployed(bundle, stack, **change)
 
 
 def test_names_of_a_robot_add_no_parameters(bundle):
