@@ -4,12 +4,9 @@ import inspect
 import subprocess
 import sys
 
-import pytest
-
 import telic
 from telic.authors.request import SessionConfig
 from telic.core.request import fields_of
-from telic.errors import UnknownName
 from telic.training.job import TrainJob, TrainRequest
 from telic.verbs import catalogue
 from telic.verbs.session import IntentRequest
@@ -27,17 +24,6 @@ def test_python_sees_every_option_of_a_verb():
     seen = inspect.signature(telic.train).parameters
     assert list(seen)[:2] == ["env", "reward"] and seen["steps"].default is None
     assert "Steps per member" in telic.train.__doc__
-
-
-def test_search_is_a_verb_and_stays_a_package():
-    import telic.search.records
-
-    assert callable(telic.search) and telic.search.records.__name__ == "telic.search.records"
-
-
-def test_a_word_that_a_field_does_not_know_is_refused():
-    with pytest.raises(UnknownName, match="trainer"):
-        TrainRequest("Ant-v5", trainer="rllib")
 
 
 def test_every_field_of_every_verb_says_what_it_is():
