@@ -1,7 +1,6 @@
 """Answers of the dashboard's API for prepared folders."""
 
 import io
-import json
 import os
 import shutil
 import zipfile
@@ -14,24 +13,6 @@ from telic.verbs.background import JobFile
 from telic.web._place import WebPlace
 from tests.web.conftest import client_of
 from tests.web.made import RUN, SEARCH, SESSION, VIDEO, make_run, write
-
-
-def test_everything_is_listed_with_its_kind_and_state(client):
-    page = client.get("/api/artifacts").json()
-    assert {line["id"]: line["kind"] for line in page["artifacts"]} == {
-        SESSION: "session",
-        RUN: "run",
-        SEARCH: "search",
-    }
-    assert page["kinds"] == {"session": 1, "run": 1, "search": 1}
-
-
-def test_a_list_is_newest_first_cut_and_by_kind(client):
-    page = client.get("/api/artifacts", params={"limit": 2}).json()
-    times = [line["updated"] for line in page["artifacts"]]
-    assert len(times) == 2 and times == sorted(times, reverse=True)
-    runs = client.get("/api/artifacts", params={"kind": "run"}).json()["artifacts"]
-    assert [line["id"] for line in runs] == [RUN]
 
 
 def test_session_detail_contains_the_request_and_the_iterations(client):
@@ -60,16 +41,6 @@ def test_a_video_is_served_whole_and_in_parts(client):
     assert client.get(files[0]["url"]).content == VIDEO
     part = client.get(files[0]["url"], headers={"range": "bytes=100-199"})
     assert (part.status_code, part.content) == (206, VIDEO[100:200])
-
-
-def test_a_try_shows_its_code_and_what_changed(client):
-    found = client.get(f"/api/artifacts/{SESSION}/iterations/2").json()
-    assert found["damage"] == [] and "2.0" in found["code"]
-    assert found["change"]["terms"] == [
-        {"name": "speed", "change": "weight", "before": 1.0, "after": 2.0}
-    ]
-    assert 'weights = {"speed": 2}' in found["change"]["after"]
-    assert client.get(f"/api/artifacts/{SESSION}/iterations/9").status_code == 404
 
 
 def test_a_line_follows_what_happens_to_its_thing(own):
@@ -133,18 +104,6 @@ def test_only_results_that_were_measured_alike_are_compared(own):
     assert compared(own, "a", SESSION)["obstacles"]
 
 
-def test_a_branch_that_trained_nothing_has_no_result_of_its_own(own):
-    copy = own / "runs" / SESSION.replace("aaaa", "bbbb")
-    shutil.copytree(own / "runs" / SESSION, copy)
-    shutil.rmtree(copy / "iter_2")
-    (copy / "iter_1").rename(copy / "iter_0")
-    judged = json.loads((copy / "iter_0" / "judgment.json").read_text())
-    write(copy / "iter_0" / "judgment.json", judged | {"number": 0})
-    rows = compared(own, SESSION, copy.name)["rows"]
-    assert rows[1]["mean"] is None and rows[1]["difference"] is None
-    assert rows[1]["line"]["score"] is None and rows[0]["line"]["score"] == 0.9
-
-
 def test_names_tags_and_notes_are_kept_with_the_run_and_found(own):
     client = client_of(own)
     about = {"name": "my baseline", "tags": ["go1"], "note": "first try with a low body"}
@@ -173,17 +132,6 @@ def test_words_without_meaning_are_refused_before_anything_starts(own):
     text = {"intent": "run forward fast", "seeds": "1-2", "steps": "30k", "max_steps": "5M"}
     config = client.post("/api/preview/run", json=text).json()["config"]
     assert (config["seeds"], config["steps"], config["max_steps"]) == ([1, 2], 30_000, 5_000_000)
-
-
-def test_a_session_without_training_has_no_curves_and_no_error(own):
-    (own / "runs" / "session_new").mkdir()
-    write(own / "runs" / "session_new" / "session.json", {"intent": "hop", "env": "Hopper-v5"})
-    write(own / "runs" / "session_new" / "iter_1" / "candidate.json", {})
-    series = client_of(own).get("/api/artifacts/session_new/series")
-    assert series.status_code == 200 and series.json()["members"] == []
-    make_run(own / "runs" / "session_new" / "iter_1" / "trial")
-    screening = client_of(own).get("/api/artifacts/session_new/series").json()
-    assert screening["is_screening"] and len(screening["series"]) == 2
 
 
 def test_an_export_is_downloaded_as_one_archive(own):

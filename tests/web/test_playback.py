@@ -1,11 +1,9 @@
 """Recorded episodes as a player gets them."""
 
-import mujoco
 import numpy as np
 import pytest
 
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
-from telic.web._playback import draw_model
 from tests.web.conftest import client_of
 from tests.web.made import RUN
 
@@ -45,30 +43,6 @@ def test_bodies_are_where_the_recorded_state_puts_them(recorded):
     half = np.linspace(0, 1, FRAMES) / 2  # turned about y: w, x, y, z
     expected = np.stack([np.cos(half), 0 * half, np.sin(half), 0 * half], 1)
     assert np.allclose(poses[:, torso, 3:], expected, atol=1e-5)
-
-
-def test_a_scene_has_every_shape_that_is_seen(recorded):
-    scene = recorded.get(f"/api/artifacts/{RUN}/scene").json()
-    assert {geom["shape"] for geom in scene["geoms"]} == {"plane", "capsule"}
-    assert all(0 <= geom["body"] < len(scene["bodies"]) for geom in scene["geoms"])
-    assert recorded.get(f"/api/artifacts/{RUN}/scene/numbers").content == b""
-
-
-def test_meshes_lie_where_the_scene_says():
-    tetrahedron = "0 0 0  1 0 0  0 1 0  0 0 1"
-    model = mujoco.MjModel.from_xml_string(
-        f"""<mujoco><asset><mesh name="a" vertex="{tetrahedron}"/>
-        <hfield name="h" nrow="2" ncol="3" size="1 1 1 1"/></asset><worldbody>
-        <geom type="hfield" hfield="h"/>
-        <body><freejoint/><geom type="mesh" mesh="a" rgba="1 0 0 1"/></body></worldbody></mujoco>"""
-    )
-    drawn = draw_model(model)
-    mesh, field = drawn.scene.meshes[0], drawn.scene.fields[0]
-    points = np.frombuffer(drawn.numbers, "<f4", mesh.vertices * 3, mesh.vertex_start)
-    faces = np.frombuffer(drawn.numbers, "<u4", mesh.faces * 3, mesh.face_start)
-    assert len(points) == 12 and faces.max() < mesh.vertices
-    assert field.start + field.rows * field.columns * 4 == len(drawn.numbers)
-    assert [geom.shape for geom in drawn.scene.geoms] == ["hfield", "mesh"]
 
 
 def test_a_recording_of_another_model_is_refused_in_words(own, recorded):

@@ -44,21 +44,6 @@ def test_a_saved_page_has_what_the_server_answers(made, client, name, tmp_path):
     assert {"index.html", "data.js", "site.js", "site.css"} <= names and reported.files >= 5
 
 
-def test_every_curve_of_every_try_comes_along(made, tmp_path):
-    _, site = saved(made, SESSION, tmp_path / "site")
-    curves = site["answers"][f"/api/artifacts/{SESSION}/series?iteration=1"]
-    assert {each["name"] for each in curves["series"]} >= {"episodic_return", "policy_loss"}
-    assert {each["member"] for each in curves["series"]} == {"own_seed_1", "own_seed_2"}
-
-
-def test_files_are_copied_under_unique_names_and_listed(made, tmp_path):
-    _, site = saved(made, SESSION, tmp_path / "site")
-    files = site["answers"][f"/api/artifacts/{SESSION}/files"]
-    assert [file for file in files if file["kind"] == "video"]
-    for file in files:
-        assert (tmp_path / "site" / file["url"]).stat().st_size == file["bytes"]
-
-
 def test_pages_of_another_user_are_not_published(own, tmp_path, monkeypatch):
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
     session, app = own / "runs" / SESSION, make_app(WebPlace(own / "runs", own))

@@ -1,13 +1,9 @@
 """Events as they happen, from a real server on this machine."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import httpx2
 import pytest
@@ -38,14 +34,14 @@ def serving(root):
         yield address_of(listening)
     finally:
         server.should_exit = True
-        thread.join(timeout=10)
+        thread.join(timeout=120)
 
 
 def read(address, count, name=SESSION, after=0):
     """Return so many events of one artifact from a stream, and the position after them."""
     found, end = [], after
     path = f"{address}/api/stream?artifact={name}&after={after}"
-    with httpx2.stream("GET", path, headers=FULL, timeout=30) as answer:
+    with httpx2.stream("GET", path, headers=FULL, timeout=120) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         for line in answer.iter_lines():
             message = json.loads(line[6:]) if line.startswith("data: ") else {}
@@ -89,7 +85,9 @@ def test_one_stream_follows_many_and_the_workspace(served):
         names = [SESSION, RUN, "session_that_is_gone"]
         query = "&".join(f"artifact={name}&after=999999999" for name in names)
         states, running = {}, None
-        with httpx2.stream("GET", f"{address}/api/stream?{query}", headers=FULL, timeout=30) as got:
+        with httpx2.stream(
+            "GET", f"{address}/api/stream?{query}", headers=FULL, timeout=120
+        ) as got:
             for line in got.iter_lines():
                 message = json.loads(line[6:]) if line.startswith("data: ") else {}
                 running = message.get("running", running)
@@ -129,19 +127,6 @@ def test_a_hostile_log_ends_no_stream_and_fills_no_memory(served):
         assert page.status_code == 200 and page.json()["events"][-1]["message"] == "after"
 
 
-def test_invalid_log_reads_as_empty(tmp_path):
-    log = tmp_path / "events.jsonl"
-    (tmp_path / "secret").write_text("mine\n")
-    log.symlink_to(tmp_path / "secret")
-    assert read_lines(log, 0) == []
-    log.unlink()
-    log.write_bytes(b"one\n")
-    os.truncate(log, 40 << 30)
-    assert [line.text for line in read_lines(log, 0)] == [b"one"]
-    began = time.monotonic()
-    assert read_lines(log, 4) == [] and time.monotonic() - began < 5.0
-
-
 def test_stalled_reader_does_not_block_others(served):
     root, address = served
     big = make_session(root / "runs" / "session_20260101_000000_cccc3333")
@@ -149,80 +134,7 @@ def test_stalled_reader_does_not_block_others(served):
         for number in range(2000):
             file.write(json.dumps({"event": "log", "message": "x" * 5000, "n": number}) + "\n")
     path = f"{address}/api/stream?artifact={big.name}"
-    with httpx2.stream("GET", path, headers=FULL, timeout=30):
+    with httpx2.stream("GET", path, headers=FULL, timeout=120):
         events, _ = read(address, 2005, big.name)
         assert [event["n"] for event in events[5:]] == list(range(2000))
         assert httpx2.get(f"{address}/api/about", headers=FULL).status_code == 200
-
-
-_READERS = """
-import json, sys, threading
-sys.path.insert(0, sys.argv[3])
-from tests.web.test_streams import read
-address, count = sys.argv[1], int(sys.argv[2])
-told, threads = [None] * 50, []
-def follow(number):
-    told[number] = [event.get("n") for event in read(address, count)[0]]
-for number in range(50):
-    threads.append(threading.Thread(target=follow, args=(number,)))
-    threads[-1].start()
-for thread in threads:
-    thread.join()
-print(json.dumps([each == told[0] for each in told] + [told[0][-1]]))
-"""
-
-
-@pytest.mark.long
-def test_fifty_readers_lose_no_event_and_get_them_in_order(tmp_path):
-    root = make_workspace(tmp_path)
-    log = root / "runs" / SESSION / "events.jsonl"
-    with serving(root) as address:
-        readers = subprocess.Popen(
-            [sys.executable, "-c", _READERS, address, "1005", os.getcwd()], stdout=subprocess.PIPE
-        )
-        with log.open("a") as file:
-            for number in range(1000):
-                file.write(json.dumps({"event": "log", "message": "", "n": number}) + "\n")
-                file.flush()
-                time.sleep(0.01)
-        reported = json.loads(readers.communicate(timeout=300)[0])
-    assert reported == [True] * 50 + [999]
-
-
-def test_no_answer_waits_for_its_last_packet():
-    with (
-        listen("127.0.0.1", 0) as listening,
-        socket.create_connection(listening.getsockname()),
-        listening.accept()[0] as accepted,
-    ):
-        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-
-
-CUT_OFF = """
-import os, signal, sys, threading, time
-from fastapi import FastAPI
-from telic.web import _connections
-from telic.web._connections import answer_until_stopped, listen
-
-app, listening = FastAPI(), listen("127.0.0.1", 0)
-
-@app.get("/slow")
-def slow():
-    threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGTERM]).start()
-    time.sleep(2)
-
-print(listening.getsockname()[1], flush=True)
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-_connections._LEAVING_S = 1
-answer_until_stopped(app, listening)
-"""
-
-
-def test_server_shutdown_prints_no_traceback_of_open_responses():
-    pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", CUT_OFF], stdout=pipe, stderr=pipe) as server:
-        port = int(server.stdout.readline())
-        with suppress(httpx2.HTTPError):
-            assert httpx2.get(f"http://127.0.0.1:{port}/slow", timeout=10).status_code >= 500
-        printed = server.communicate(timeout=10)[1].decode()
-    assert "Traceback" not in printed and "ERROR" not in printed

@@ -105,7 +105,7 @@ class serving:  # noqa: N801 - reads as a phrase
 
     def __exit__(self, *_) -> None:
         self._server.should_exit = True
-        self._thread.join(timeout=10)
+        self._thread.join(timeout=120)
 
 
 class Tab:

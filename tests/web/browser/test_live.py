@@ -41,12 +41,6 @@ def test_the_page_simulates_what_telic_simulates_and_the_robot_can_be_pushed(
         assert not tab.findings()
 
 
-def test_what_cannot_run_in_a_page_says_why(tab, furnished):
-    tab.page.goto(f"{tab.address}/live/{furnished.run}")
-    tab.page.get_by_text("No trained policy").wait_for()
-    tab.faults.clear()  # the answer that said so
-
-
 @pytest.fixture(scope="module")
 def driven(tmp_path_factory):
     """Run of a commanded robot whose policy reacts only to commands."""
