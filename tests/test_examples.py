@@ -126,12 +126,6 @@ def test_the_documentation_has_no_dead_links():
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("page", [ROOT / "AGENTS.md", ROOT / "docs/explanation/architecture.md"])
-def test_the_pages_for_contributors_name_files_that_exist(page):
-    for path in re.findall(r"`((?:[\w]+/)+[\w]+\.(?:py|md|toml))`", page.read_text()):
-        assert any((base / path).exists() for base in (ROOT, ROOT / "src/telic")), path
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("book", sorted((ROOT / "examples/notebooks").glob("*.ipynb")), ids=str)
 def test_a_notebook_runs_and_its_results_show_themselves(book, tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import itertools
 import pytest
 from pydantic import BaseModel
 
-from telic.loop import EXHAUSTED, Loop
+from telic.loop import Loop
 from telic.storage.journal import Journal
 
 
@@ -76,13 +76,6 @@ def test_steps_are_taken_in_order_until_something_passes(tmp_path):
     ]
 
 
-def test_a_loop_ends_when_nothing_is_left_to_try(tmp_path):
-    parts = Guessing()
-    parts.decide = lambda *_: None
-    assert Loop(Journal(tmp_path / "j", "n"), parts).run() == EXHAUSTED
-    assert Loop(Journal(tmp_path / "k", "n"), parts, iterations=2).run() == EXHAUSTED
-
-
 @pytest.mark.parametrize("die_at", range(12))
 def test_killed_at_any_line_it_ends_as_if_nothing_had_happened(tmp_path, die_at):
     with pytest.raises(Killed):
@@ -111,13 +104,3 @@ def test_runs_that_ask_are_answered_by_their_driver(tmp_path):
                 outcomes.append(end.value)
                 del waiting[loop]
     assert outcomes == ["passed", "passed"]
-
-
-def test_it_stops_at_its_safe_point(tmp_path):
-    def stop():
-        raise KeyboardInterrupt
-
-    parts = Guessing()
-    with pytest.raises(KeyboardInterrupt):
-        Loop(Journal(tmp_path / "j", "n"), parts, safe_point=stop).run()
-    assert parts.calls == []
