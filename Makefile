@@ -12,7 +12,7 @@ TELIC := $(BIN)/telic
 help:
 	@echo "make run           install, train HalfCheetah to run forward fast, write report and video (about 2 minutes)"
 	@echo "make test          run the quick tests"
-	@echo "make test-all      run all tests: whole studies, more kills and signals, further robots and tasks"
+	@echo "make test-all      run all tests: whole studies, more kills, hours of sandbox attacks"
 	@echo "make check         check format, lint, types, layers, line budget, wording and tables of results"
 	@echo "make bench         compare speed and learning with Stable-Baselines3 (at most 12 minutes)"
 	@echo "make bench-compare REF=COMMIT  compare this tree with a commit, beyond noise (8 minutes or more)"
@@ -34,7 +34,9 @@ test: $(STAMP)
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --assert=plain -m "not long and not slow" || \
 	{ $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures=none --maxfail=20; exit 1; }
 
+# Ray is 350 MB and takes a minute or two to install, so it is installed only here.
 test-all: $(STAMP)
+	@$(PIP) -e ".[ray]"
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: $(STAMP)

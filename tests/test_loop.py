@@ -5,7 +5,7 @@ import itertools
 import pytest
 from pydantic import BaseModel
 
-from telic.loop import Loop
+from telic.loop import EXHAUSTED, Loop
 from telic.storage.journal import Journal
 
 
@@ -104,3 +104,20 @@ def test_runs_that_ask_are_answered_by_their_driver(tmp_path):
                 outcomes.append(end.value)
                 del waiting[loop]
     assert outcomes == ["passed", "passed"]
+
+
+def test_a_loop_ends_when_nothing_is_left_to_try(tmp_path):
+    parts = Guessing()
+    parts.decide = lambda *_: None
+    assert Loop(Journal(tmp_path / "j", "n"), parts).run() == EXHAUSTED
+    assert Loop(Journal(tmp_path / "k", "n"), parts, iterations=2).run() == EXHAUSTED
+
+
+def test_it_stops_at_its_safe_point(tmp_path):
+    def stop():
+        raise KeyboardInterrupt
+
+    parts = Guessing()
+    with pytest.raises(KeyboardInterrupt):
+        Loop(Journal(tmp_path / "j", "n"), parts, safe_point=stop).run()
+    assert parts.calls == []

@@ -15,7 +15,7 @@ from telic.llm.work_orders import ORDERS
 from tests.attacks.files import digest, files_of, furnish, mutate, unpack
 
 SEED = int(os.environ.get("TELIC_ATTACK_SEED", "1"))
-LONGEST_S = 60
+LONGEST_S = 20
 
 
 class Hang(BaseException):
@@ -153,6 +153,14 @@ def test_a_damaged_file_ends_in_a_sentence(tmp_path, monkeypatch, count):
     summary, faults = attack(tmp_path, count, SEED)
     assert not faults, "\n".join(faults[:20])
     assert summary["refused"] and summary["read"], summary
+
+
+@pytest.mark.long
+def test_twenty_thousand_damaged_files_end_in_sentences(tmp_path, monkeypatch):
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
+    summary, faults = attack(tmp_path, 20_000, 1000 + SEED)
+    print(dict(summary))
+    assert not faults, f"{len(faults)} of {dict(summary)}:\n" + "\n".join(faults[:40])
 
 
 def test_one_damaged_run_does_not_hide_the_others(tmp_path):

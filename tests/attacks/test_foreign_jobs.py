@@ -200,7 +200,7 @@ def test_a_worker_runs_only_what_was_submitted(home):
 
     spec = JobSpec(name="mine", argv=("true",), cwd=str(home))
     with JobPool(read_place("local?attempts=1"), Path("runs"), launcher=Slow()) as pool:
-        record = pool.submit(spec).result(120)
+        record = pool.submit(spec).result(30)
     assert record.state == "failed" and "was modified" in record.reason
     assert not (home / "pwned").exists()
 

@@ -36,6 +36,12 @@ def test_no_program_binds_what_it_must_not(kind):
     assert next(accepted(sample), None) is None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_none_of_all_programs_binds_what_it_must_not(kind):
+    assert next(accepted(kind()), None) is None
+
+
 @pytest.mark.parametrize("count", [400, pytest.param(3000, marks=pytest.mark.slow)])
 def test_no_program_takes_over_self_or_gets_out(tmp_path, count):
     programs = random.Random(1).sample(list(names.takeovers()), count)

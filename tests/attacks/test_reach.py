@@ -33,6 +33,11 @@ def test_nothing_outside_the_returned_numbers_changes(walked):
     assert counts["asked"] > 5_000 and counts["called"] > 2_000, counts
 
 
+def test_most_of_what_objects_have_is_refused(walked):
+    counts = walked["counts"]
+    assert counts["refused"] > 0.7 * counts["asked"], counts
+
+
 def test_only_listed_names_are_given(walked):
     offered = frozenset().union(*OFFERED.values())
     given = {name for names in walked["kinds"].values() for name in names}

@@ -116,6 +116,13 @@ def at_home(tmp_path, monkeypatch):
 
 
 def test_a_hostile_command_line_ends_in_a_sentence(at_home, stubbed):
-    summary, faults = attack(at_home, 100, SEED)
+    summary, faults = attack(at_home, 150, SEED)
     assert not faults, "\n".join(faults[:20])
     assert summary[2], summary
+
+
+@pytest.mark.long
+def test_five_thousand_hostile_command_lines_end_in_sentences(at_home, stubbed):
+    summary, faults = attack(at_home, 5_000, 1000 + SEED)
+    print(dict(summary))
+    assert not faults, f"{len(faults)} of {dict(summary)}:\n" + "\n".join(faults[:40])

@@ -13,9 +13,10 @@ from telic.session.loop import run_session
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.testing.models import Scripted
-from tests.authors.scripts import REVISION, SCRIPT, STRICT
+from tests.authors.scripts import REVISION, REWARD, SCRIPT, STRICT
 from tests.event_list import EventList
 from tests.session.quick import BATCH, at_home
+from tests.training.small import SPEED
 
 SMALL = {"seeds": (1, 2), "episodes": 4, "steps": 256, "vision": False, "model": "scripted"}
 
@@ -97,3 +98,25 @@ def test_work_orders_can_be_answered_and_nothing_is_asked_twice(tmp_path):
     person.join()
     assert finished.path == stopped.path and finished.summary.outcome == "unproven"
     assert asked[len(before) :] == ["analyst"], "what was answered before is not asked again"
+
+
+@pytest.mark.long
+def test_reward_that_favors_failure_modes_is_rejected_before_training(scripted, tmp_path):
+    lazy = SPEED.replace('"speed": 1.0', '"speed": -1.0')
+    answers = [{**REWARD, "source": lazy}, REWARD]
+    runs = """
+from telic import leaf
+
+def judge(episode):
+    return [leaf("runs", episode.mean("forward_velocity"), zero=0.3, goal=2.5, tag="too_slow")]
+"""
+    script = {**SCRIPT, "reward_author": answers, "judge_author": {"reasoning": "", "source": runs}}
+    speed = {"title": "runs", "quantity": "speed", "zero": 0.3, "goal": 2.5, "unit": "m/s"}
+    script["elicitor"] = {**SCRIPT["elicitor"], "criteria": [speed], "fine": []}
+    provider = scripted(script)
+    reported = EventList()
+    run_session("run", runs_dir=tmp_path, iterations=1, on_event=reported, **SMALL)
+    [first, second] = [each.prompt for each in provider.requests if each.role == "reward_author"]
+    assert "rejected" not in first and "rejected" in second and "These failure modes earn" in second
+    tried = [each for each in reported if each["event"] == "session.tried"]
+    assert tried[0]["reward_problems"] and not tried[1]["reward_problems"]

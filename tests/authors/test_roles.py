@@ -183,3 +183,16 @@ def test_a_revision_of_nothing_or_of_refused_code_goes_back(revising):
     assert "Iteration 7 does not exist" in second and "socket" in third
     for part in ("less noise", "class Speed", "`learning_rate`", "def compute"):
         assert part in first
+
+
+@pytest.mark.parametrize("why", ["", "ok"])
+def test_a_withdrawal_without_words_is_not_one(author, why):
+    reviews = [
+        {"reasoning": "no", "judge_problems": OBJECTIONS[:1]},
+        {"reasoning": "fine", "withdrawn": [{"objection": 1, "why": why}]},
+        {"reasoning": "fine"},
+    ]
+    judges = [SCRIPT["judge_author"], another_judge(1), another_judge(2)]
+    writer = author(Scripted({**SCRIPT, "judge_author": judges, "reviewer": reviews}))
+    written = writer.review(writer.write(writer.read()), SOUND)
+    assert writer.review(written, SOUND).objections[0].withdrawn is None

@@ -1,6 +1,7 @@
 """A vision model watches real recorded episodes; the model is scripted, the pictures are drawn."""
 
 import json
+import struct
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from telic.errors import TelicError
 from telic.judges.criteria import Criterion, score, total_score
 from telic.judges.measured import JudgeFile
 from telic.judges.verdict import WHOLE, judged
-from telic.llm import CallLimits, Models, Outage, RawReply
+from telic.llm import CallLimits, Cancelled, Models, Outage, RawReply
 from telic.rendering.job import Rendering
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 from telic.testing.models import Scripted
@@ -218,3 +219,24 @@ def test_what_the_session_played_is_drawn_whatever_the_recording_says(tmp_path, 
     }
     with pytest.raises(TelicError, match="must not refer"):
         Footage(path, tmp_path)
+
+
+def size_of(png):
+    return struct.unpack(">II", png[16:24])
+
+
+def test_a_request_to_stop_is_not_a_verdict(tmp_path, episodes):
+    with pytest.raises(Cancelled):
+        Eyes(tmp_path, {}, should_stop=lambda: True).judge.watch(episodes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("window", [None, (0.5, 1.0), (1.9, 2.5)])
+def test_sheets_are_drawn_once_and_hold_all_their_pictures(episodes, pictures, really, window):
+    footage = Footage(episodes[0], pictures)
+    sheet = footage.sheet(CRITERIA) if window is None else footage.close_up(window)
+    width, height = size_of(sheet.read_bytes())
+    assert width == 6 * 244 - 4 and height > 2 * 180 + 2 * 56
+    written = sheet.stat().st_mtime_ns
+    again = footage.sheet(CRITERIA) if window is None else footage.close_up(window)
+    assert again.stat().st_mtime_ns == written

@@ -168,3 +168,14 @@ def test_a_folder_in_use_is_refused(tmp_path):
     found = bench_intents(SUITE, SUITE.case[:1], runs_dir=tmp_path, run_session=nested)
     (result,) = found.summary.results
     assert "in use" in result.reason and result.score is None
+
+
+def test_an_error_after_the_author_is_a_crash_and_no_refusal(tmp_path):
+    class Late(StubRunner):
+        def __call__(self, intent, *, runs_dir, **options):
+            (runs_dir / "session_1").mkdir(parents=True)
+            (runs_dir / "session_1" / "author.json").write_text("{}")
+            raise Refused("The disk is full.")
+
+    found = bench_intents(SUITE, SUITE.case[:1], runs_dir=tmp_path, run_session=Late({}))
+    assert outcomes(found) == {"run": "error"}

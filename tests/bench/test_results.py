@@ -147,3 +147,13 @@ def test_a_line_that_was_changed_or_copied_claims_a_pass(folder):
     assert results_in(folder)[0].outcome == "passed"
     copied = BenchFolder(folder.path.rename(folder.path.with_name("bench_other")))
     assert results_in(copied)[0].outcome == "claimed"
+
+
+def test_benchmark_of_an_earlier_version_is_resumed(tmp_path):
+    options = session_options({"iterations": 2})
+    now = BenchConfig(suite="small", telic="0", options=options)
+    then = {name: value for name, value in options.items() if name != "judge"}
+    earlier = open_folder(now.model_copy(update={"options": then}), tmp_path, fresh=True)
+    assert open_folder(now, tmp_path, fresh=False) == earlier
+    other = now.model_copy(update={"options": {**options, "judge": "theirs"}})
+    assert open_folder(other, tmp_path, fresh=False) != earlier

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from telic.bench.results import load_suite
+from telic.bench.results import Suite, load_suite
 from telic.envs.catalogue import catalogue
 from telic.errors import ConfigError, UnknownName
 
@@ -54,3 +54,15 @@ def test_unknown_names_are_reported():
         load_suite("croe")
     with pytest.raises(ConfigError, match="does not exist"):
         load_suite("nowhere/mine.toml")
+
+
+def test_a_wrong_suite_file_is_refused_with_its_name(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "mine"\n[[case]]\nid = "a"\n')
+    with pytest.raises(ConfigError, match=r"mine\.toml"):
+        load_suite(str(path))
+    path.write_text("name = ")
+    with pytest.raises(ConfigError, match=r"mine\.toml"):
+        load_suite(str(path))
+    with pytest.raises(ConfigError, match='Two cases have the id "a"'):
+        Suite.parse({"name": "x", "case": [CASE, CASE]})

@@ -205,3 +205,27 @@ def test_a_rendering_backend_that_is_missing_is_named(tmp_path):
     done = subprocess.run(command, env=there, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "MUJOCO_GL=egl: no eglQueryString" in done.stderr
+
+
+@pytest.mark.slow
+def test_play_renders_a_recorded_and_a_new_episode(trained, printed):
+    for extra in ([], ["--seed", "5"]):
+        made = json.loads(printed("play", "--size", "160x120", "--json", *extra).out)
+        video = trained / made["video"]
+        assert video.read_bytes()[4:8] == b"ftyp"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["study", "report", "--root", "9" * 300],
+        ["study", "from", "x" * 300],
+        ["orders", "list", "--session", "x" * 300],
+        ["plugin", "build", "--root", "reward.py"],
+        ["study", "run", "--resume", "--root", "reward.py/below"],
+    ],
+    ids=lambda words: " ".join(words)[:30],
+)
+def test_a_place_that_cannot_be_is_refused_in_a_sentence(printed, words):
+    done = printed(*words, code=2)
+    assert "Traceback" not in done.err and len(done.err.strip().splitlines()) <= 6

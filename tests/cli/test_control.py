@@ -156,3 +156,11 @@ def test_bad_input_gets_one_clear_paragraph(session, tmp_path, args, code, says)
     assert says in done.stderr, done.stderr
     assert "Traceback" not in done.stderr + done.stdout
     assert not session.stop.exists() and not session.pause.exists()
+
+
+@pytest.mark.long
+def test_a_running_session_is_not_resumed_and_keeps_its_limits(running, tmp_path):
+    assert "is already running" in telic("resume", folder=tmp_path, check=2).stderr
+    telic("pause", folder=tmp_path)
+    refused = telic("resume", "--max-hours", "2", folder=tmp_path, check=2)
+    assert f"telic stop {NAME}" in refused.stderr

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
 
 from telic.cli._stop_signals import stoppable
 from telic.storage.files import read_json
@@ -182,3 +183,51 @@ except typer.Exit as error:
     output, _ = process.communicate(timeout=3000)
     assert process.returncode == 128 + signal.SIGTERM, output
     assert "Traceback" not in output
+
+
+def interrupted_import():
+    """As a compiled module that is being imported when the signal comes."""
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except KeyboardInterrupt as error:
+        raise ImportError("initialization failed") from error
+
+
+def interrupted_cleanup():
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        raise OSError("a file that is half written")
+
+
+@pytest.mark.slow
+def test_a_second_sigterm_ends_at_once(tmp_path):
+    process = start_long_run(tmp_path)
+    (worker,) = [
+        int(each)
+        for each in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    ]
+    os.kill(worker, signal.SIGSTOP)  # it will never come to save
+    process.terminate()
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.terminate()
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "stopped by SIGTERM. Run the same command again" in output
+    (run,) = list_runs(tmp_path / "runs")
+    assert read_json(run.status)["status"] == "interrupted"
+    assert not Path(f"/proc/{worker}").exists()
+
+
+@pytest.mark.parametrize("unwinds", [interrupted_import, interrupted_cleanup])
+def test_what_becomes_of_an_interrupt_on_its_way_is_still_one(unwinds):
+    with pytest.raises(typer.Exit) as caught, stoppable(saves=False):
+        unwinds()
+    assert caught.value.exit_code == 143
+
+
+def test_an_error_that_no_signal_made_stays_one():
+    with pytest.raises(ImportError), stoppable(saves=True):
+        signal.raise_signal(signal.SIGTERM)  # polite: it saves, and then fails by itself
+        raise ImportError("no such module")

@@ -3,7 +3,7 @@
 import pytest
 
 from telic.composer.compose import compose
-from telic.composer.observed import EXAMPLES
+from telic.composer.observed import EXAMPLES, is_about_block
 from telic.envs import make
 from telic.errors import Refused
 from telic.judges.validation import try_out
@@ -80,3 +80,10 @@ def test_no_failure_mode_passes_for_a_gait(arm, spec, intent, tmp_path):  # noqa
     trial = try_out(arm(), made.model_copy(update={"env_args": args}), 0.7, tmp_path)
     assert trial.was_run and not trial.judge_problems and not trial.reward_problems
     assert all(example.score is not None and example.score < 0.3 for example in trial.examples)
+
+
+def test_task_of_a_foreign_class_is_not_built_in(spec):
+    other = spec.model_copy(update={"arguments": {"task": "push-v2"}})
+    assert not is_about_block("push the block to the goal", other)
+    assert is_about_block("push the block to the goal", spec)
+    assert not is_about_block("push off the ground", spec)

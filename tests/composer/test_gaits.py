@@ -125,3 +125,15 @@ def recognized(env, word):
 @pytest.mark.parametrize(("env", "word"), QUICK)
 def test_a_robot_led_through_a_gait_is_recognized(env, word):
     assert recognized(env, word)
+
+
+REST = [
+    (env, word)
+    for env in (CHEETAH, WALKER, ANT, HOPPER, "Humanoid-v5", "tests/envs/robots/quadruped.xml")
+    for word in ("walk", "run", "trot", "bound", "gallop", "pronk", "skip", "crawl")
+]
+
+
+@pytest.mark.long
+def test_every_robot_led_through_every_gait_it_can_do_is_recognized():
+    assert [each for each in REST if not recognized(*each)] == []

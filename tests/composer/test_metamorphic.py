@@ -1,8 +1,10 @@
 """Generated relations between sentences: what one is judged by follows from what others are."""
 
+import random
 from functools import cache
 from itertools import pairwise, permutations, product
 
+import numpy as np
 import pytest
 
 from telic.composer.compose import compose
@@ -376,3 +378,100 @@ def test_a_bound_or_an_unknown_detail_refuses_nothing_and_changes_no_goal(robot)
             assert not lost, (text + detail, lost)
             named = made.not_understood or made.dropped or len(made.doubts) > len(plain.doubts)
             assert named or len(made.criteria) > len(plain.criteria)
+
+
+PHRASES = {
+    "slowly": "fast",
+    "faster": "",
+    "slower": "",
+    "much faster": "",
+    "at half speed": "",
+    "at double speed": "",
+    "at 1.5 m/s": "at 0.4 m/s",
+    "at 0.5 m/s": "at 2 m/s",
+    "backward": "forward",
+    "to the left": "to the right",
+    "to the right": "forward",
+    "4 m": "2 m",
+    "for 5 m": "backward",
+    "for 3 m and stop": "",
+    "with little effort": None,
+    "smoothly": None,
+    "quietly": None,
+    "with as little energy as possible": None,
+    "gently": None,
+    "then stop": "",
+    "then turn around": "",
+    "but first jump twice": "",
+}
+
+
+OTHERS = [
+    ("jump twice", "jump four times"),
+    ("jump three times", "jump"),
+    ("jump higher", "jump"),
+    ("jump every 2 seconds", "jump twice"),
+    ("turn left 90 degrees", "turn left 180 degrees"),
+    ("spin twice clockwise", "spin twice counterclockwise"),
+    ("turn around, then walk forward", "walk forward"),
+    ("turn left 90 degrees, then walk forward", "turn left 90 degrees, then walk to the right"),
+    ("hop in place", "hop forward"),
+    ("do two backflips", "do a backflip"),
+    ("do a backflip", "do a front flip"),
+    ("walk backward in a circle", "walk in a circle"),
+]
+
+
+def generated():
+    for robot, verb, (phrase, instead) in product(ROBOTS, GOES, PHRASES.items()):
+        join = ", " if phrase.startswith(("but", "then")) else " "
+        yield robot, f"{verb}{join}{phrase}", None if instead is None else f"{verb} {instead}"
+    yield from ((robot, printed, done) for robot in ROBOTS for printed, done in OTHERS)
+
+
+def thrashing(trajectory):
+    """Return an episode whose actuators go from one extreme to the other every other step."""
+    columns = {name: column.copy() for name, column in trajectory.columns.items()}
+    steps = np.arange(len(trajectory)) // 2 % 2 * 2.0 - 1.0
+    columns["action"][:] = steps[:, None]
+    return trajectory.__class__(columns, trajectory.facts)
+
+
+def missed_phrases(sample):
+    """Yield the pairs whose judge lets an episode pass that lacks the phrase; count the others."""
+    judged = 0
+    for robot, printed, done in sample:
+        made, own = composed(robot, printed), shown(robot, printed)
+        phrase = printed.removeprefix(done or "").strip(" ,")
+        if own is None or made.dropped or made.not_understood:
+            continue  # named as not judged, or not validated: the session says so
+        other = thrashing(own) if done is None else shown(robot, done.strip())
+        if other is None:
+            continue
+        good, bad = score(robot, printed, own), score(robot, printed, other)
+        judged += 1
+        if good < PASSES or bad >= PASSES:
+            yield f"{robot}: {printed!r} ({phrase}) own {good:.2f}, without {bad:.2f}"
+    yield judged
+
+
+@pytest.mark.parametrize(
+    "way", ["to the left", pytest.param("backward", marks=pytest.mark.slow), "forward"]
+)
+def test_a_line_is_straight_in_every_direction(way):
+    ant, turned = "Ant-v5", f"turn left 90 degrees, then walk {way}"
+    for text in (f"walk {way}", turned):
+        assert score(ant, f"{text} in a straight line", shown(ant, text)) > 0.95
+
+
+def test_no_covered_phrase_can_be_missed_by_an_episode_that_passes():
+    # On small robots, whose demonstrations are made and judged quickly.
+    small = [each for each in generated() if each[0] in ("HalfCheetah-v5", "Hopper-v5")]
+    *wrong, judged = missed_phrases(random.Random(5).sample(small, 10))
+    assert not wrong and judged >= 3
+
+
+@pytest.mark.slow
+def test_no_covered_phrase_of_all_generated_sentences_can_be_missed():
+    *wrong, judged = missed_phrases(generated())
+    assert not wrong and judged >= 400, (judged, wrong)

@@ -10,7 +10,9 @@ from telic.envs import make
 from telic.errors import NotUnderstood
 from telic.rewards.probe import probe
 from telic.rewards.reward import load_reward
+from telic.session.control import check_note
 from tests.composer.specs import spec_of
+from tests.session.sessions import make_session
 
 APPLIED = [
     ("HalfCheetah", "run forward", "faster", "too_slow"),
@@ -71,3 +73,17 @@ def test_a_note_adds_terms_and_the_reward_still_runs():
     env = make("HalfCheetah-v5", num_envs=4, **after.env_args)
     assert probe(load_reward(after.reward), env, transitions=32).mode == "batched"
     env.close()
+
+
+def test_a_note_that_adds_nothing_new_changes_weights():
+    before, after = revised("Hopper", "jump as high as possible", "higher")
+    assert after.reward == before.reward and after.variants[0].warm
+    was, now = before.variants[0].weights, after.variants[0].weights
+    assert now["height"] > was["height"] and now["control"] < was["control"]
+
+
+def test_a_session_refuses_a_note_when_it_is_made(tmp_path):
+    folder = make_session(tmp_path)
+    check_note(folder, "faster")
+    with pytest.raises(NotUnderstood, match="purple"):
+        check_note(folder, "make it purple")

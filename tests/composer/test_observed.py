@@ -142,3 +142,18 @@ def test_a_unit_that_does_not_fit_is_not_understood():
         compose("keep pole angle near 3 m/s", spec)
     degrees = compose("keep the pole angle between -5 and 5 degrees", spec).criteria[0]
     assert "0.0872665" in degrees.title
+
+
+def test_every_part_of_an_intent_is_covered_by_its_criteria_until_a_person_drops_them():
+    spec = described("CartPole-v1")
+    printed = "keep the pole upright and keep cart velocity below 1"
+    made = compose(printed, spec)
+    words = {each.words: each.criteria for each in made.covered}
+    assert words == {
+        "keep the pole upright": ("keeps the pole upright at least 85% of the time",),
+        "keep cart velocity below 1": (
+            "keeps cart velocity within 1 m/s of 0 at least 85% of the time",
+        ),
+    }
+    edited = compose(printed, spec, made.criteria[:1])
+    assert edited.dropped == ("keep cart velocity below 1",)

@@ -666,3 +666,11 @@ def test_a_refusal_says_the_nearest_intent_that_is_understood():
         composed("sleep, then run forward", "Ant")
     with pytest.raises(TelicError, match="Nothing in"):
         composed("blorp the fnord", "Reacher")
+
+
+NOTHING = "turn your head, roll your shoulders, run your wrist, lift the box, raise a flag"
+
+
+@pytest.mark.parametrize("text", NOTHING.split(", "))
+def test_what_is_done_to_something_else_is_nothing_to_do(text):
+    assert not read(text).frames

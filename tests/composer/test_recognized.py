@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from telic.composer.compose import compose
+from telic.errors import BadEnvironment
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
 from telic.judges.demonstrations import demonstrate
@@ -299,3 +300,41 @@ def test_a_demonstrated_gait_passes_and_the_same_pose_gliding_does_not(env, inte
         motions = compose(intent, spec_of(env)).motions
         glide = [each.model_copy(update={"feet": (), "stride_hz": 0.0}) for each in motions]
         assert judged(env, intent, glide).score < 0.75, intent
+
+
+@pytest.mark.parametrize(
+    ("often", "meant"),
+    [
+        ("{} three times", {3}),
+        ("{} at least three times", {3, 5}),
+        ("{} several times", {3, 5}),
+        ("{} at most twice", {1, 2}),
+    ],
+)
+@pytest.mark.parametrize(
+    ("deed", "shown"),
+    [
+        ("jump", lambda often: jumps(1.6 * often, often)),
+        pytest.param(
+            "backflip",
+            lambda often: jumps(1.2 * often, often, pitch_turns=-float(often)),
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=["jump", "backflip"],
+)
+def test_stated_frequency_is_used_as_stated(deed, shown, often, meant):
+    intent = often.format(deed)
+    made = compose(intent, spec_of(CHEETAH))
+    motions = {str(k): (*([shown(k)] if k else []), STILL) for k in (0, 1, 2, 3, 5)}
+    examples = demonstrate(CHEETAH, made.env_args, motions)
+    scores = {int(k): judged_as(made, examples.trajectory(k)).score for k in motions}
+    assert {k for k, score in scores.items() if score >= 0.8} == meant
+
+
+def test_jumps_without_enough_time_are_lower_or_refused_and_waiting_is_observed():
+    assert "the highest possible" in compose("jump twice per second", spec_of(CHEETAH)).doubts[0]
+    with pytest.raises(BadEnvironment, match="shorter than two periods"):
+        compose("jump every 20 seconds", spec_of(CHEETAH))
+    made = compose("jump every 2 seconds", spec_of(CHEETAH))
+    assert load_reward(made.reward).seen_memory and '"waited"' in made.reward

@@ -1,5 +1,6 @@
 """One movement after another: order counts, each part is judged on its own time."""
 
+import pytest
 import torch
 
 from telic.composer.compose import compose
@@ -53,3 +54,8 @@ def test_the_policy_sees_the_phase_and_every_term_has_a_name_of_its_own():
     assert {"speed_1", "speed_2", "stage", "finish", "control", "smooth"} <= set(names)
     alone = compose("walk forward", spec_of(ANT))
     assert made.env_args["max_episode_steps"] > alone.env_args["max_episode_steps"]
+
+
+@pytest.mark.parametrize("words", ["turn around once", "spin several turns", "turn 90 degrees"])
+def test_bounded_turn_observes_its_angle(words):
+    assert load_reward(compose(words, spec_of(ANT)).reward).seen_memory

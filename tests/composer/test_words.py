@@ -236,3 +236,54 @@ KEYS = (
     "holder sequel judged_as ground hardest changes unit fixed noun factor is_exact shift frame "
     "steps at_rest "
 )
+
+
+OUTSIDE = re.findall(
+    r"\w+",
+    """
+dance sing paint juggle clap salute shrug nod yawn stretch wobble sway shiver
+stagger stumble trip crash dive climb fly hover float skate ski surf cycle pedal row sail throw
+catch push pull drag carry grab grasp press squeeze punch slap hit wrestle hug kiss eat drink
+sleep speak whisper shout cook clean draw write read count dig jab dodge parry lunge tackle
+stomp stamp tap tickle scratch sneeze breathe relax celebrate hide seek chase flee escape
+explore patrol guard attack defend obey waddle saunter strut prance frolic scamper scurry
+scuttle lurch sidle trudge plod breakdance backstroke teeter undulate coil unfold fold curl hang
+dangle moonwalk shuffle
+""",
+)
+
+
+FRAMES = [
+    "{}",
+    "{} forward",
+    "{} slowly",
+    "{} twice",
+    "please {} for 3 seconds",
+    "stand still, then {}",
+    "{} without falling",
+    "{} with your left leg",
+    "don't fall and {}",
+    "{} and stand upright",
+    "{} at 2 m/s",
+    "{} and stop",
+]
+
+
+@pytest.mark.parametrize("robot", ["Ant", "Humanoid"])
+def test_a_verb_from_outside_the_vocabulary_is_refused_or_its_reading_is_stated(robot):
+    dice, refused, nearest = random.Random(robot), 0, 0
+    words = OUTSIDE[robot == "Ant" :: 4]
+    for verb in words:
+        text = dice.choice(FRAMES).format(verb)
+        try:
+            made = compose(text, spec_of(f"{robot}-v5"))
+        except TelicError as error:
+            refused += 1
+            near = (error.hint or "").partition('Nearest: "')[2].partition('"')[0]
+            nearest += bool(near)
+            assert not near or named(composed(robot, near)) == "", near
+        else:
+            left = verb in named(made).split()
+            assert left or any("is interpreted as" in each for each in made.doubts), text
+            refused += left
+    assert refused > 0.7 * len(words) and nearest > 5

@@ -47,3 +47,11 @@ def test_all_looks_of_a_session_together_may_be_wrong_by_five_per_cent():
     )
     assert ALPHA * 0.99 < spent <= ALPHA
     assert 3 * spending(1, 3, 0, is_last=True) == pytest.approx(ALPHA / 2)
+
+
+def test_more_scores_prove_more_and_less_doubt_proves_less():
+    lows = [proven_mean([0.9] * count) for count in (1, 4, 16, 64, 256)]
+    assert lows == sorted(lows) and lows[0] < 0.1 and 0.86 < lows[-1] < 0.9
+    assert proven_mean([1.0] * 12) == pytest.approx(0.743, abs=0.001)
+    assert proven_mean([1.0] * 64, 0.001) < proven_mean([1.0] * 64, 0.05)
+    assert proven_mean([]) == proven_mean([0.0] * 64) == 0.0

@@ -6,7 +6,7 @@ import mujoco
 import pytest
 
 from telic.envs import access
-from telic.envs.access import env_access
+from telic.envs.access import env_access, located
 from telic.sim.files import model_files
 from tests.envs.multifile import SECRET, write_robot
 
@@ -55,3 +55,16 @@ def test_a_model_that_includes_itself_or_hidden_files_opens_nothing_more(tmp_pat
         '<mujoco><include file="loop.xml"/><asset><mesh file=".keys/id"/></asset></mujoco>'
     )
     assert model_files(model) == [model]
+
+
+def test_a_model_is_found_through_a_link_and_from_another_folder(tmp_path: Path, monkeypatch):
+    model = write_robot(tmp_path / "robot")
+    link = tmp_path / "link to it"
+    link.symlink_to(model.parent, target_is_directory=True)
+    assert model_files(link / "robot.xml") == model_files(model)
+    monkeypatch.chdir(model.parent)
+    assert located("robot.xml") == str(model)
+    assert located("./robot.xml") == str(model)
+    assert env_access("robot.xml", {}).readable == model_files(model)
+    monkeypatch.chdir(model.parent / "the parts")
+    assert located("../robot.xml") == str(model)

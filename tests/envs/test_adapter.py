@@ -207,3 +207,9 @@ def test_an_environment_whose_episodes_cannot_be_repeated_starts_new_ones(own, k
     env.load_state_dict(env.state_dict())
     assert not env.resumable
     env.step(torch.tensor([0]))
+
+
+def test_unbounded_actions_are_scaled_with_a_note(own):
+    env = make(f"{own}:Counter", num_envs=1, act="unbounded")
+    assert (env.action_low.item(), env.action_high.item()) == (-1.0, 1.0)
+    assert any("no bounds" in note for note in env.spec.notes)

@@ -105,3 +105,19 @@ def test_a_second_robot_is_noted(tmp_path):
         '<motor joint="FL" ctrlrange="-1 1"/><motor joint="other_FL" ctrlrange="-1 1"/>',
     )
     assert "Actions also drive other_trunk" in notes(tmp_path, two)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("telic_feet", "garbage"),
+        ("telic_feet", "{}"),
+        ("telic_feet", "[&quot;nobody&quot;]"),
+        ("telic_action_scales", "[1, 2, 3]"),
+        ("telic_action_scales", "[&quot;far&quot;]"),
+    ],
+)
+def test_texts_that_are_called_like_ours_are_refused_by_name(tmp_path, name, data):
+    custom = f'<custom><text name="{name}" data="{data}"/></custom>'
+    with pytest.raises(BadEnvironment, match=name):
+        make(str(written(tmp_path, scene(walker(), more=custom))), num_envs=1)

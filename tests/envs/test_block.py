@@ -7,7 +7,7 @@ import torch
 
 from telic.envs import make
 from telic.envs.models import read_model
-from telic.errors import ConfigError
+from telic.errors import BadEnvironment, ConfigError
 from telic.robots.arm import BLOCK, HALF_M, has_gripper
 from telic.robots.build import build_robot
 from telic.robots.record import RobotRecord
@@ -149,3 +149,39 @@ def test_an_arm_without_a_gripper_pushes_and_does_not_pick(arm):
     make(bare, num_envs=1, task="push").reset()
     with pytest.raises(ConfigError, match="no gripper"):
         make(bare, num_envs=1, task="pick")
+
+
+def test_what_reaches_for_nothing_has_no_block(tmp_path):
+    cart = tmp_path / "cart.xml"
+    cart.write_text(
+        "<mujoco><worldbody><body><joint name='a' type='slide' axis='1 0 0'/><geom size='.1'/>"
+        "</body></worldbody><actuator><motor joint='a'/></actuator></mujoco>"
+    )
+    with pytest.raises(BadEnvironment, match="no arm with a hand"):
+        make(str(cart), num_envs=1, task="push")
+
+
+@pytest.mark.slow  # compiles kernels of elliptic cones: half a minute, once
+def test_a_step_with_the_block_in_the_gripper_is_the_same_on_a_gpu(arm):
+    pytest.importorskip("mujoco_warp", reason="the extra gpu is not installed")
+    from telic.sim._gpu import GpuSimulation
+    from telic.sim.simulation import simulate
+
+    model, _ = read_model(arm(), Ground(block=True))
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    for name in ("finger_one", "finger_two"):
+        data.joint(name).qpos = HALF_M - 0.0002
+    mujoco.mj_forward(model, data)
+    first = model.joint("block_x").qposadr[0]
+    data.qpos[first : first + 7] = *data.body("palm").xpos, *data.body("palm").xquat
+    ends = []
+    for sim in (simulate(model, 2), GpuSimulation(model, 2, device="cpu")):
+        like = sim.field("qpos")
+        qpos = torch.tensor(data.qpos).to(like.dtype).repeat(2, 1)
+        sim.reset(torch.ones(2, dtype=torch.bool), qpos, torch.zeros_like(sim.field("qvel")))
+        sim.step(torch.tensor([0.1, -0.9, 1.2, 0.0, 0.0]).to(like.dtype).repeat(2, 1), 8)
+        ends.append(sim.field("qpos").double())
+    off = (ends[0] - ends[1]).abs().amax(0)
+    assert off[:-4].max() < 1e-4 and off[-4:].max() < 2e-3  # last: how a small block is turned
+    assert (ends[0][0] - qpos[0]).abs().max() > 1e-3

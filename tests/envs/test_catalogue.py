@@ -39,3 +39,9 @@ def test_classic_tasks_and_model_files_are_described_too(tmp_path):
         '<geom size="0.1"/></body></worldbody><actuator><motor joint="x"/></actuator></mujoco>'
     )
     assert "Default reward: zero" in describe_text(str(model))
+
+
+def test_long_observations_are_described_in_blocks():
+    text = describe_text("Humanoid-v5")
+    assert "| 45..174 | cinert/torso/" in text
+    assert text.count("\n") < 200

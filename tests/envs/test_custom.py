@@ -1,11 +1,12 @@
 from pathlib import Path
 
+import mujoco
 import pytest
 import torch
 
 from telic import quantities as q
 from telic.envs import make
-from telic.errors import BadEnvironment
+from telic.errors import BadEnvironment, ConfigError, UnknownName
 
 ROBOTS = Path(__file__).parent / "robots"
 WALKER, QUADRUPED = str(ROBOTS / "walker.xml"), str(ROBOTS / "quadruped.xml")
@@ -105,4 +106,23 @@ def test_a_broken_file_is_explained_with_its_line(tmp_path):
     file = tmp_path / "broken.xml"
     file.write_text(BROKEN)
     with pytest.raises(BadEnvironment, match=r"(?s)broken.xml.*kind.*line 3"):
+        make(str(file), num_envs=1)
+
+
+def test_another_keyframe_may_be_chosen_by_name_or_number():
+    assert make(QUADRUPED, num_envs=1, keyframe="high").robot.rest_height == pytest.approx(2.0)
+    assert make(QUADRUPED, num_envs=1, keyframe=1).robot.rest_height == pytest.approx(2.0)
+    assert make(QUADRUPED, num_envs=1, keyframe=-1).robot.rest_height == pytest.approx(1.0)
+    with pytest.raises(UnknownName, match="stand"):
+        make(QUADRUPED, num_envs=1, keyframe="stnd")
+    with pytest.raises(ConfigError, match="2 keyframes"):
+        make(QUADRUPED, num_envs=1, keyframe=7)
+
+
+def test_a_compiled_model_works_and_a_damaged_one_is_explained(tmp_path):
+    file = tmp_path / "walker.mjb"
+    mujoco.mj_saveModel(mujoco.MjModel.from_xml_path(WALKER), str(file), None)
+    assert make(str(file), num_envs=1).spec.torso == "trunk"
+    file.write_bytes(b"not a model")
+    with pytest.raises(BadEnvironment, match=r"walker\.mjb.*XML file"):
         make(str(file), num_envs=1)

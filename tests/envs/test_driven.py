@@ -27,6 +27,7 @@ from telic.robots.terrain import (
     steps_of,
     terrain,
 )
+from telic.sim.simulation import simulate
 
 DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
 
@@ -320,3 +321,42 @@ def test_a_robot_that_starts_fallen_lies_anyhow_and_above_the_ground(dog):
         env.step(env.action_rest.expand(96, -1))
     assert torch.isfinite(env.exact_obs).all()
     assert float(qpos[:, 2].median()) < 0.9 * float(env.task.qpos0[2])  # most lie
+
+
+@pytest.mark.slow
+def test_a_varied_step_is_the_same_on_a_gpu(dog):
+    pytest.importorskip("mujoco_warp", reason="the extra gpu is not installed")
+    from telic.sim._gpu import GpuSimulation
+
+    model = mujoco.MjModel.from_xml_path(dog)
+    sims = simulate(model, 4), GpuSimulation(model, 4, device="cpu")
+    rows = torch.arange(1, 5)
+    for sim in sims:
+        sim.vary("geom_friction")[:, :, 0] *= 0.25 * rows[:, None]
+        sim.vary("body_mass")[:, 1] *= 0.5 * rows
+        sim.vary("actuator_gainprm")[:, :, 0] *= 0.8 + 0.1 * rows[:, None]
+        like = sim.field("qpos")
+        qpos = torch.tensor(model.key_qpos[0]).to(like.dtype).repeat(4, 1)
+        sim.reset(torch.ones(4, dtype=torch.bool), qpos, torch.zeros_like(sim.field("qvel")))
+        control = torch.tensor(model.key_qpos[0][7:] + 0.2).to(like.dtype).repeat(4, 1)
+        sim.step(control, 4)
+    one, other = (sim.field("qpos").double() for sim in sims)
+    assert torch.allclose(one, other, atol=2e-4)
+    assert (one[0] - one[3]).abs().max() > 1e-3
+    saved = sims[1].state()
+    sims[1].vary("body_mass")[:] = 1.0
+    sims[1].load_state(saved)
+    assert not sims[1].vary("body_mass").eq(1.0).all()
+
+
+def test_a_new_episode_has_asked_nothing_and_seen_nothing_yet(dog):
+    env = make(dog, num_envs=2, seed=1, max_episode_steps=2, history=3)
+    env.reset()
+    for step in (1, 2, 3, 4):
+        obs = env.step(actions(env, step)).obs
+        asked, past = (
+            obs[:, 6 + 2 * env.act_dim : 6 + 3 * env.act_dim],
+            obs[:, 6 + 3 * env.act_dim :],
+        )
+        begins = step % 2 == 0
+        assert bool(asked.abs().max() < 1e-6) is begins and bool(past.eq(0).all()) is begins

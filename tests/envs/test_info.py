@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from telic.envs import make
-from telic.errors import UsageError
+from telic.errors import UnknownName, UsageError
 
 
 def stepped(name="Ant-v5", steps=5, **arguments):
@@ -97,3 +97,15 @@ def test_contacts_are_the_size_of_the_force_on_each_body():
     assert sum(feet) >= weight * 0.98
     assert min(feet) > 0
     assert step.info.body("torso").contact.item() == 0
+
+
+def test_an_unknown_name_is_a_key_error_with_the_closest_names():
+    _, step = stepped()
+    with pytest.raises(KeyError):
+        step.info["x_veloctiy"]
+    with pytest.raises(UnknownName, match="x_velocity"):
+        step.info["x_veloctiy"]
+    assert step.info.get("nothing") is None
+    assert "nothing" not in step.info
+    assert step.info.get("x_velocity") is not None
+    assert "_episode_start" in step.info

@@ -117,3 +117,22 @@ def test_unseen_robot_works_end_to_end_or_is_refused_with_a_reason(tmp_path, see
     assert all(np.isfinite(camera.distance_m) for camera in cameras)
     assert model.nu == env.act_dim and isinstance(notes, list)
     env.close()
+
+
+def test_a_robot_driven_by_positions_holds_its_keyframe_by_doing_nothing(tmp_path):
+    arm = ARM.format(actuator='<position joint="j" kp="90" kv="9" ctrlrange="-2 2"/>', joint="")
+    arm = arm.replace("</mujoco>", '<keyframe><key qpos="-1.0"/></keyframe></mujoco>')
+    env = make(written(tmp_path, arm), num_envs=1, reset_noise_scale=0.0)
+    env.reset()
+    middle = (env.action_low + env.action_high) / 2.0
+    assert middle.tolist() == pytest.approx([-1.0])
+    for _ in range(50):
+        info = env.step(middle[None]).info
+    assert info["qpos"].item() == pytest.approx(-1.0, abs=0.15)
+    assert q.effort(info).item() == pytest.approx(0.0)
+
+
+def test_a_usd_file_is_refused_in_words(tmp_path):
+    (tmp_path / "robot.usd").touch()
+    with pytest.raises(BadEnvironment, match="USD is not supported"):
+        make(str(tmp_path / "robot.usd"))

@@ -239,3 +239,8 @@ def test_diverging_simulation_is_reported():
     step = env.step(torch.zeros(2, 3))
     assert step.info["diverged"].tolist() == [False, True]
     assert torch.isfinite(step.obs).all()
+
+
+def test_seeds_that_do_not_divide_the_batch_are_refused():
+    with pytest.raises(ConfigError, match="not divisible by"):
+        make("Hopper-v5", num_envs=5, seed=(1, 2))

@@ -25,6 +25,7 @@ from telic.storage.files import read_json, write_json
 from telic.verbs import background, jobs
 from telic.verbs.background import STARTED, JobFile, JobProgress
 from telic.verbs.elsewhere import artifact_of, verb_job
+from telic.verbs.search import search
 from telic.verbs.session import run
 from tests.jobs.slurm import pretend
 from tests.testing.contracts import LauncherContract
@@ -260,3 +261,33 @@ def test_what_the_dashboard_started_is_listed_apart_from_jobs_elsewhere(tmp_path
     for asked in ({"stop": True}, {"retry": True}):
         with pytest.raises(TelicError, match="run_2"):
             jobs.jobs("run_2", **asked, runs_dir=str(tmp_path))
+
+
+SMALL = {"env": "CartPole-v1", "method": "random", "episodes": 100, "fresh_episodes": 10}
+
+
+@pytest.mark.slow
+def test_a_search_elsewhere_has_the_numbers_of_one_here(tmp_path):
+    here = search(**SMALL, runs_dir=tmp_path / "here", jobs=1)
+    events = []
+    there = search(**SMALL, runs_dir=tmp_path / "there", jobs=1, on="local", on_event=events.append)
+    assert there.path.parent == tmp_path / "there"
+    assert [each.best for each in there.summary.runs] == [each.best for each in here.summary.runs]
+    assert there.best.fresh == here.best.fresh
+    assert "SearchStart" in {type(event).__name__ for event in events}
+
+
+@pytest.mark.long
+def test_a_killed_node_of_a_real_cluster_loses_nothing():
+    pytest.importorskip("ray", reason="ray is not installed")
+    path = Path(__file__).parents[2] / "benchmarks" / "jobs.py"
+    done = subprocess.run(
+        [sys.executable, str(path), "--count", "40"],
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=300,
+    )
+    events = json.loads(done.stdout[done.stdout.index('{\n  "jobs"') :])
+    assert events["done"] == 40 and events["lost"] == events["settled_twice"] == 0
+    assert events["wrong_at_home"] == 0

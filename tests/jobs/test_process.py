@@ -176,3 +176,15 @@ def test_processes_that_libraries_start_do_not_import_from_the_current_folder(tm
 def test_a_pid_that_no_process_can_have_belongs_to_no_process():
     assert start_of(os.getpid()) is not None
     assert [start_of(pid) for pid in (-1, 2**31, 2**70, -(2**70))] == [None] * 4
+
+
+def test_it_is_asked_to_stop_at_a_heartbeat():
+    beats = []
+
+    def beat():
+        beats.append(1)
+        return True
+
+    process = Process(["sleep", "600"])
+    assert process.supervise(beat) and process.code == -signal.SIGTERM
+    assert beats and not Process(["true"]).supervise(lambda: False)

@@ -6,10 +6,12 @@ import sys
 
 import pytest
 
+from telic.core.events import LogMessage
 from telic.errors import ConfigError
 from telic.jobs import launcher
 from telic.jobs.board import JobBoard
 from telic.jobs.launcher import SlurmJobs, read_place
+from telic.jobs.pool import JobPool
 from telic.jobs.spec import JobRecord, JobSpec
 from telic.storage.files import read_record
 from tests.jobs.slurm import pretend, until
@@ -111,3 +113,35 @@ def test_slurm_is_given_one_job_with_its_directives():
 def test_a_place_has_no_line_breaks(setting):
     with pytest.raises(ConfigError, match="line break"):
         read_place(f"slurm?{setting}")
+
+
+@pytest.mark.slow
+def test_a_real_cluster_finds_the_job_of_a_killed_driver(tmp_path, cluster):
+    outlives_its_driver(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_real_cluster_requeues_at_the_time_limit_and_stops_when_cancelled(tmp_path, cluster):
+    saves = "import pathlib, signal, sys, time; log = pathlib.Path('log')\n"
+    saves += "signal.signal(15, lambda *_: (log.open('a').write('saved '), sys.exit(1)))\n"
+    saves += "'saved' in (log.read_text() if log.exists() else '') or time.sleep(200)"
+    limited = JobSpec(name="limited", argv=("python", "-c", saves), cwd=str(tmp_path))
+    stays = JobSpec(name="stays", argv=("sleep", "300"), cwd=str(tmp_path))
+    events = []
+    listening = {"on_event": events.append}
+    with JobPool(read_place("slurm?minutes=1"), tmp_path / "runs", **listening) as pool:
+        futures = [pool.submit(each) for each in (limited, stays)]
+        board = pool.board
+        until(lambda: all(line.state == "running" for line in board.lines()))
+        waits = pool.submit(stays.model_copy(update={"name": "waits"}))
+        reasons = "pending: Resources", "pending: Priority"
+        until(lambda: any(line.reason in reasons for line in board.lines()))
+        for name in ("waits.1", "stays.1"):
+            subprocess.run(["scancel", "--name", name], check=True)
+        for each in (waits, futures[1]):
+            assert each.result(60).state == "stopped" and len(each.result().attempts) == 1
+            assert each.result().reason.endswith("was cancelled")
+        done = futures[0].result(240)
+    assert (done.state, done.code, len(done.attempts)) == ("done", 0, 1)
+    assert (tmp_path / "log").read_text() == "saved "
+    assert not [each for each in events if isinstance(each, LogMessage)]  # nothing was rescheduled

@@ -183,3 +183,8 @@ BAD_REWARDS = {
 @pytest.mark.parametrize("reward", BAD_REWARDS.values(), ids=BAD_REWARDS)
 def test_a_reward_that_invites_gaming_is_found_out(reward):
     assert paid(reward)
+
+
+def test_a_criterion_that_code_leaves_out_earns_nothing():
+    assert agreed(judge_file().replace('"upright"', '"something"'))
+    assert agreed(judge_file(f"2.0 - {SPEED_OF}", zero=1.8, goal=0.5))  # scored as agreed

@@ -2,7 +2,9 @@
 
 import random
 
-from telic.judges.verdict import HANDFUL, Verdict, calibrate, lowered
+import pytest
+
+from telic.judges.verdict import HANDFUL, Verdict, calibrate, lowered, unknown
 
 
 def labels(*rows):
@@ -49,3 +51,10 @@ def test_a_yes_for_what_the_judge_refuses_makes_no_pass():
     found = calibrate(labels(*[(0.5, True)] * 20), 0.8)
     assert found.shift == 0.0 and found.agreeing == 0
     assert "0 of 20" in found.words
+
+
+def test_unknown_stays_unknown_and_no_score_falls_below_nothing():
+    found = calibrate(labels(*[(0.95, False)] * 4, *[(0.99, True)] * 4), 0.8)
+    assert found.shift == pytest.approx(0.17)
+    lost = lowered([unknown("code", "it broke"), Verdict(source="code", score=0.1)], found)
+    assert [verdict.score for verdict in lost] == [None, 0.0]

@@ -72,3 +72,11 @@ def test_every_quantity_of_a_task_can_be_measured_from_what_is_recorded(name):
     for quantity in QUANTITIES.values():
         if quantity.available(env.spec) and not quantity.arguments:
             assert len(episode[quantity.name]) == 3
+
+
+def test_resolved_or_unwatched_disagreement_is_not_a_doubt():
+    assert judge_doubted([disputed(1.0, 0.1, 0.9)] * 3) is None
+    assert judge_doubted([measured(runs=1.0)] * 3) is None
+    one_of_three = [disputed(1.0, 0.1, 0.2), *[disputed(1.0, 1.0, 1.0)] * 2]
+    assert judge_doubted(one_of_three) is None
+    assert judge_doubted([]) is None

@@ -189,3 +189,14 @@ def test_the_score_lies_between_the_lowest_and_the_highest_that_anybody_gave():
         seen = [value for name, value in numbers.items() if not name.startswith("code ")]
         assert min([fused.by_judge["code"], *seen]) - 1e-9 <= fused.score
         assert fused.score <= max(fused.by_judge["code"], numbers["whole"]) + 1e-9
+
+
+def test_equal_episodes_are_averaged_and_nothing_is_gained():
+    code = [measured(runs=0.8)] * 3
+    fused = {0: fuse(code[0], watched(0.2)), 2: fuse(code[2], watched(0.8))}
+    assert extend(code, fused)[1].score == pytest.approx((0.2 + 0.7 * 0.25 + 0.8) / 2)
+    better = {0: fuse(code[0], watched(1.0))}
+    assert extend(code, better)[1] is code[1]
+    assert extend(code, {}) == code
+    blind = [unknown("code", "broken"), code[1]]
+    assert extend(blind, {1: fuse(code[1], watched(0.0))})[0].score is None

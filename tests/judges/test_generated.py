@@ -3,10 +3,15 @@
 import random
 from functools import cache
 
+import pytest
+
 from telic.envs import make
-from telic.judges.criteria import Criterion
-from telic.judges.criteria_check import criteria_problems, problems_here
-from telic.judges.measured import measured_by_host
+from telic.judges.code import JudgeCode
+from telic.judges.criteria import Criterion, Motion
+from telic.judges.criteria_check import criteria_problems, problems_here, with_measures
+from telic.judges.measured import measured_by_host, read_judge
+from telic.judges.mutants import counts, mutants_of
+from telic.judges.validation import GOOD, ExampleResult, hidden_episodes, trust_problems, try_here
 from tests.judges.test_validation import SPEED, written
 
 ROBOTS = (
@@ -124,3 +129,113 @@ def test_measures_are_tried_on_recordings():
     for name, (_, words) in UNREACHABLE.items():
         assert any(each.startswith(f'"{name}"') and words in each for each in found), (name, found)
     assert len(found) == len(UNREACHABLE)
+
+
+BLIND = {
+    "constant": "1.0",
+    "sign": "-({0})",
+    "wrong body": 'float(np.mean(episode["qpos"][:, 0]))',
+    "wrong axis": 'float(np.mean(episode["qpos"][:, -1]))',
+    "clipped": "float(np.clip({0}, 9.0, 9.0))",
+    "gated": "0.0 * ({0}) + 9.0",
+}
+
+
+@cache
+def recorded(env, draw=""):
+    """Return rollouts of policies that learned nothing; another draw has other initial states."""
+    return hidden_episodes(env, written("", draw, env_args=ARGS))
+
+
+def blind_cases(seed, count):
+    draw = random.Random(seed)
+    for place in range(count):
+        env = ROBOTS[place % len(ROBOTS)]
+        yield env, draw.choice(own_quantities(env)), list(BLIND)[place % len(BLIND)], draw.random()
+
+
+def check_blind(env, quantity, blindness, goal):
+    """Code that also scores what the host measures changes nothing of it."""
+    measured = Criterion(title="measured", quantity=quantity, zero=-3.0, goal=goal)
+    in_words = Criterion(title="in words", quantity="grace", zero=-1.0, goal=1.0)
+    (criterion,) = with_measures([measured])
+    assert criterion.measure == quantity and not list(
+        criteria_problems([criterion], (), spec_of(env))
+    )
+    value = f'float(np.mean(episode["{quantity}"]))'
+    after = ", after=gate" if blindness == "gated" else ""
+    lie = f'score("measured", {BLIND[blindness].format(value)}, zero=-3.0, goal={goal}{after})'
+    honest = given(env, "", [criterion]).judge
+    both = CODE.format(
+        before="", lines="pass", scores=f'{lie}, score("in words", 1.0, zero=0, goal=1)'
+    )
+    assert not read_judge(given(env, both, [criterion]).judge).code  # nothing is left to code
+    lying = given(env, both, [criterion, in_words]).judge
+    for _, episode in recorded(env)[:3]:
+        truth = JudgeCode(honest)(episode, spec_of(env)).criteria[0]
+        found = JudgeCode(lying)(episode, spec_of(env))
+        assert found.criteria[0] == truth and len(found.criteria) == 2
+    # The same lie where code alone measures: it is found before anything is trained.
+    if blindness in ("constant", "clipped", "gated"):
+        alone = CODE.format(before="", lines="pass", scores=lie.replace('"measured"', '"in words"'))
+        judge = given(env, alone, [in_words]).judge
+        assert untrusted(env, judge), (env, quantity, blindness)
+
+
+def untrusted(env, judge, good=None):
+    """Return why a judge is not trusted, from hidden rollouts and mutants of a good episode."""
+    spec, judging = spec_of(env), JudgeCode(judge)
+    hidden = [
+        ExampleResult(name=mode, is_good=False, score=found.score, criteria=found.criteria)
+        for mode, episode in recorded(env)
+        for found in (JudgeCode(judge)(episode, spec),)
+    ]
+    bases = [good] if good is not None else [recorded(env)[0][1]]
+    noticed = counts(
+        [judging(each, spec) for each in bases],
+        [[judging(other, spec) for other in mutants_of(each, spec).values()] for each in bases],
+    )
+    return list(trust_problems(read_judge(judge), (), hidden, noticed, (), 0.8))
+
+
+@pytest.mark.parametrize(
+    "count", [4, pytest.param(360, marks=pytest.mark.slow)], ids=["sample", "all"]
+)
+def test_a_judge_with_a_blind_criterion_never_decides_it(count):
+    for case in blind_cases(count, count):
+        check_blind(*case)
+
+
+@pytest.mark.parametrize(
+    "count", [4, pytest.param(210, marks=pytest.mark.slow)], ids=["sample", "all"]
+)
+def test_a_judge_that_is_honest_only_on_validation_episodes_is_found_out(count):
+    caught = 0
+    for seed in range(count):
+        env, judge = dishonest(seed)
+        is_found = any("hidden negative example" in each for each in untrusted(env, judge))
+        caught += is_found
+        # One that takes every recording for validation is honest, and passes nothing.
+        fresh = [JudgeCode(judge)(each, spec_of(env)).score for _, each in recorded(env, "later")]
+        assert is_found or not any(fresh), (seed, env, judge)
+    assert caught > 0.8 * count
+
+
+def test_an_honest_criterion_in_code_is_trusted():
+    env, run = "HalfCheetah-v5", (Motion(seconds=9, forward_mps=2.0, stride_hz=1.5),)
+    value = 'float(np.mean(episode["forward_velocity"])) * (episode.mean("uprightness") > 0.5)'
+    code = CODE.format(
+        before="", lines="pass", scores=f'score("runs", {value}, zero=0.2, goal=1.5)'
+    )
+    runs = Criterion(title="runs", quantity="how it runs", zero=0.2, goal=1.5)
+    made = given(env, code, [runs]).model_copy(update={"motions": run})
+    tried = try_here(env, made, is_probed=True)
+    judge = read_judge(made.judge)
+    assert not list(trust_problems(judge, tried.examples, tried.hidden, tried.noticed, (), 0.8))
+    assert next(each for each in tried.examples if each.name == GOOD).score == 1.0
+    backward = made.model_copy(update={"judge": made.judge.replace("float(np", "-float(np", 1)})
+    tried = try_here(env, backward, is_probed=True)
+    found = list(trust_problems(judge, tried.examples, tried.hidden, tried.noticed, (), 0.8))
+    assert any("no credit" in each for each in found)  # the wrong sign
+    # Found on perturbed look-alikes, too, which begin in drawn states and move smoothly.
+    assert any('"goes the other way"' in each for each in found)

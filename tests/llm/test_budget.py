@@ -1,7 +1,7 @@
 import pytest
 
 from telic.llm import Budget, BudgetExceeded, RawReply, Tokens
-from telic.llm.budget import Charge, is_metered
+from telic.llm.budget import Charge, is_metered, price_usd
 from telic.testing.models import Scripted
 
 from .conftest import GOOD, question
@@ -56,3 +56,10 @@ def test_only_metered_providers_charge():
         assert not is_metered(own)
     for host in ("127.0.0.1:8080", "localhost", "192.168.1.7", "[::1]:80"):
         assert not is_metered(f"openai-compatible:http://{host}/v1#m")
+
+
+def test_list_prices_are_known_for_known_models():
+    pytest.importorskip("genai_prices", reason="needs the extra llm")
+    price = price_usd("anthropic:claude-sonnet-5-5", 1_000_000, 0)
+    assert price is not None and price > 0.1
+    assert price_usd("anthropic:no-such-model", 1, 1) is None

@@ -5,11 +5,12 @@ import time
 import pytest
 
 from telic.core.config import Record
-from telic.errors import Refused, UsageError
+from telic.errors import Refused, TelicError, UnknownName, UsageError
 from telic.llm import (
     Cancelled,
     Host,
     Image,
+    ModelUnavailable,
     Request,
     Tokens,
     connect,
@@ -24,6 +25,7 @@ from telic.llm.work_orders import (
     read_order,
 )
 from telic.storage.files import write_json
+from tests.llm.conftest import FAST
 
 from .conftest import GOOD, Plan, question
 
@@ -197,3 +199,27 @@ def test_a_foreign_schema_is_refused_and_fetches_nothing(tmp_path, schema):
             answer_order(tmp_path, KEY, GOOD.model_dump_json())
         with pytest.raises(BlockingIOError):
             server.accept()
+
+
+def test_answer_written_while_stopped_is_accepted(models, tmp_path):
+    path = models(Host(tmp_path / "orders"), limits=FAST.replace(deadline_s=0.3))
+    with pytest.raises(ModelUnavailable, match=f"{KEY} .elicitor"):
+        path.ask(REQUEST)
+    answer_order(tmp_path / "orders", KEY, GOOD.model_dump_json())
+    assert models(Host(tmp_path / "orders")).ask(REQUEST).answer == GOOD
+
+
+def test_an_unknown_or_ambiguous_key_is_explained(tmp_path):
+    publish(tmp_path, "aa1", REQUEST)
+    publish(tmp_path, "aa2", REQUEST)
+    with pytest.raises(UnknownName):
+        read_order(tmp_path, "zz")
+    with pytest.raises(UsageError, match="matches 2 work orders: aa1, aa2"):
+        read_order(tmp_path, "aa")
+    assert list_orders(tmp_path / "nowhere") == []
+
+
+def test_an_answer_that_is_nested_too_deeply_is_refused(tmp_path):
+    publish(tmp_path, KEY, REQUEST)
+    with pytest.raises(TelicError, match="nested too deeply"):
+        answer_order(tmp_path, KEY, "[" * 100_000)

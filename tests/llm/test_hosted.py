@@ -15,6 +15,8 @@ from telic.llm import (
     Tokens,
     choose,
 )
+from telic.llm._hosted import translate
+from telic.llm.names import parse_name
 
 from .conftest import FAST, GOOD, question
 
@@ -257,3 +259,12 @@ def test_a_missing_package_is_named_with_its_install_line(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'telic\[llm\]'"):
         choose("claude-x")
+
+
+@pytest.mark.parametrize(
+    ("phase", "is_paid"), [("read", True), ("write", True), ("connect", False), (None, False)]
+)
+def test_a_call_that_is_lost_after_it_was_sent_may_have_to_be_paid(phase, is_paid):
+    theirs = pytest.importorskip("pydantic_ai.exceptions", reason="needs the extra llm")
+    error = theirs.ModelConnectionError("gpt-5", "gone", phase=phase)
+    assert translate(error, parse_name("gpt-5")).may_be_paid == is_paid

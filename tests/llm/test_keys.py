@@ -8,10 +8,12 @@ import pytest
 import telic.llm
 from telic.core.events import encode_event
 from telic.errors import TelicError, UsageError
-from telic.llm import Outage, RawReply, keys
+from telic.llm import Host, Outage, RawReply, keys
 from telic.llm.keys import redact
+from telic.llm.work_orders import publish
 from telic.storage.files import JsonLines
 from telic.testing.models import Scripted
+from tests.llm.conftest import GOOD
 
 from .conftest import Plan, question
 
@@ -119,3 +121,23 @@ def test_a_key_that_is_not_in_the_environment_is_read_from_the_keyring(monkeypat
     assert redact("sent sk-ant-from-the-keyring") == f"sent {keys.REMOVED}"
     with pytest.raises(UsageError):
         keys.find_key("anthropic")
+
+
+def test_a_key_in_a_prompt_does_not_reach_a_work_order(tmp_path):
+    publish(tmp_path, "k", question(f"Use {KEY}", system=KEY))
+    assert KEY.encode() not in everything_written(tmp_path)
+
+
+def test_a_key_is_removed_after_the_environment_has_changed(monkeypatch):
+    assert keys.find_key("anthropic") == KEY
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    assert redact(f"a {KEY} b") == "a [key removed] b"
+
+
+def test_a_host_answer_with_a_key_is_not_returned(models, tmp_path):
+    request = question()
+    orders = tmp_path / "orders"
+    key = request.key("host")
+    publish(orders, key, request)
+    (orders / f"{key}.answer.json").write_text(GOOD.model_dump_json().replace("run", KEY))
+    assert models(Host(orders)).ask(request).answer.title == "[key removed]"

@@ -1,4 +1,5 @@
 import asyncio
+import json
 import random
 import signal
 import subprocess
@@ -198,3 +199,25 @@ def test_importing_the_package_does_not_load_the_services():
     code = f"import sys, telic.llm; print([m for m in {heavy!r} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_a_lost_call_to_a_metered_model_is_counted_also_after_a_restart(models):
+    provider = Scripted(Slow(60, GOOD), name="openai:unheard-of")
+    budget = Budget()
+    limits = FAST.replace(attempt_s=0.2)
+    models(provider, budget=budget, limits=limits).ask(question())
+    assert budget.spent.calls == 2 and budget.spent.tokens > 0
+    resumed = Budget()
+    models(provider, budget=resumed)
+    assert resumed.spent == budget.spent
+
+
+def test_the_trace_has_prompt_answer_tokens_price_and_latency(models, events):
+    models(Scripted([PRICED])).ask(question(system="Be brief.", prompt_hash="abc"))
+    sent, reply = events
+    assert sent["prompt"] == "How?" and sent["system"] == "Be brief."
+    assert sent["prompt_hash"] == "abc" and sent["role"] == reply["role"] == "elicitor"
+    assert json.loads(reply["answer"])["title"] == "run"
+    assert reply["tokens"]["reasoning"] == 5 and reply["price_usd"] == 0.01
+    assert reply["latency_s"] >= 0 and reply["cached"] is False
+    json.dumps(events)

@@ -1,7 +1,7 @@
 import pytest
 
 from telic.core.config import Record
-from telic.llm import Image, Request
+from telic.llm import Image, Request, Tokens
 from telic.llm.answers import InvalidAnswer, read_answer
 
 from .conftest import Plan, question
@@ -40,3 +40,9 @@ def test_non_numeric_value_is_not_an_answer(number):
     """Parsers take it, and training on it would break a session for good."""
     with pytest.raises(InvalidAnswer, match="every number must be finite"):
         read_answer(f'{{"title": "t", "weights": {{"speed": {number}}}}}', Plan)
+
+
+def test_unknown_tokens_stay_unknown_in_a_sum():
+    total = Tokens(input=1, output=2, reasoning=1) + Tokens(input=10, output=20)
+    assert (total.input, total.output, total.reasoning, total.total) == (11, 22, None, 33)
+    assert Tokens(input=1).total is None

@@ -140,3 +140,21 @@ async def test_an_amendment_is_of_the_contract_that_was_shown(host, repository):
             contract.do(asked.replace(consent=consent, seen=seen))
     contract.do(asked.replace(consent=consent, seen=contract.ask(asked).seen))
     assert Study.find(repository).state.contract_version == 2
+
+
+async def test_an_approval_written_into_files_does_not_hold(host, repository):
+    async with host() as call:
+        await draft(call)
+        forged = {"status": "approved", "by": "human:ada", "method": "tty"}
+        update_yaml(StudyFolder.find(repository).contract, {"approvals": {"budget": forged}})
+        with pytest.raises(Refusal, match="unknown key approvals"):
+            await call("study_contract")
+
+
+async def test_paused_study_resumes_when_a_person_confirms(host):
+    async with host(Person()) as call:
+        await draft(call)
+        await call("study_run", pause=True, because="lunch")
+        assert (await call("study_status"))["study_status"] == "paused"
+        await call("study_run", resume=True, because="back")
+        assert (await call("study_status"))["study_status"] == "open"

@@ -5,7 +5,9 @@ import time
 import pytest
 
 from telic.session.labels import Veto
+from telic.storage.locks import RunLock
 from telic.studies.folder import StudyFolder
+from telic.verbs import background
 from telic.verbs.background import read_job
 from tests.mcp.host import Refusal
 from tests.mcp.story import set_up
@@ -88,3 +90,25 @@ async def test_an_agents_word_on_a_verdict_is_kept_as_an_agents(host, repository
         veto = await call("veto_session", session=session.name, why="it slides")
         assert "the agent" in str(Veto.read(session.vetoes)[0].words) and veto["by"] == "agent"
         assert (await call("list_work"))["work"][0]["state"] == "unproven"
+
+
+async def test_launches_are_bounded(host, repository, monkeypatch):
+    monkeypatch.setattr(background.Process, "detach", lambda *_: None)
+    async with host(allow_launch=True) as call:
+        for _ in range(16):
+            await call("start_search", env="FrozenLake-v1", method="cma", model=None)
+        with pytest.raises(Refusal, match="16 jobs are running"):
+            await call("start_search", env="FrozenLake-v1", method="cma", model=None)
+
+
+async def test_only_work_that_runs_can_be_stopped(host, repository):
+    (repository / "runs" / "session_1").mkdir(parents=True)
+    (repository / "runs" / "session_1" / "session.json").write_text("{}")
+    async with host(allow_launch=True) as call:
+        with pytest.raises(Refusal, match="session_1 is not running"):
+            await call("stop_work", artifact="session_1")
+        with pytest.raises(Refusal, match="No session, run or search named"):
+            await call("stop_work", artifact="../session_1")
+        with RunLock(repository / "runs" / "session_1" / "lock"):
+            await call("stop_work", artifact="session_1")
+    assert (repository / "runs" / "session_1" / "stop").exists()

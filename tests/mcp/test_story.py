@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+from mcp_types import Implementation
 
-from tests.mcp.story import idea, run_until, set_up
+from tests.mcp.story import POINT_MASS, idea, run_until, set_up, weights
 from tests.mcp.toy import ENVIRONMENT_SECRET, SECRET, Person
 
 pytestmark = pytest.mark.anyio
@@ -43,3 +44,27 @@ async def test_from_nothing_to_a_trusted_baseline_and_the_next_candidate(host, r
         )
     asked = [each for each in person.asked if "Start runs" in each]
     assert len(asked) == 2, "before runs are started, and after the decision"
+
+
+@pytest.mark.long
+async def test_the_toy_study_ends_over_mcp_as_it_does_from_the_command_line(toy_host):
+    another = Implementation(name="reviewer", version="1")
+    async with (
+        toy_host(Person(), allow_launch=True) as call,
+        toy_host(client_info=another) as call.reviewer,
+    ):
+        await set_up(call, POINT_MASS)
+        done = await run_until(call, weights())
+        found = await call("study_status", about="candidates")
+        assert {name: each["status"] for name, each in found.items()} == {
+            "c-0001-baseline": "accepted",
+            "c-0002-smoother": "inconclusive",
+            "c-0003-more-pace": "rejected",
+            "c-0004-less-effort": "accepted",
+        }
+        assert "review" in done, "the reward hack was noticed"
+        assert (await call("study_status"))["incumbent"]["candidate"] == "c-0004-less-effort"
+        report = await report_of(call)
+        assert all(name in report for name in found)
+        assert len(call.received) <= 60, "three candidates"
+        assert (await call("study_verify"))["ok"]

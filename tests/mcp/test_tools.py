@@ -4,9 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 
 from telic.errors import UsageError
 from telic.mcp._workplace import ServerContext
+from telic.mcp.server import hide_in
+from telic.plugin.package import read_skills
 from tests.mcp.host import Refusal
 from tests.mcp.toy import ENVIRONMENT_SECRET, SECRET
 
@@ -78,3 +82,27 @@ async def test_the_reference_names_every_tool_and_resource(host):
     for each in listed:
         path = each.uri_template.split("{?")[0].removeprefix("telic://{task}/{study}/")
         assert path.partition("/")[0] in page, each.uri_template
+
+
+async def test_every_skill_is_a_prompt(host):
+    async with host() as call:
+        prompts = (await call.client.list_prompts()).prompts
+        assert [each.name for each in prompts] == [skill.name for skill in read_skills()]
+        text = (await call.client.get_prompt("telic-adapter")).messages[0].content.text
+        assert "telic study adapter" in text
+
+
+@pytest.mark.parametrize("query", ["since=x", "limit=1e3", "since=" + "9" * 99])
+async def test_a_resource_with_an_invalid_number_is_an_invalid_parameter(host, query):
+    async with host() as call:
+        await call("study_init", task="toy", study="gain", behavior="go")
+        with pytest.raises(MCPError, match="not a whole number") as caught:
+            await call.client.read_resource(f"telic://toy/gain/ledger?{query}")
+    assert caught.value.error.code == INVALID_PARAMS
+
+
+def test_digests_and_code_are_not_secrets(monkeypatch):
+    monkeypatch.setenv("SHORT_KEY", "abc")
+    text = "def reward(obs): return obs  # abc e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495"
+    assert hide_in(text) == text
+    assert hide_in({"a": [1, None, text]}) == {"a": [1, None, text]}

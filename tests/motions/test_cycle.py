@@ -64,3 +64,10 @@ def test_a_library_of_several_clips_asks_for_one_by_name(biped, tmp_path):
         motion.chosen(SessionConfig(**asked, motion=str(tmp_path / "some")), env.spec)
     named = SessionConfig(**asked, motion=str(tmp_path / "some" / "walk-slow"))
     assert "walk-slow" in str(motion.chosen(named, env.spec))
+
+
+def test_a_clip_that_waves_cannot_hold_is_refused(biped):
+    clip = swinging(biped, 0.2)
+    noise = np.random.default_rng(0).normal(size=clip.joint_pos.shape) * 0.3
+    with pytest.raises(UsageError, match="too long or too complex"):
+        cycle_of(biped, clip.replace(joint_pos=clip.joint_pos + noise))

@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 from telic.core.tensors import from_numpy
 from telic.errors import BadFile, TelicError
 from telic.motions.clip import MotionClip, MotionOrigin
-from telic.motions.formats import read_motions
+from telic.motions.formats import _array_tracks, read_motions
 from telic.motions.formats._pickles import read_pickle
 from telic.motions.formats._robots import robot_clip
 from telic.motions.formats._track import ReadOptions, RobotTrack, SkeletonTrack
@@ -186,3 +186,41 @@ def test_programs_in_pickles_are_refused(code: bytes) -> None:
 def test_invalid_motion_is_reported(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(BadFile, match=r"f\.x"):
         _read(tmp_path, content, "f.x")
+
+
+@pytest.mark.parametrize("name", ["smpl.npz"])
+def test_people_stand_upright_and_face_ahead(tmp_path: Path, name: str) -> None:
+    (track,) = _read(tmp_path, GOOD[name], options=ReadOptions())
+    assert isinstance(track, SkeletonTrack)
+    first = {key: way[0] for key, way in track.points.items()}
+    assert first["head"][2] > first["pelvis"][2] > first["left_knee"][2] > first["left_ankle"][2]
+    assert first["left_hip"][1] > first["right_hip"][1]
+    assert first["left_toe"][0] > first["left_ankle"][0]
+    assert first["pelvis"][2] - first["left_ankle"][2] == pytest.approx(0.85, abs=0.06)
+    assert np.abs(track.root_quat[0]) == pytest.approx([1, 0, 0, 0], abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), float("inf"), 1e300, "word", None, [], [1.0], {}, True, b"x", 10**400],
+    ids=lambda value: str(value)[:8],
+)
+@pytest.mark.parametrize("column", ["root_trans_offset", "dof", "root_rot", "fps"])
+def test_values_that_are_none_are_refused_with_their_place(column: str, value: object) -> None:
+    entry = {
+        "root_trans_offset": CLIP.root_pos.tolist(),
+        "dof": CLIP.joint_pos.tolist(),
+        "root_rot": CLIP.root_quat[:, [1, 2, 3, 0]].tolist(),
+        "fps": 50,
+    }
+    if column == "fps":
+        entry["fps"] = value
+    else:
+        entry[column][3][1] = value
+    try:
+        for track in _array_tracks({"a clip": entry}, "file.pkl", "file", AT_50):
+            robot_clip(track, ROBOT, MotionOrigin())
+        # True is the number 1, and a row of one number is a rate.
+        assert value is True or (column, value) == ("fps", [1.0])
+    except BadFile as error:
+        assert "file.pkl" in error.message or "a clip" in error.message

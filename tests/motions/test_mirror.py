@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from telic.errors import BadEnvironment
 from telic.motions._figure import RobotFigure, figure_points, person_like
 from telic.motions.clip import HumanTrack, MotionClip
-from telic.motions.cycle import mirrored
+from telic.motions.cycle import mirrored, symmetry
 from telic.motions.library import LibraryWriter, MotionLibrary, head_for
 from telic.motions.robot import motion_robot
 from telic.verbs import motions as verbs
@@ -67,3 +68,13 @@ def test_a_library_is_mirrored_once_and_only_once(tmp_path):
     found = MotionLibrary.open(target)
     assert found.names == ["any", "any-mirrored"]
     assert [line.split for line in found.clips] == ["test", "test"]
+
+
+def test_a_robot_without_two_like_sides_is_refused_by_name(tmp_path):
+    text = motion_robot("planar-biped").file.read_text()
+    lame = tmp_path / "lame.xml"
+    lame.write_text(
+        text.replace('name="left_shin" pos="0 0 -0.45"', 'name="left_shin" pos="0 0 -0.3"')
+    )
+    with pytest.raises(BadEnvironment, match="left_knee has no mirrored counterpart"):
+        symmetry(motion_robot(str(lame)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -53,3 +56,20 @@ def test_a_recording_that_jumps_is_rejected_with_its_place(walk: MotionClip) -> 
     track.points["left_hand"][20] += [0.0, 0.6, 0.0]
     with pytest.raises(BadFile, match=r"left_hand jumps by 0\.\d+ m at 0\.40 s"):
         retarget(track, HUMANOID, MotionOrigin())
+
+
+BVH = Path(os.environ.get("TELIC_CMU_BVH", "/usr/share/assimp/models/BVH/01_01.bvh"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not BVH.is_file(),
+    reason="the package assimp-testmodels is not here; TELIC_CMU_BVH names a file",
+)
+def test_a_recorded_person_becomes_a_humanoid() -> None:
+    from telic.motions.formats import read_motions
+
+    (track,) = read_motions(BVH)
+    clip, slid = retarget(track, HUMANOID, MotionOrigin())
+    assert slid is not None
+    assert measure(HUMANOID, clip)["skate_m_s"].value < 0.2 * slid

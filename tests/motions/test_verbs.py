@@ -107,3 +107,16 @@ def test_impossible_request_is_reported(library: Path, tmp_path: Path) -> None:
         verbs.filter_motions(library=library, out=library)
     with pytest.raises(BadFile, match="contains motions of planar-biped"):
         verbs.generate_motions(robot="Humanoid-v5", count=1, families=["stand"], library=library)
+
+
+def test_an_import_that_adds_nothing_fails(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing")
+    place = tmp_path / "out"
+    made = verbs.import_motions([str(tmp_path / "notes.txt")], robot="planar-biped", library=place)
+    assert made.counts == {"unreadable": 1} and verbs.import_motions.exit_code(made) == 1
+
+
+@pytest.mark.slow
+def test_a_clip_is_drawn(library: Path, tmp_path: Path) -> None:
+    verbs.show_motions("stand-0-0000", library=library, out=tmp_path / "strip.png")
+    assert (tmp_path / "strip.png").stat().st_size > 1000

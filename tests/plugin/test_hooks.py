@@ -5,6 +5,9 @@ import resource
 import subprocess
 import sys
 
+import pytest
+from typer.testing import CliRunner
+
 
 def run_hook(event: dict, *words: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "telic", "plugin", "hook", *words]
@@ -39,3 +42,15 @@ def test_hooks_load_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_build_and_validate_say_what_they_found(tmp_path):
+    from telic.cli.main import app
+
+    def run(*words):
+        return CliRunner().invoke(app, ["plugin", *words, "--root", str(tmp_path), "--json"])
+
+    assert run("--check").exit_code == 4
+    assert len(json.loads(run().output)["changed"]) == 17
+    assert json.loads(run("--check").output)["stale"] == []

@@ -103,3 +103,8 @@ def test_a_catalogue_of_other_plugins_is_not_replaced(tmp_path):
     with pytest.raises(Refused, match="lists other plugins"):
         write_package(tmp_path)
     assert list(tmp_path.rglob("*.json")) == [catalogue] and "ours" in catalogue.read_text()
+
+
+def test_nothing_of_a_machine_is_in_the_package():
+    for name, text in package_files().items():
+        assert not re.search(r"/(?:home|work|tmp|Users)/|localhost", text), name

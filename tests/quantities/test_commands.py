@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from telic import quantities as q
+from telic.errors import UsageError
 
 COMMANDS = ("command_forward", "command_sideways", "command_turn")
 
@@ -39,3 +40,10 @@ def test_standing_robot_has_the_error_of_its_command(pose):
         info = moving(pose, command=command)
         assert q.command_error(info).item() == pytest.approx(math.hypot(*command[:2]))
         assert q.turn_command_error(info).item() == pytest.approx(abs(command[2]))
+
+
+def test_without_commands_there_is_nothing_to_be_off(pose):
+    info = pose("Ant").info()
+    assert not q.command_error.available(info.spec)
+    with pytest.raises(UsageError, match="commands"):
+        q.command_error(info)

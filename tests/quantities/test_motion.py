@@ -3,6 +3,7 @@ import math
 import mujoco
 import numpy as np
 import pytest
+import torch
 
 from telic import quantities as q
 from telic.errors import UsageError
@@ -137,3 +138,8 @@ def test_swimmer_has_a_heading_but_no_height(pose):
         q.height(info)
     assert "moves along z" in str(caught.value)
     assert "forward_velocity" in caught.value.hint
+
+
+def test_a_quantity_of_values_without_an_environment_is_refused():
+    with pytest.raises(UsageError, match="do not name their environment"):
+        q.height({"qpos": torch.zeros(1, 9)})

@@ -10,7 +10,7 @@ import pytest
 
 from telic.envs.simulators.names import permit_env
 from telic.rendering.job import RenderJob
-from telic.rendering.jobs import _graphics_variables, render
+from telic.rendering.jobs import _graphics_variables, _read_report, render
 from telic.sandbox.host import available
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 from tests.rendering.videos import read_frames
@@ -116,3 +116,15 @@ def test_drawing_a_robot_imports_neither_torch_nor_gymnasium():
     words = [sys.executable, "-c", code]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        *([1], None, {}, {"job": "x"}, {"job": -1}),
+        {"job": 0, "rendering": {"output": 3}},
+        {"job": 0, "frame": "x", "frames": 2},
+    ],
+)
+def test_a_message_that_reports_nothing_is_ignored(message):
+    assert _read_report(message) is None

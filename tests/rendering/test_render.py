@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from telic.envs.simulators.names import permit_env
-from telic.errors import ConfigError, UnknownName
-from telic.rendering import RenderJob, choose_backend, render, render_one
+from telic.errors import ConfigError, TelicError, UnknownName, WorkerDied
+from telic.rendering import RenderJob, choose_backend, draw_portrait, render, render_one
 from telic.rendering import jobs as backends
+from telic.sim.files import assets_dir
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 from tests.event_list import EventList
 from tests.rendering.videos import read_frames, read_video_facts
@@ -151,3 +153,58 @@ def test_what_has_no_model_draws_itself_if_the_same_comes_out_again(tmp_path, mo
     assert [int(np.nonzero(f[20, :, 0] > 128)[0][0]) // 10 for f in frames] == [1, 2, 3]
     assert "led to different observations" in str(changed.error)
     assert "seed is unknown" in str(pole.error)
+
+
+@pytest.mark.slow
+def test_crashing_backend_is_replaced_with_a_message(cheetah_file, tmp_path, monkeypatch):
+    real = backends.run_worker
+    started = []
+
+    def crash(*given, **options):
+        started.append(1)
+        if len(started) < crashes:
+            raise WorkerDied("The worker was killed by SIGABRT.")
+        return real(*given, **options)
+
+    monkeypatch.setattr(backends, "run_worker", crash)
+    received = EventList()
+    job = RenderJob(trajectory=cheetah_file, output=tmp_path / "s.png", frames=1, **SMALL)
+    crashes = 2
+    (done,) = render([job], backend="egl", listener=received)
+    assert (done.error, done.backend) == (None, "rays")
+    (printed,) = [event["message"] for event in received if event["event"] == "log"]
+    assert printed.startswith("Rendering continues with rays: egl failed (The worker was killed by")
+    started.clear()
+    crashes = 9
+    (failed,) = render([job], backend="egl")
+    assert failed.error is not None and failed.error.startswith("rays failed (The worker")
+
+
+@pytest.mark.slow
+def test_a_job_that_fails_does_not_stop_the_others(cheetah, cheetah_file, tmp_path, monkeypatch):
+    monkeypatch.setenv(backends.FORCE, "rays")
+    other = tmp_path / "other.npz"
+    write_trajectory(other, Trajectory({"qpos": np.zeros((3, 5))}, cheetah.facts))
+    (tmp_path / "broken.npz").write_bytes(b"no")
+    names = ["other.npz", "broken.npz", "cheetah.npz", "none.npz"]
+    jobs = [
+        RenderJob(trajectory=tmp_path / name, output=tmp_path / f"{name}.png", frames=1, **SMALL)
+        for name in names
+    ]
+    results = render(jobs, backend="rays", processes=2)
+    assert [result.output.name for result in results] == [f"{name}.png" for name in names]
+    errors = [result.error or "" for result in results]
+    assert "5 positions per step" in errors[0]
+    assert "is not a trajectory" in errors[1]
+    assert errors[2] == ""
+    assert "Trajectory not found" in errors[3]
+    with pytest.raises(TelicError, match="was not rendered"):
+        render_one(tmp_path / "none.npz", tmp_path / "x.mp4", env="HalfCheetah-v5")
+
+
+@pytest.mark.slow
+def test_a_portrait_shows_the_robot_of_a_model(tmp_path, monkeypatch):
+    monkeypatch.setenv(backends.FORCE, "rays")
+    draw_portrait(assets_dir() / "hopper.xml", tmp_path / "hopper.png")
+    picture = np.asarray(Image.open(tmp_path / "hopper.png"))
+    assert picture.shape == (480, 640, 3) and picture.std() > 10

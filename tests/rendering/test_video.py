@@ -6,6 +6,8 @@ import pytest
 from telic.errors import ResourceError, TelicError
 from telic.rendering import media
 from telic.rendering.media import (
+    draw_caption,
+    strip_height,
     write_png,
     write_video,
 )
@@ -73,3 +75,13 @@ def test_a_png_holds_the_picture_bit_by_bit(tmp_path):
     picture = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
     write_png(tmp_path / "p.png", picture)
     assert np.array_equal(pixels(tmp_path / "p.png"), picture.ravel())
+
+
+def test_a_caption_darkens_its_strip_and_nothing_else():
+    picture = np.full((240, 320, 3), 200, dtype=np.uint8)
+    draw_caption(picture, ["1.00 s", "step 20", "return -3.5"])
+    top = 240 - strip_height(240)
+    assert np.all(picture[:top] == 200)
+    assert np.median(picture[top:]) == 84  # 0.42 of 200
+    for third in np.array_split(picture[top:], 3, axis=1):
+        assert third.max() > 200, "there should be a word in every third"

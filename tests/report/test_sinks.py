@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -92,3 +93,28 @@ def test_tensorboard_reads_the_curves_back(tmp_path):
     }
     assert any(tag.endswith("loss/policy_loss") for tag in tags)
     assert any(tag.endswith("eval/mean_return") for tag in tags)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the trackers
+@pytest.mark.parametrize("name", ["wandb", "mlflow", "trackio"])
+def test_the_trackers_themselves_read_the_run_back(tmp_path, monkeypatch, name):
+    package = pytest.importorskip(name)
+    for variable, value in {
+        "WANDB_MODE": "offline",
+        "MLFLOW_TRACKING_URI": f"file://{tmp_path}/mlruns",
+        "MLFLOW_ALLOW_FILE_STORE": "true",
+        "TRACKIO_DIR": str(tmp_path / "trackio"),
+    }.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.chdir(tmp_path)
+    run = trained(tmp_path / "runs", name)
+    if name == "wandb":
+        (file,) = Path(tmp_path).glob("**/run-*.wandb")
+        assert file.stat().st_size > 1000
+    elif name == "mlflow":
+        client = package.MlflowClient()
+        (found,) = client.search_runs([client.get_experiment_by_name("telic").experiment_id])
+        curves = [key for key in found.data.metrics if key.endswith("loss/policy_loss")]
+        assert len(client.get_metric_history(found.info.run_id, curves[0])) > 2
+        assert found.info.run_name == run.path.name

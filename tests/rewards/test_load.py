@@ -111,3 +111,41 @@ def test_attributes_describe_a_reward_and_a_docstring_what_they_leave_out():
     assert load_reward(REFERENCE / "forward_bare.py").spec.description == "Reward running forward."
     spec = load_reward(RUN_FORWARD, weights={"speed": 2.5}).spec
     assert described(spec)["speed"] == ("forward velocity in m/s", None, 2.5)
+
+
+def test_folders_and_binary_files_are_refused(tmp_path):
+    with pytest.raises(RewardError, match="is a folder"):
+        load_reward(tmp_path)
+    (tmp_path / "reward.py").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RewardError, match="not UTF-8 text"):
+        load_reward(tmp_path / "reward.py")
+
+
+def test_an_import_of_the_base_class_from_elsewhere_keeps_the_line_numbers():
+    text = (
+        "from some.system.rewards import (\n    RewardFunction,\n)\n"
+        "class R(RewardFunction):\n"
+        "    def compute(self, obs, action, next_obs, info):\n"
+        "        return {}['missing']\n"
+    )
+    reward = load_reward(text)
+    assert reward.code.line(6) == "return {}['missing']"
+    assert len(reward.source.splitlines()) == len(text.splitlines())
+
+
+def test_a_text_is_called_by_its_label():
+    with pytest.raises(RewardError, match=r"mine\.py line 1 is not valid Python"):
+        load_reward("def\n", label="mine.py")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("x = 1\n\0", "null bytes"),
+        ("x = " + "(" * 300 + "1" + ")" * 300 + "\nimport math\n", r"\S"),
+        (3, "A int is not a reward"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(source, message):
+    with pytest.raises((RewardError, RefusedCode), match=message):
+        load_reward(source)

@@ -63,3 +63,8 @@ def test_the_environments_own_reward_is_given_and_its_parts_are_terms(small):
     assert tuple(step.terms) == ("forward", "ctrl")
     with pytest.raises(RewardError, match=r"is missing"):
         call(reward, moment)
+
+
+def test_a_call_before_start_is_refused(small):
+    with pytest.raises(RewardError, match="called before start"):
+        call(load_reward(RUN_FORWARD), small.transitions[0])

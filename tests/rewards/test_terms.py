@@ -7,10 +7,11 @@ import torch
 
 from telic.envs import make
 from telic.errors import RefusedCode, RewardError
+from telic.rewards.composed import Phase
 from telic.rewards.node import Program, StepView
 from telic.rewards.probe import probe
 from telic.rewards.reward import load_reward
-from telic.rewards.signals import Above, Along, Cycles, Given, Part, Size
+from telic.rewards.signals import Above, Along, Cycles, Given, Made, Part, Size, Turns
 from telic.rewards.terms import (
     Arrive,
     Both,
@@ -168,3 +169,8 @@ def test_sequence_advances_when_its_conditions_held_long_enough():
 def test_a_file_cannot_look_into_terms(line):
     with pytest.raises((RefusedCode, RewardError)):
         load_reward(FILE + line + "\n")
+
+
+def test_equal_calls_are_one_signal():
+    assert Phase("x", {}).until == () and Made("left") == Made("left")
+    assert Turns("left") != Turns("right")

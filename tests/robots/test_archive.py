@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import io
+import stat
 import tarfile
 import zipfile
 
@@ -110,3 +111,13 @@ def test_a_source_archive_in_a_folder_of_pip_is_taken_and_no_index_is_respected(
         download(source, place)
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     assert download(source, place).is_file() and not (tmp_path / "was run").exists()
+
+
+def test_links_of_a_wheel_are_plain_files(tmp_path):
+    file = tmp_path / "toys.whl"
+    with zipfile.ZipFile(file, "w") as out:
+        info = zipfile.ZipInfo("toys/zoo/dog.xml")
+        info.external_attr = (stat.S_IFLNK | 0o777) << 16
+        out.writestr(info, "/etc/passwd")
+    unpack(file, tmp_path / "out", ["toys/zoo"])
+    assert not (tmp_path / "out/toys/zoo/dog.xml").is_symlink()

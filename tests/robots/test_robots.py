@@ -18,6 +18,7 @@ from telic.errors import (
     ConfigError,
     ResourceError,
     UnknownName,
+    UsageError,
 )
 from telic.rendering.media import write_png
 from telic.robots import _archive as archive
@@ -28,6 +29,7 @@ from telic.robots.record import RobotRecord, _moving_joints, guessed
 from telic.robots.scene import write_scene
 from telic.sim.files import model_files
 from telic.verbs.envs import robots
+from tests.rendering.videos import pixels
 
 ROBOTS = Path(catalogue.__file__).parents[1] / "bench" / "suites" / "robots"
 TOY = """
@@ -277,3 +279,12 @@ def test_a_scene_that_is_shared_holds_no_file_that_only_its_model_names(tmp_path
         with pytest.raises(BadFile, match="is outside"):
             write_scene(model, mujoco.MjModel.from_xml_path(str(model)), tmp_path / "out")
     assert not list((tmp_path / "out" / "assets").iterdir())
+
+
+@pytest.mark.slow
+def test_robot_is_drawn_and_described(toy, tmp_path):
+    page = robots("toy-dog", output=str(tmp_path / "dog.png"))
+    assert pixels(Path(page["picture"])).std() > 5  # not one color
+    assert page["facts"]["kind"] == "quadruped" and page["license"] == "MIT"
+    with pytest.raises(UsageError, match="must end in"):
+        robots("toy-dog", output=str(tmp_path / "dog.gif"))

@@ -88,6 +88,14 @@ def threads_afterwards():
     }
 
 
+def moved_between_folders():
+    confine(RULES)
+    (FOLDER / "a").mkdir()
+    (FOLDER / "b").mkdir()
+    (FOLDER / "a" / "x").write_text("x")
+    return {"moved": tried(lambda: os.rename(FOLDER / "a" / "x", FOLDER / "b" / "x"))}
+
+
 def old_kernel():
     version = int(sys.argv[4])
     kernel.forbid_new_privileges()

@@ -30,16 +30,26 @@ def returns(
 
 FILES = [
     returns("read_passwd", "open('/etc/passwd').read()"),
+    returns("read_shadow", "open('/etc/shadow').read()"),
     returns("read_outside", "open(facts['outside']).read()"),
+    returns("read_by_dots", "open('../../outside.txt').read()"),
     returns("read_through_proc_root", "open('/proc/self/root' + facts['outside']).read()"),
     returns("read_through_proc_cwd", "open('/proc/self/cwd/../../outside.txt').read()"),
     returns("list_root", "os.listdir('/')"),
+    returns("list_home", "os.listdir(facts['home'])"),
+    returns("list_processes", "os.listdir('/proc')"),
     returns("read_parent_environment", "open(f'/proc/{facts[\"parent\"]}/environ').read()"),
     returns("read_parent_memory", "open(f'/proc/{facts[\"parent\"]}/mem', 'rb').read(1)"),
+    returns("read_parent_command", "open(f'/proc/{facts[\"parent\"]}/cmdline').read()"),
+    returns("read_parent_files", "os.listdir(f'/proc/{facts[\"parent\"]}/fd')"),
     returns("read_host_sockets", "open('/proc/self/net/unix').read()"),
     returns("read_own_environment", "open('/proc/self/environ').read()"),
+    returns("read_host_ports", "open('/proc/thread-self/net/tcp').read()"),
+    returns("read_host_mounts", "open('/proc/self/mountinfo').read()"),
     returns("list_host_services", "os.listdir('/sys/fs/cgroup')"),
+    returns("read_init_environment", "open('/proc/1/environ').read()"),
     returns("write_outside", "open(facts['outside'], 'w').write('changed')"),
+    returns("append_outside", "open(facts['outside'], 'a').write('changed')"),
     returns("truncate_outside", "os.truncate(facts['outside'], 0)"),
     returns("truncate_by_reading", "os.open(facts['readable'], os.O_RDONLY | os.O_TRUNC)"),
     returns("remove_outside", "os.remove(facts['outside'])"),
@@ -50,7 +60,9 @@ FILES = [
         (*DENIED, "cross-device"),
         "Path('own').write_text('x')",
     ),
+    returns("make_folder_outside", "os.mkdir(facts['folder'] + '/planted')"),
     returns("create_in_tmp", "open('/tmp/telic_planted', 'w')"),
+    returns("create_in_shared_memory", "open('/dev/shm/telic_planted', 'w')"),
     returns(
         "shared_memory",
         "SharedMemory(create=True, size=1000)",
@@ -64,8 +76,14 @@ FILES = [
     returns("change_mode", "os.chmod(facts['outside'], 0o777)"),
     returns("write_readable", "open(facts['readable'], 'w')"),
     returns("change_mode_by_reading", "os.fchmod(os.open(facts['readable'], os.O_RDONLY), 0o777)"),
+    returns("change_owner", "os.chown(facts['outside'], 1, 1)"),
+    returns("change_times", "os.utime(facts['outside'], (0, 0))"),
+    returns("extended_attribute", "os.setxattr(facts['outside'], 'user.x', b'1')"),
     returns("poison_packages", "open(os.__file__.replace('os.py', 'telic_planted.py'), 'w')"),
+    returns("poison_telic", "open(sys.modules['telic.errors'].__file__, 'a')"),
+    returns("poison_bytecode", "open(sys.modules['telic.errors'].__cached__, 'r+b')"),
     returns("open_memory_device", "open('/dev/mem', 'rb')", (*DENIED, "No such")),
+    returns("open_kernel_log", "open('/dev/kmsg')", (*DENIED, "No such")),
     returns("write_own_memory_file", "open('/proc/self/mem', 'r+b')"),
     returns("oom_score", "open('/proc/self/oom_score_adj', 'w').write('-1000')"),
     returns("change_root", "os.chroot('.')"),
@@ -94,6 +112,7 @@ NETWORK = [
         "('127.0.0.1', facts['port']))",
         setup="import socket",
     ),
+    returns("ipv6", "socket.socket(socket.AF_INET6)", setup="import socket"),
     returns(
         "unix_connect",
         "s.connect(facts['unix'])",
@@ -107,6 +126,9 @@ NETWORK = [
     returns(
         "raw_socket", "socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)", setup="import socket"
     ),
+    returns("packet_socket", "socket.socket(17, socket.SOCK_RAW)", setup="import socket"),
+    returns("netlink", "socket.socket(16, socket.SOCK_RAW)", setup="import socket"),
+    returns("vsock", "socket.socket(40, socket.SOCK_STREAM)", setup="import socket"),
     returns("socket_pair", "socket.socketpair()", setup="import socket"),
     returns(
         "name_lookup",
@@ -114,18 +136,28 @@ NETWORK = [
         (*DENIED, "Name or service", "name resolution", "System error"),
         "import socket",
     ),
+    returns(
+        "fetch",
+        "urlopen(f'http://127.0.0.1:{facts[\"port\"]}')",
+        setup="from urllib.request import urlopen",
+    ),
 ]
 
 PROCESSES = [
     returns("fork", "os.fork() or os._exit(0)"),
+    returns("fork_bomb", "[os.fork() or os._exit(0) for _ in range(1000)]"),
+    returns("forkpty", "os.forkpty()", (*DENIED, "No such")),
     returns("exec", "os.execv(sys.executable, ['python', '-c', ''])"),
+    returns("exec_shell", "os.execve('/bin/sh', ['sh'], {})"),
     returns("spawn", "os.posix_spawn('/bin/sh', ['sh', '-c', 'true'], {})"),
+    returns("subprocess", "subprocess.run(['/bin/true'])", setup="import subprocess"),
     returns(
         "multiprocessing",
         "Process(target=len).start()",
         setup="from multiprocessing import Process",
     ),
     returns("signal_parent", "os.kill(facts['parent'], 18)"),
+    returns("probe_parent", "os.kill(facts['parent'], 0)"),
     returns("signal_everyone", "os.kill(-1, 18)"),
     returns("signal_group", "os.killpg(os.getpgid(facts['parent']), 18)"),
     returns("pidfd", "os.pidfd_open(facts['parent'])"),
@@ -142,13 +174,22 @@ PROCESSES = [
         setup="import resource",
     ),
     returns("set_user", "os.setuid(1)"),
+    returns("set_group", "os.setgid(1)"),
+    returns("set_groups", "os.setgroups([0])"),
     returns("new_session", "os.setsid()"),
+    returns("host_name", "socket.sethostname(socket.gethostname())", setup="import socket"),
     returns(
         "set_clock", "time.clock_settime(time.CLOCK_REALTIME, time.time())", setup="import time"
     ),
     returns(
         "raise_memory_limit",
         "resource.setrlimit(resource.RLIMIT_DATA, (-1, -1))",
+        (*DENIED, "not allowed to raise"),
+        "import resource",
+    ),
+    returns(
+        "raise_file_limit",
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (9999, 9999))",
         (*DENIED, "not allowed to raise"),
         "import resource",
     ),
@@ -271,6 +312,14 @@ ATTEMPTS = [*FILES, *NETWORK, *PROCESSES, *BY_NUMBER, *SECRETS, *THREADS]
 # Each of these ends its worker: name, source, class of the error, part of its message.
 KILLERS = [
     ("hard_exit", "def attempt():\n    os._exit(0)\n", "WorkerDied", "code 0"),
+    ("system_exit", "def attempt():\n    raise SystemExit(0)\n", "WorkerDied", "SystemExit"),
+    (
+        "interrupt",
+        "def attempt():\n    raise KeyboardInterrupt\n",
+        "WorkerDied",
+        "KeyboardInterrupt",
+    ),
+    ("abort", "def attempt():\n    os.abort()\n", "WorkerDied", "SIGABRT"),
     (
         "null_pointer",
         "def attempt():\n    import ctypes\n    ctypes.string_at(0)\n",
@@ -301,6 +350,20 @@ KILLERS = [
         "    time.sleep(9)\n",
         "WorkerDied",
         "an invalid message",
+    ),
+    (
+        "unknown_message",
+        "def attempt():\n    channel.post('obey', order='x')\n    import time\n    time.sleep(9)\n",
+        "WorkerDied",
+        "an invalid message",
+    ),
+    (
+        "error_class_of_choice",
+        "def attempt():\n"
+        "    channel.post('error', error={'class': 'os', 'fields': {}})\n"
+        "    import time\n    time.sleep(9)\n",
+        "WorkerDied",
+        "an invalid error",
     ),
     (
         "endless_line",
@@ -336,12 +399,28 @@ KILLERS = [
         "memory",
     ),
     (
+        "private_memory_bomb",
+        "def attempt():\n    keep = []\n    while True:\n        keep.append(bytearray(1 << 24))\n",
+        "ResourceError",
+        "memory",
+    ),
+    (
         "disk_bomb",
         "def attempt():\n"
         "    for number in range(10 ** 6):\n"
         "        Path(f'file{number}').write_bytes(b'x' * (1 << 23))\n",
         "ResourceError",
         "folder grew",
+    ),
+    (
+        "log_bomb",
+        "def attempt():\n"
+        "    import contextlib\n"
+        "    while True:\n"
+        "        with contextlib.suppress(OSError):\n"
+        "            os.write(1, b'x' * (1 << 20))\n",
+        "WorkerDied",
+        "no heartbeat",
     ),
 ]
 if platform.machine() == "x86_64":

@@ -13,6 +13,7 @@ from telic.sandbox.confine import (
     ALLOWED,
     ConfinementReport,
     clean_environment,
+    code_paths,
 )
 from telic.sandbox.host import available
 
@@ -85,6 +86,17 @@ def test_an_ordinary_user_is_confined_as_well_as_root(act):
 
 
 @needs_landlock
+@pytest.mark.skipif(
+    kernel.landlock_abi() >= kernel.SYNC_ABI, reason="this kernel covers all threads"
+)
+def test_a_process_with_threads_is_not_confined_by_halves(act):
+    found = act("threads_first")
+    assert "1 other threads are running (python" in found["said"]
+    assert "Confine the process before" in found["said"]
+    assert found["socket"] == "done"
+
+
+@needs_landlock
 def test_thread_pools_and_checkpoints_work_afterwards_and_threads_are_bound(act):
     found = act("threads_afterwards")
     assert found["before"] == 1
@@ -94,7 +106,14 @@ def test_thread_pools_and_checkpoints_work_afterwards_and_threads_are_bound(act)
     assert "Permission denied" in found["thread"]
 
 
-@pytest.mark.parametrize("version", [each for each in (1, 5) if each <= kernel.landlock_abi()])
+@needs_landlock
+def test_files_can_be_moved_within_the_writable_folder(act):
+    assert act("moved_between_folders")["moved"] == "done"
+
+
+@pytest.mark.parametrize(
+    "version", [each for each in (1, 2, 3, 5) if each <= kernel.landlock_abi()]
+)
 def test_older_versions_of_landlock_close_the_files_too(act, version):
     found = act("old_kernel", str(version))
     assert "Permission denied" in found["read"]
@@ -118,6 +137,30 @@ def test_secrets_leave_the_environment_of_python_and_of_c(act):
     assert not found["c"]
 
 
+def test_packages_that_pythonpath_names_are_there_and_projects_are_not(tmp_path):
+    packages, project = tmp_path / "packages", tmp_path / "project"
+    for made in (packages / "found-1.0.dist-info", project / "found.egg-info"):
+        made.mkdir(parents=True)
+    base = {"PYTHONPATH": os.pathsep.join(["", str(packages), str(project), "nowhere"])}
+    made = clean_environment(Path("/run"), python_path=(Path("/a"),), base=base)
+    assert made["PYTHONPATH"] == f"/a{os.pathsep}{packages}"
+
+
+def test_a_clean_environment_has_allowed_names_only():
+    base = {
+        "PATH": "/bin",
+        "HOME": "/root",
+        "OPENAI_API_KEY": "sk",
+        "LANG": "C",
+        "MUJOCO_GL": "egl",
+    }
+    made = clean_environment(Path("/run"), python_path=(Path("/a"), Path("/b")), base=base)
+    assert set(made) <= ALLOWED
+    assert made["LANG"] == "C"
+    assert made["PYTHONPATH"] == "/a:/b"
+    assert not {"PATH", "HOME", "OPENAI_API_KEY", "MUJOCO_GL"} & set(made)
+
+
 @needs_landlock
 def test_available_tries_the_doors_without_confining_the_caller():
     report = available()
@@ -126,3 +169,19 @@ def test_available_tries_the_doors_without_confining_the_caller():
     names = [part.name for part in report.parts]
     assert {"writing outside", "listing /", "opening a socket", "starting a process"} <= set(names)
     assert subprocess.run([sys.executable, "-c", ""], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("parallel", ["mine.egg-info", "src"])
+def test_installed_packages_can_be_read_wherever_a_pth_file_names_them_and_no_project(
+    tmp_path, monkeypatch, parallel
+):
+    unpacked, project = tmp_path / "unpacked", tmp_path / "project"
+    for folder in (unpacked / "robots-1.0.dist-info", project / "mine", project / parallel):
+        folder.mkdir(parents=True)
+    for name in ("mine/__init__.py", "settings.py", ".env"):
+        (project / name).touch()
+    monkeypatch.setattr(sys, "path", [*sys.path, str(unpacked), str(project), str(tmp_path / "no")])
+    found = code_paths()
+    assert unpacked.resolve() in found
+    assert not [path for path in found if path.is_relative_to(project.resolve())]
+    assert not {project.resolve(), tmp_path.resolve()} & found

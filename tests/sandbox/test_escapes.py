@@ -208,3 +208,8 @@ def assert_end(killer: tuple, ends: dict, canary: Canary) -> None:
     assert any(reason in str(end) for reason in reasons.split("|")), str(end)
     assert SECRET not in str(end)
     canary.assert_untouched()
+
+
+def test_the_suite_is_large_enough():
+    stopped = (in_python.ATTEMPTS, in_python.KILLERS, in_kernel.ATTEMPTS, in_kernel.KILLERS)
+    assert sum(map(len, stopped)) >= 60

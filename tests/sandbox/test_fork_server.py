@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,22 @@ def test_a_fork_server_that_was_killed_or_cannot_import_is_not_missed(folder):
         assert work(folder)["data"] == 1
     with prewarmed(["no_such_module"]):
         assert work(folder)["data"] == 1
+
+
+def test_threads_share_it(folder, tmp_path):
+    folders = [tmp_path / str(number) for number in range(4)]
+    results = []
+    with prewarmed(["json"]):
+        server = fork_server._shared.server.pid
+        threads = []
+        for own in folders:
+            own.mkdir()
+            threads.append(threading.Thread(target=lambda own=own: results.append(work(own))))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+    assert [result["parent"] for result in results] == [server] * 4
+    assert sorted(result["cwd"] for result in results) == sorted(map(str, folders))
 
 
 def test_a_host_that_is_killed_leaves_neither_server_nor_fork(tmp_path):

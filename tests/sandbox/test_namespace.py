@@ -1,6 +1,8 @@
 """The globals of untrusted code: the same list as the check, and nothing that can be changed."""
 
 import importlib
+import re
+from types import ModuleType
 
 import pytest
 
@@ -14,6 +16,9 @@ LISTED = [
     for name in sorted(names)
     if not path.startswith("telic")
 ]
+UNWANTED = re.compile(
+    r"(^|_)(load|save|rand|randn|seed|hub|set|file|open|memmap|exec|compile)(_|$)"
+)
 
 
 def run(source: str, provided: dict | None = None) -> dict:
@@ -28,6 +33,14 @@ def test_every_listed_name_exists_and_is_handed_out():
     for path, name in LISTED:
         assert hasattr(importlib.import_module(path), name), f"{path}.{name}"
         assert hasattr(importer(path, fromlist=(name,)), name), f"{path}.{name}"
+
+
+def test_the_lists_are_broad_and_hold_no_module_file_access_or_randomness():
+    assert len(MODULES["numpy"]) >= 150
+    assert len(MODULES["torch"]) >= 150
+    for path, name in LISTED:
+        assert not isinstance(getattr(importlib.import_module(path), name), ModuleType)
+        assert not UNWANTED.search(name), f"{path}.{name}"
 
 
 def test_a_stand_in_exposes_only_what_is_listed():
@@ -48,6 +61,19 @@ def test_a_stand_in_cannot_be_changed(path):
         del module.sum
 
 
+def test_tensor_and_array_types_serve_isinstance_alone():
+    scope = run(
+        "is_tensor = isinstance(torch.zeros(2), torch.Tensor)\n"
+        "is_array = isinstance(np.zeros(2), np.ndarray)\n"
+        "neither = isinstance(1.0, (torch.Tensor, np.ndarray))\n"
+    )
+    assert (scope["is_tensor"], scope["is_array"], scope["neither"]) == (True, True, False)
+    with pytest.raises(TypeError, match="only supports isinstance"):
+        scope["torch"].Tensor(3)
+    with pytest.raises(TypeError, match="is read-only"):
+        scope["torch"].Tensor.sum = None
+
+
 def test_every_form_of_import_gives_the_stand_ins():
     scope = run(
         "import numpy\nimport numpy.linalg\nimport numpy.linalg as la\n"
@@ -60,6 +86,18 @@ def test_every_form_of_import_gives_the_stand_ins():
     )
     assert (scope["a"], scope["b"]) == (5.0, 6.0)
     assert scope["RewardFunction"] is PROVIDED["telic"]["RewardFunction"]
+
+
+def test_compiled_libraries_can_import_their_own_parts_from_a_foreign_frame():
+    scope = run("x = torch.tensor([[1.0, 2.0]]).tolist()\ny = str(np.float64(1.5))\n")
+    assert (scope["x"], scope["y"]) == ([[1.0, 2.0]], "1.5")
+
+
+def test_an_import_that_is_not_offered_fails_at_run_time_too():
+    with pytest.raises(ImportError, match='"os" is not available'):
+        exec("import os", namespace())
+    with pytest.raises(ImportError, match="not available"):
+        exec("from . import x", namespace())
 
 
 def test_getattr_is_judged_again_while_running():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from telic.sandbox import _kernel as kernel
-from telic.sandbox._kernel import AUDIT_ARCHITECTURE, call_numbers
+from telic.sandbox._kernel import AUDIT_ARCHITECTURE, NEWEST, call_numbers
 
 PID = 4321
 ALLOW, KILL = "allow", "kill"
@@ -81,6 +81,16 @@ def test_calls_are_refused_by_their_arguments(machine):
     assert decide(machine, table["ioctl"], 0, 0x5412) == errno.EPERM
     assert decide(machine, table["fcntl"], 0, 8) == errno.EPERM
     assert decide(machine, table["openat"], 0, 0, 0o1000) == errno.EPERM
+
+
+def test_newer_calls_and_clone3_look_missing_so_that_libraries_fall_back(machine):
+    assert decide(machine, call_numbers(machine)["clone3"]) == errno.ENOSYS
+    assert decide(machine, NEWEST[machine] + 1) == errno.ENOSYS
+    assert decide(machine, 0x40000000 + 41) == errno.ENOSYS
+
+
+def test_calls_of_another_machine_type_end_the_process(machine):
+    assert decide(machine, 1, architecture=0x40000003) == KILL
 
 
 def test_numbers_agree_with_the_kernel_headers(machine):

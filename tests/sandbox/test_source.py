@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from telic.errors import RefusedCode
+from telic.sandbox._allowed import BUILTINS, MODULES
 from telic.sandbox.source import check_source, compile_source, namespace
 
 CLOSURE = r'''
@@ -115,6 +116,23 @@ def test_a_reward_as_people_and_models_write_it_passes(source):
     check_source(source, "reward.py")
 
 
+def test_compiled_code_does_not_inherit_our_future_imports():
+    code = compile_source("def f(x: 1 + 1):\n    return x\n", "reward.py")
+    scope = {"__builtins__": {}}
+    exec(code, scope)
+    assert scope["f"].__annotations__ == {"x": 2}
+
+
+def test_one_refusal_names_the_line_the_construct_and_the_fix():
+    with pytest.raises(RefusedCode) as caught:
+        check_source("x = 1\nimport random\n", "mine.py")
+    assert caught.value.line == 2
+    assert caught.value.message == (
+        'mine.py, line 2: the import of "random" is not allowed in a reward.'
+    )
+    assert "function of its inputs" in caught.value.hint
+
+
 def test_all_refusals_are_listed_up_to_ten():
     source = "\n".join(f"x{number} = open('{number}')" for number in range(13))
     with pytest.raises(RefusedCode) as caught:
@@ -144,6 +162,72 @@ def test_the_fix_is_what_to_write_instead(source, fix):
     with pytest.raises(RefusedCode) as caught:
         check_source(source, "mine.py")
     assert fix in str(caught.value)
+
+
+def test_further_modules_are_allowed_name_by_name():
+    source = "import mujoco\nmujoco.mj_name2id(1, 2, 'torso')\n"
+    with pytest.raises(RefusedCode, match="mujoco"):
+        check_source(source, "mine.py")
+    check_source(source, "mine.py", extra_modules={"mujoco": {"mj_name2id": len}})
+    with pytest.raises(RefusedCode, match=r"mujoco\.mj_step"):
+        check_source(
+            "import mujoco\nmujoco.mj_step(1, 2)",
+            "mine.py",
+            extra_modules={"mujoco": {"mj_name2id": len}},
+        )
+
+
+def test_known_quantities_are_checked_by_name():
+    offered = {"telic": {"RewardFunction": object, "quantities": {"forward_velocity": len}}}
+    check_source("x = quantities.anything", "mine.py")
+    with pytest.raises(RefusedCode, match=r"telic\.quantities\.forward_velocity"):
+        check_source("x = quantities.foward_velocity", "mine.py", extra_modules=offered)
+
+
+BINDINGS = (
+    "from numpy import {member} as {name}",
+    "import {module} as {name}",
+    "{name} = {module}.{member}",
+    "def {name}(x):\n    return x",
+    "class {name}:\n    pass",
+    "for {name} in (1,):\n    pass",
+    "[{name} for {name} in (1,)]",
+    "({name} := 1)",
+    "with np.errstate() as {name}:\n    pass",
+    "try:\n    pass\nexcept ValueError as {name}:\n    pass",
+    "match 1:\n    case {name}:\n        pass",
+    "def f({name}):\n    return 0",
+    "def f(*, {name}=1):\n    return 0",
+    "f = lambda *{name}: 0",
+    "class A:\n    def {name}(self):\n        return 0",
+    "class A:\n    {name} = 1",
+)
+
+
+@pytest.mark.parametrize("name", sorted(BUILTINS))
+def test_no_binding_gives_a_builtin_another_meaning(name):
+    for binding in BINDINGS:
+        source = binding.format(name=name, module="numpy", member="errstate")
+        with pytest.raises(RefusedCode, match="Choose another name"):
+            check_source(f"import numpy\nimport numpy as np\n{source}\n", "reward.py")
+
+
+DECORATED = """
+from {module} import {member} as wrap
+class Reward:
+    @wrap
+    def leak(self):
+        return self.__class__
+def reward_fn(obs, action, next_obs, info):
+    return Reward().leak
+"""
+
+
+@pytest.mark.parametrize("module", ["numpy", "torch", "math", "numpy.linalg", "torch.special"])
+def test_no_member_of_a_module_decorates(module):
+    for member in MODULES[module]:
+        with pytest.raises(RefusedCode, match="this decorator"):
+            check_source(DECORATED.format(module=module, member=member), "reward.py")
 
 
 def test_a_method_refuses_a_self_of_another_class():

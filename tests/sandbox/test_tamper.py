@@ -47,6 +47,13 @@ def test_replaced_code_inside_a_function_is_noticed(monkeypatch):
         seal.check()
 
 
+def test_a_removed_function_is_noticed(monkeypatch):
+    seal = FunctionSnapshot()
+    monkeypatch.delattr(np, "sum")
+    with pytest.raises(Refused, match=r"numpy\.sum"):
+        seal.check()
+
+
 def test_a_changed_setting_is_noticed():
     seal = FunctionSnapshot()
     before = torch.get_default_dtype()
@@ -56,3 +63,11 @@ def test_a_changed_setting_is_noticed():
             seal.check()
     finally:
         torch.set_default_dtype(before)
+
+
+def test_ordinary_use_of_torch_breaks_no_seal():
+    seal = FunctionSnapshot()
+    layer = torch.nn.Linear(3, 3)
+    layer(torch.zeros(2, 3)).sum().backward()
+    np.linalg.norm(np.zeros(3))
+    seal.check()

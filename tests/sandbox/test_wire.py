@@ -40,6 +40,13 @@ def test_an_error_crosses_with_everything_it_carries(error):
     assert rebuilt.exit_code == error.exit_code
 
 
+def test_an_error_class_from_elsewhere_becomes_its_nearest_base_of_ours():
+    class SpecialError(RewardError):
+        pass
+
+    assert type(unpack_error(pack_error(SpecialError("x", line=2)))) is RewardError
+
+
 @pytest.mark.parametrize(
     "data",
     [

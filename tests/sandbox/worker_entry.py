@@ -44,6 +44,14 @@ def raise_reward_error(state, payload, channel):
     raise RewardError("term is NaN", hint="guard it", line=12, term="speed")
 
 
+def raise_bug(state, payload, channel):
+    raise KeyError("our own mistake")
+
+
+def raise_memory_error(state, payload, channel):
+    raise MemoryError
+
+
 def tick_until_stopped(state, payload, channel):
     while not channel.should_stop():
         channel.send({"event": "tick"})
@@ -62,6 +70,19 @@ def wait_for_stop(state, payload, channel):
 
 def fall_silent(state, payload, channel):
     time.sleep(60)
+
+
+def ask_and_think(state, payload, channel):
+    channel.ask({"event": "question"})
+    time.sleep(0.3)
+    return {}
+
+
+def keep_beating(state, payload, channel):
+    for _ in range(15):
+        channel.heartbeat(0.5)
+        time.sleep(0.05)
+    return {}
 
 
 def burn(state, payload, channel):

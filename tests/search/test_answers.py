@@ -38,3 +38,12 @@ def test_a_table_takes_its_choices_only():
     assert read([3, 1.0], TABLE) == (3.0, 1.0)
     with pytest.raises(ValidationError, match=r"params\[0\] is 0, params\[1\] is 1.5: .* one of"):
         read([0, 1.5], TABLE)
+
+
+def test_a_record_refuses_what_was_tried_after_rounding():
+    seen = (1.0, 2.0, 3.0)
+    record = answer_record(SPACE, lambda params: "tried before" if params == seen else None)
+    with pytest.raises(ValidationError, match="tried before"):
+        record.model_validate({"params": [1.01, 2.0, 3.0], "explanation": ""})
+    answer = record.model_validate({"params": [1.2, 2.0, 3.0], "explanation": "further"})
+    assert answer.params == (1.2, 2.0, 3.0)

@@ -100,3 +100,10 @@ def _answer(runs_dir, key, number):
         json.dumps({"params": [0, 0, 0, 0, -6, 6, -2, 2, 0, number], "explanation": "lean"})
     )
     telic("orders", key, file, "--runs-dir", runs_dir)
+
+
+def test_people_get_tables(tmp_path):
+    words = (*CARTPOLE, "--method", "cma", "--episodes", 100, "--runs-dir", tmp_path)
+    assert "no language model used" in telic(*words, "--fresh-episodes", 3)
+    assert "Pong-v0" in telic("envs", "--search")
+    assert "r2po" in telic("envs", "--search", "--presets")

@@ -250,3 +250,29 @@ def _run(path, request, answer):
     models = Models(Scripted(answer), path, budget=Budget())
     do_runs(config, path, [1], models=models)
     return list(SearchRunFolder(path / "run_01").read())
+
+
+@pytest.mark.slow
+def test_runs_are_the_same_together_alone_and_in_processes(tmp_path, monkeypatch):
+    monkeypatch.undo()  # other processes play episodes of full length
+    request = small(method="cma", episodes=60, runs=3)
+    together = search(runs_dir=tmp_path / "a", jobs=1, **request)
+    apart = search(runs_dir=tmp_path / "b", jobs=2, **request)
+    for run in (1, 2, 3):
+        assert log(together, run) == log(apart, run)
+    bests = [run.best for run in together.summary.runs]
+    assert len(set(bests)) == 3, "runs are independent"
+
+
+def test_a_policy_that_was_tried_is_refused_where_no_change_is_not_allowed(tmp_path):
+    def answer(request):
+        return {"params": [1.0] * 10, "explanation": ""}
+
+    log_ = _run(tmp_path, small(method="props"), answer)
+    assert [each.candidates[0].origin for each in log_[1:3]] == ["llm", "fallback:climb"]
+    assert "already evaluated" in log_[2].note
+    unchanged = _run(tmp_path / "b", small(method="r2po", episodes=8), answer)[-1]
+    first, second = unchanged.candidates
+    assert first.params == second.params
+    assert first.tried.seed != second.tried.seed, "the same episodes would count twice"
+    assert unchanged.winner == "first", "a tie keeps the original"

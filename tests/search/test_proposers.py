@@ -63,3 +63,15 @@ def test_optimizers_climb_and_random_draws_do_not():
 def test_a_thousand_episodes_are_enough_for(env, method, least, tmp_path):
     found = search(env, method=method, episodes=1000, runs_dir=tmp_path, jobs=1)
     assert found.best.fresh.mean >= least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env", ["CartPole-v1", "MountainCar-v0"])
+def test_hill_climbing_beats_random_draws_on_tasks_over_seeds(env, tmp_path):
+    request = {"runs": 10, "episodes": 1000, "runs_dir": tmp_path, "jobs": 1}
+    found = {m: search(env, method=m, **request).summary.runs for m in ("climb", "random")}
+    fresh = {m: [run.fresh.mean for run in runs] for m, runs in found.items()}
+    everything = {m: [run.mean_all for run in runs] for m, runs in found.items()}
+    assert np.mean(fresh["climb"]) >= np.mean(fresh["random"])
+    assert np.median(fresh["climb"]) >= np.median(fresh["random"])
+    assert min(everything["climb"]) > np.mean(everything["random"])

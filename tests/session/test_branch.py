@@ -1,9 +1,11 @@
 """A new session from an iteration of another one."""
 
+import os
+
 import pytest
 
 from telic.authors.candidate import RewardCandidate
-from telic.errors import Refused, UsageError
+from telic.errors import BadFile, Refused, UsageError
 from telic.session import branch as branches
 from telic.session.branch import branch_session, inherited, origin_of
 from telic.session.control import Note, SessionControl
@@ -89,3 +91,10 @@ def test_a_branch_makes_only_own_records_its_own(origin, monkeypatch, tmp_path_f
     assert bool(doubts) == (whose == "foreign"), doubts
     (start,) = inherited(made)
     assert start.score == (0.7 if whose == "own" else None)
+
+
+def test_a_pipe_in_an_iteration_is_not_copied(origin):
+    os.mkfifo(origin.iteration(1).path / "pipe")
+    with pytest.raises(BadFile, match=r"cannot be copied: .* is a named pipe"):
+        branch_session(origin, 1)
+    assert list_sessions(origin.path.parent) == [origin]

@@ -11,6 +11,7 @@ import pytest
 from telic.llm.answers import Replies, StoredReply
 from telic.llm.budget import Charge
 from telic.llm.records import RawReply, Tokens
+from telic.session import budget as forecasts
 from telic.session.budget import (
     BudgetUsedUp,
     SessionAccount,
@@ -151,3 +152,29 @@ def test_what_was_never_measured_is_unknown(tmp_path):
     made = session_forecast(asked(max_hours=1), 30_000, tmp_path)
     assert made.steps_per_second is None and made.first_seconds is None
     assert made.short == ()  # nobody can say
+
+
+def test_a_run_that_was_stopped_resumed_and_killed_counts_what_its_metrics_say(tmp_path):
+    folder = make_session(tmp_path)
+    run = add_run(folder.iteration(1).path / "train", steps=1000, members=2)
+    write_json(run.summary, {"total_timesteps": 600, "training_time_s": 1.0})
+    with run.members()[0].scalars.open("ab") as file:
+        file.write(b'{"global_step": 99')  # torn by the kill
+    assert steps_taken(folder) == 2000
+
+
+def test_dollars_are_calls_by_tokens_by_price(tmp_path, monkeypatch):
+    session = make_session(tmp_path)
+    pay(session, "a", 0.1, tokens=(1000, 500))
+    monkeypatch.setattr(
+        forecasts, "price_usd", lambda model, read, written: (read + 2 * written) / 1e4
+    )
+
+    def usd(model):
+        return session_forecast(asked(model=model, vision=False), 10, tmp_path).usd
+
+    calls = 6 + 4 * 4
+    assert usd("anthropic:x") == pytest.approx(0.2 * calls)
+    assert usd("host") == 0.0 and usd(None) == 0.0
+    monkeypatch.setattr(forecasts, "price_usd", lambda *_: None)
+    assert usd("anthropic:x") is None

@@ -544,3 +544,26 @@ def test_a_file_that_was_changed_is_restored_and_the_change_not_forgotten(copy):
     copy.work.records.begin()
     assert path.read_bytes() == honest
     assert list(copy.work.records.doubts()) == ["trial.json was not written by this session"]
+
+
+def test_an_episode_that_the_composer_cannot_judge_is_a_doubt_and_no_error(copy, monkeypatch):
+    judged = Certifier._judged
+
+    def partly(self, by, episodes):
+        first, *others = judged(self, by, episodes)
+        return [first.model_copy(update={"criteria": (), "score": None}), *others]
+
+    monkeypatch.setattr(Certifier, "_judged", partly)
+    monkeypatch.setattr(Certifier, "_mutants", lambda *_: ((), []))
+    monkeypatch.setattr(Certifier, "_untrained", lambda *_: ())
+    asked = copy.work.brief.config.model_copy(update={"intent": "run forward", "model": "other"})
+    work = replace(copy.work, brief=replace(copy.work.brief, config=asked))
+    iteration = read_record(copy.files.judgment, SessionIteration)
+    with at_home():
+        found = Certifier(work, read_record(copy.folder.author, Composition), iteration)
+        assert any("scores the passing episodes" in each for each in found.certificate().doubts)
+
+
+def test_unedited_stopped_session_resumes_and_passes(copy):
+    forget_the_end(copy)
+    assert resumed(copy).outcome == "passed"

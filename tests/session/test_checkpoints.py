@@ -1,5 +1,7 @@
 """Judging during training is reported and recorded, and ends training once policies pass."""
 
+import contextlib
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +13,7 @@ from telic.session import _training as training
 from telic.session._judgment import Proof
 from telic.session._training import CheckpointJudge
 from telic.storage.files import read_json, read_json_lines, read_record
-from telic.storage.layout import MemberFolder
+from telic.storage.layout import MemberFolder, SessionFolder
 from telic.training.folder import status_of
 from telic.training.results import EvalDone
 from tests.session.quick import BATCH, FAILING, PASSING, Asking, at_home
@@ -122,3 +124,61 @@ def test_bound_has_room_for_the_small_faults_that_pictures_show(
     policy = judgment.TrainedPolicy(None, MemberFolder(tmp_path / "reward_seed_1"), None)
     [score] = judgment.confirm(SimpleNamespace(config=config), 1, [policy], 0.0006)
     assert score.low >= 0.8 and len(score.judgment.verdicts) == episodes
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_cannot_be_judged_costs_nothing_else(asking, monkeypatch):
+    def full(path):
+        raise training.TelicError("no room on the disk")
+
+    monkeypatch.setattr(training, "JsonLines", full)
+    asking.run(PASSING, steps=STEPS)
+    assert read_json(asking.folder.iteration(1).judgment)["passed"]
+    assert not asking.reported("session.checkpoint")
+    assert any("no room on the disk" in each["message"] for each in asking.reported("log"))
+
+
+@pytest.mark.slow
+def test_pictures_that_say_no_are_asked_twice_while_training_and_once_at_the_end(
+    asking, at_once, monkeypatch
+):
+    asked = []
+
+    def blind(work, files, score):
+        asked.append(score.step)
+        low = score.judgment.model_copy(update={"low": 0.1})
+        return score.model_copy(update={"judgment": low})
+
+    monkeypatch.setattr(training, "watched", blind)
+    monkeypatch.setattr(judgment, "watched", blind)
+    asking.run(PASSING, steps=STEPS)
+    assert not asking.folder.iteration(1).proof.exists()
+    assert sorted(asked) == [BATCH, BATCH, 2 * BATCH, 2 * BATCH, STEPS, STEPS]
+    assert not read_json(asking.folder.iteration(1).judgment)["passed"]
+
+
+@pytest.mark.parametrize("is_interrupted", [True, False])
+def test_an_evaluation_that_an_interruption_abandons_ends_quietly(
+    tmp_path, monkeypatch, is_interrupted
+):
+    begun, end = threading.Event(), threading.Event()
+
+    def evaluate(judge, step):
+        begun.set()
+        end.wait(10)
+        raise RuntimeError("cannot schedule new futures after shutdown")
+
+    failed = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    monkeypatch.setattr(CheckpointJudge, "_evaluate", evaluate)
+    work = SimpleNamespace(folder=SessionFolder(tmp_path), emit=lambda event: None)
+    judge = CheckpointJudge(work, 1, None)
+    with contextlib.suppress(KeyboardInterrupt), judge:
+        judge._steps.put(1)
+        assert begun.wait(10)
+        if is_interrupted:
+            raise KeyboardInterrupt
+        end.set()
+    end.set()
+    judge._thread.join()
+    assert len(failed) == (not is_interrupted)

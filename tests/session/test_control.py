@@ -1,5 +1,6 @@
 """Stop, pause, notes and approval, as a session meets them while it really trains."""
 
+import multiprocessing
 import threading
 import time
 
@@ -13,6 +14,7 @@ from telic.session.budget import BudgetUsedUp, SessionAccount, steps_taken
 from telic.session.control import (
     CriteriaApproval,
     CriteriaProposal,
+    Note,
     SessionControl,
     SessionStopped,
     add_note,
@@ -234,3 +236,44 @@ def test_the_composer_takes_no_criteria_that_it_has_no_code_for(tmp_path):
             assert not folder.approval.exists()
         else:
             assert approve_criteria(folder, strange).edited
+
+
+PROCESSES = multiprocessing.get_context("fork")
+
+
+def write_notes(folder, name):
+    for number in range(20):
+        add_note(folder, f"{name} {number} " + "x" * 5000, author=name)
+
+
+def test_a_training_that_is_stopped_by_itself_ends_the_session(sit, spec):
+    sitting = sit(training(spec, steps=10_000_000, save_every_s=5.0))
+    until(lambda: sitting.saw("train.progress"))
+    RunFolder(sitting.folder.iteration(1).path / "train").stop.touch()
+    sitting.end()
+    assert isinstance(sitting.error, SessionStopped)
+
+
+@pytest.mark.slow
+def test_time_that_is_up_ends_training_with_its_reason(sit, spec):
+    sitting = sit(training(spec, steps=10_000_000), max_hours=4 / 3600)
+    sitting.end()
+    assert isinstance(sitting.error, BudgetUsedUp) and sitting.error.kind == "hours"
+    run = RunFolder(sitting.folder.iteration(1).path / "train")
+    assert status_of(run) == "stopped"  # saved, not killed
+
+
+def test_notes_of_several_people_at_once_are_all_kept(tmp_path):
+    folder = make_session(tmp_path)
+    people = [PROCESSES.Process(target=write_notes, args=(folder, name)) for name in "abcd"]
+    for each in people:
+        each.start()
+    for each in people:
+        each.join(60)
+    assert len(Note.read(folder.notes)) == 80
+
+
+@pytest.mark.parametrize("data", [[], {"criteria": "fast"}, [{"title": ""}], 3])
+def test_criteria_that_cannot_be_read_are_refused(data):
+    with pytest.raises(UsageError, match="criteri"):
+        parse_criteria(data)

@@ -10,13 +10,13 @@ import pytest
 from telic.errors import TelicError
 from telic.session.evidence import NOT_SIGNED_OFF
 from telic.session.labels import add_veto
-from telic.session.records import SessionSummary, session_state, verified
+from telic.session.records import PASSES, SessionSummary, session_state, verified
 from telic.storage.files import read_json, read_json_lines, read_record, write_json
 from telic.storage.journal import Journal
 from telic.storage.keys import key_file, user_key
 from telic.storage.layout import SessionFolder
 from telic.verbs.artifacts import list_artifacts, show
-from tests.session.sessions import add_iteration, end, make_session, summary_of
+from tests.session.sessions import add_iteration, bent, end, leaves, make_session, summary_of
 from tests.session.test_labels import member
 
 NAME = "session_20260102_030405_abcd1234"
@@ -209,3 +209,30 @@ def test_a_veto_counts_for_a_session_of_another_user(config, tmp_path, monkeypat
         session = make_pass(tmp_path / "runs")
     add_veto(session, "it slides")
     assert shown(session).state == "unproven"
+
+
+@pytest.mark.parametrize("name", ["summary.json", "certificate.json", "iter_1/judgment.json"])
+def test_no_field_of_a_record_can_be_changed_in_a_pass(session, name):
+    value = read_json(session.path / name)
+    places = list(leaves(value))
+    assert places
+    for place in places:
+        write_json(session.path / name, bent(value, place))
+        try:
+            assert session_state(session) not in PASSES, place
+        except TelicError as error:
+            assert name in str(error)
+
+
+def test_a_list_shows_no_score_of_a_session_that_another_key_ended(config, tmp_path, monkeypatch):
+    folder = make_session(tmp_path / "runs", NAME)
+    add_iteration(folder, 1, score=0.7, members=(member("reward_seed_1", 0.7),))
+    end(folder, summary_of(folder, outcome="not_passed", score=0.7))
+
+    def score():
+        return list_artifacts(runs_dir=folder.path.parent).data[0].score
+
+    assert score() == 0.7
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "elsewhere"))
+    user_key()
+    assert score() is None

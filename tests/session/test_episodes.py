@@ -9,7 +9,7 @@ import torch
 
 from telic.authors.candidate import RewardCandidate
 from telic.authors.request import SessionConfig
-from telic.errors import ResourceError, RewardError, TelicError, WorkerDied
+from telic.errors import ResourceError, RewardError, TelicError, UsageError, WorkerDied
 from telic.judges import recorder
 from telic.judges.criteria import score
 from telic.judges.recorder import RecordedFile, RolloutSpec, is_unchanged, record, record_each
@@ -154,3 +154,9 @@ def test_one_that_cannot_be_recorded_costs_the_others_no_evidence(tmp_path, monk
     fault = ResourceError("the disk is full")
     with pytest.raises(ResourceError):
         record_each(orders, tmp_path)
+
+
+def test_without_its_reward_it_is_refused(checkpoint, tmp_path):
+    order = order_of(checkpoint, [tmp_path / "x.npz"])
+    with pytest.raises(UsageError, match="its reward, but the reward is missing"):
+        record(order.model_copy(update={"reward": None}), tmp_path)

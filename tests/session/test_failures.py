@@ -45,3 +45,8 @@ def test_what_passes_or_could_not_be_judged_is_not_looked_at_here():
     for scores in ([score(1.0)], [score(None)], []):
         assert look(eyes, *scores) == scores
     assert eyes.shown == []
+
+
+def test_a_failure_that_looks_like_one_casts_no_doubt():
+    (after,) = look(Eyes(0.3), score(0.3))
+    assert judge_doubted(after.judgment.verdicts) is None

@@ -2,17 +2,24 @@
 
 import errno
 import os
+import shutil
 import signal
+import time
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 import telic
+from telic.authors._vision import VisionJudge
 from telic.cli.main import app
-from telic.errors import ResourceError, RewardError, TrainingFailed
+from telic.errors import ResourceError, RewardError, TelicError, TrainingFailed
 from telic.judges.validation import JudgeValidation
+from telic.judges.verdict import Verdict, judged, unknown
 from telic.llm import ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
+from telic.session import _judgment as judgment
+from telic.session import _report_sections as pictures
 from telic.session import _training as training
 from telic.session import budget, loop
 from telic.session.records import session_state
@@ -304,3 +311,145 @@ def test_a_judge_that_cannot_even_be_loaded_goes_back_to_its_own_author(asking):
     session, asked = asking.run(judged_by("RATIO = 1 / 0\n" + JUDGE))
     assert asked.count("judge_author") > 1 and asked.count("reward_author") == 1
     assert_unknown(asking, session, "judge_fn.py cannot be loaded: ZeroDivisionError")
+
+
+ENDLESS = """
+def judge(episode):
+    while True:
+        pass
+"""
+
+
+@pytest.mark.long
+def test_without_a_reviser_what_was_trained_is_kept(asking):
+    with pytest.raises(ModelUnavailable):
+        asking.run({**FAILING, "reviser": DOWN}, iterations=2)
+    assert session_state(asking.folder) == "interrupted"
+    first = asking.folder.iteration(1).judgment.read_bytes()
+    session, asked = asking.run(FAILING, iterations=2)
+    assert asked == ["reviser", "analyst"]
+    assert session.summary.outcome == "not_passed" and session.summary.iterations == 2
+    assert asking.folder.iteration(1).judgment.read_bytes() == first
+    assert len(asking.reported("train.start")) == 1  # that of iteration 2
+
+
+@pytest.mark.slow
+def test_inspected_episodes_are_still_the_judged_ones(asking, monkeypatch):
+    def watch(eyes, episodes, repeats=1):
+        return [Verdict(source="vision", score=0.95)] * len(episodes)
+
+    monkeypatch.setattr(VisionJudge, "watch", watch)
+    session, _ = asking.run(PASSING, vision=True)
+    members = read_json(asking.folder.iteration(1).judgment)["members"]
+    verdicts = [each for member in members for each in member["judgment"]["verdicts"]]
+    assert any(each["by_judge"].get("vision") == 0.95 for each in verdicts)
+    assert all(each["recording"] for each in verdicts)
+    assert not any(
+        "differs from the one that was judged" in each for each in session.summary.reasons
+    )
+
+
+@pytest.mark.slow
+def test_without_an_analyst_there_is_a_report(asking):
+    session, _ = asking.run({**PASSING, "analyst": DOWN})
+    assert session.summary.outcome == "unproven" and not asking.folder.analysis.exists()
+    assert asking.folder.report.exists() and asking.folder.page.exists()
+    assert any("no analysis was written" in each["message"] for each in asking.reported("log"))
+
+
+@pytest.mark.long
+def test_a_revision_that_cannot_run_goes_back_before_it_is_trained(asking):
+    broken = REWARD["source"].replace("return ", "{}['nothing']\n        return ")
+    good = {"source": REWARD["source"], "steps": 20_000}
+    turns = revised({"source": broken}, {"weights": [{"sped": 2.0}]}, good)
+    session, asked = asking.run({**FAILING, "reviser": turns}, iterations=2)
+    assert asked.count("reviser") == 3 and session.summary.iterations == 2
+    reported = [each.prompt for each in asking.requests if each.role == "reviser"]
+    assert 'no key "nothing"' in reported[1] and "No weight is named sped" in reported[2]
+    # How long to train was asked for, so it is not the reviser's to change.
+    assert read_json(asking.folder.iteration(2).candidate)["steps"] == 256
+
+
+def test_when_nothing_can_be_trained_there_is_a_report_and_no_policy(asking, home):
+    def train(*_):
+        raise RewardError("reward.py line 3: no.")
+
+    home.setattr(loop, "train", train)
+    session, _ = asking.run(PASSING)
+    assert session.summary.outcome == "not_passed" and session.run is None
+    assert "reward.py line 3" in session.path.joinpath("report.html").read_text()
+
+
+@pytest.mark.long
+def test_a_variant_that_breaks_off_is_unknown_and_the_others_are_judged(asking, home):
+    def newest(candidate, run):
+        for member in run.members():
+            if not member.name.startswith("reward2_"):
+                shutil.rmtree(member.checkpoints_dir)
+        return judgment.newest(candidate, run)
+
+    home.setattr(training, "newest", newest)
+    session, _ = asking.run(VARYING, iterations=2)
+    assert session.summary.iterations == 2
+    chosen = read_json(asking.folder.iteration(2).selection)
+    known = {each["variant"]: each["judgment"]["score"] for each in chosen["members"]}
+    assert known[0] is None and known[1] is not None and chosen["kept"] == 1
+    first = chosen["members"][0]["judgment"]["verdicts"]
+    assert all("no policy was saved" in each["reason"] for each in first)
+
+
+@pytest.mark.slow
+def test_when_the_hours_are_used_up_the_best_is_kept(asking, home):
+    def now():
+        return time.monotonic() + 7200 * ("session.judged" in asking.kinds())
+
+    home.setattr(budget, "time", SimpleNamespace(monotonic=now))
+    session, _ = asking.run(FAILING, iterations=2, max_hours=1)
+    assert_stopped_with_a_policy(session, "budget of 1 hours is used up")
+
+
+@pytest.mark.long
+def test_a_judge_that_never_ends_is_ended_and_leaves_scores_unknown(asking, real_judge):
+    receive = host.Worker._receive
+
+    def impatiently(worker, message, *rest):
+        if message.get("doing") == "judging":
+            message = {**message, "seconds": 0.5}
+        return receive(worker, message, *rest)
+
+    real_judge.setattr(host.Worker, "_receive", impatiently)
+    session, _ = asking.run(judged_by(ENDLESS))
+    assert_unknown(asking, session, "no heartbeat for 0.5 s while judging")
+
+
+@pytest.mark.slow
+def test_what_is_known_to_be_worth_nothing_beats_what_is_unknown(asking, home):
+    def judge(source, paths, folder, environment):
+        if "iter_1" in folder.parts:
+            return [unknown("code", "broke")] * len(paths)
+        return [judged([], 0.0)] * len(paths)
+
+    home.setattr(judgment, "judge_files", judge)
+    session, _ = asking.run(FAILING, iterations=2)
+    assert session.summary.best_iteration == 2 and session.summary.score == 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "error", [pytest.param(None, marks=pytest.mark.slow), TelicError("no OpenGL here")]
+)
+def test_without_a_renderer_there_is_a_report_without_pictures(asking, home, error):
+    if error is not None:
+
+        def render(jobs, **_):
+            raise error
+
+        home.setattr(pictures, "render", render)
+    session, _ = asking.run(PASSING)
+    assert (
+        session.summary.outcome == "unproven"
+        and "<video" not in (session.path / "report.html").read_text()
+    )
+    why = "nothing is drawn" if error is None else "no OpenGL here"
+    assert any(why in each["message"] for each in asking.reported("log"))
+    assert why in (session.path / "report.md").read_text()

@@ -13,6 +13,7 @@ from telic.cli.main import app
 from telic.errors import UsageError
 from telic.judges.verdict import Verdict, together
 from telic.session._judgment import by_labels
+from telic.session._report_sections import people_section
 from telic.session.labels import (
     EpisodeLabel,
     Veto,
@@ -23,6 +24,7 @@ from telic.session.labels import (
     vetoed_before,
 )
 from telic.session.records import SessionSummary, session_state
+from telic.session.report import _read
 from telic.storage.files import read_record, write_text
 from telic.storage.keys import sign_folder
 from telic.storage.layout import SessionFolder
@@ -193,3 +195,16 @@ def test_the_better_of_two_episodes_is_stored_with_both_scores(session):
     assert [each["agrees"] for each in label()["preferences"]] == [True, False, None]
     assert "same episode" in label("4", "reward_seed_1:4")
     assert "neither yes nor no" in label("maybe")
+
+
+def test_the_report_says_what_people_say(session):
+    add_label(session, False, why="it slides", author="ada")
+    add_veto(session, "a look-alike", "bob")
+    printed = str(people_section(_read(session)))
+    for words in (
+        "vetoed by bob",
+        "it slides",
+        "differ",
+        "fewer than 6 labels do not change scores",
+    ):
+        assert words in printed

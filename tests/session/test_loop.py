@@ -203,3 +203,12 @@ def test_a_pass_is_drawn_once_and_meanwhile_certified(asking, home):
     session, _ = asking.run(PASSING)
     assert "<video" in (session.path / "report.html").read_text()
     assert sorted(drawn) == ["median.mp4", *(f"strip_{x}.png" for x in ("median", "p10", "p90"))]
+
+
+@pytest.mark.slow
+def test_a_session_trains_its_policies_on_all_devices(asking):
+    session, _ = asking.run(PASSING, devices=("cpu", "cpu"), until="train.start")
+    config = read_json(SessionFolder(session.path).config)
+    assert config["devices"] == ["cpu", "cpu"] and config["device"] == "cpu"
+    manifest = read_json(next(session.path.glob("iter_1/train*/manifest.json")))
+    assert [len(part) for part in manifest["processes"]] == [1, 1]

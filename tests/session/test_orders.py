@@ -1,15 +1,20 @@
 """The orders of whole sessions: one beginning, few tokens; objections, flips and labels."""
 
+import csv
+from pathlib import Path
+
 import pytest
 
 from telic.authors import footage
 from telic.core.config import Record
+from telic.errors import UsageError
 from telic.llm import Request
 from telic.llm.work_orders import answer_orders, list_orders, publish
 from telic.rendering.job import Rendering
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from tests.authors.scripts import JUDGE, REVISION
+from tests.bench.test_speed_scripts import script
 from tests.session.quick import FAILING, PASSING, SCRIPT
 
 
@@ -115,3 +120,61 @@ def test_answers_are_handed_in_together_and_each_refusal_is_named(tmp_path):
         "ab12": "open",
         "cd34": "answered",
     }
+
+
+MOST_TOKENS = 36_000
+
+
+MEASURES = {
+    "turns over backward once": "highest(-pitch_turns)",
+    "lands on its feet": "longest((pitch_turns < -0.85) & (feet_in_contact > 0))",
+    "turns only once": "highest(-pitch_turns)",
+    "is upright at the end": "last(uprightness)",
+}
+
+
+@pytest.mark.slow
+def test_the_orders_of_a_recorded_session_are_affordable(asking, pictures, tmp_path):
+    """Recorded model answers for a backflip, with a revision and disputes about both iterations."""
+    recorded = read_json(Path(__file__).parent / "recorded" / "backflip.json")
+    script = {}
+    for each in recorded["answers"]:
+        answer = {name: value for name, value in each["answer"].items() if name != "others"}
+        script.setdefault(each["role"], answer)
+    script["elicitor"]["criteria"] = [
+        {**criterion, "measure": MEASURES[criterion["title"]]}
+        for criterion in script["elicitor"]["criteria"]
+        if criterion["title"] in MEASURES
+    ]
+    script["reviser"] = {**REVISION, "weights": [], "source": script["reward_author"]["source"]}
+    asking.run(answering(script), vision=True, iterations=2, seeds=(1,))
+    # A person or agent is not asked the same question twice.
+    orders = {each.prompt: size(each, tmp_path / "orders") for each in asking.requests}
+    assert len(orders) >= 9 and sum(orders.values()) < MOST_TOKENS, sorted(orders.values())
+    assert any("## Median episode of" in prompt for prompt in orders)
+
+
+def test_verdicts_are_checked_on_fresh_episodes_and_by_people(asking, pictures, tmp_path):
+    session, _ = asking.run(PASSING)
+    folder = SessionFolder(session.path)
+    flip_rate, labeling = script("verdicts").flip_rate, script("verdicts").labeling
+    report = flip_rate([folder])
+    assert report.flips.total == 2 and report.flips.passed == 0 and report.flips.high < 1.0
+    assert all(each.low == each.low_again for each in report.policies)
+    assert not (folder.iteration(1).path / "judged_again").exists()
+    task = labeling([folder], tmp_path / "task", 6)
+    assert task.episodes == 6 and len(list((tmp_path / "task").glob("*.png"))) == 6
+    table = tmp_path / "task" / "labels.csv"
+    with pytest.raises(UsageError, match="no labels yet"):
+        labeling([folder], tmp_path / "task")
+    with table.open() as file:
+        head, *rows = list(csv.reader(file))
+    assert "score" not in head and "0." not in table.read_text(), "labellers see no score"
+    for number, row in enumerate(rows):
+        row[2], row[3] = "yes", "No" if number == 0 else "yes"
+    with table.open("w", newline="") as file:
+        csv.writer(file).writerows([head, *rows])
+    found = labeling([folder], tmp_path / "task")
+    assert (found.judge.passed, found.judge.total) == (11, 12)
+    assert (found.people.passed, found.people.total) == (5, 6)
+    assert found.differ == (rows[0][0],)

@@ -54,3 +54,8 @@ def test_only_what_nothing_speaks_against_is_a_pass(doubts, left_out, accept_par
         assert ending.reasons[0] == "a doubt"
     if is_part:
         assert "“the piano”" in ending.reasons[-1]
+
+
+def test_limits_of_a_pass_are_reported_with_it():
+    assert outcome_words("passed", (ONE_SEED,)) == "passed (one training seed)"
+    assert outcome_words("not_passed", (ONE_SEED,)) == "did not pass"

@@ -15,6 +15,7 @@ from telic.authors.candidate import (
 from telic.authors.request import SessionConfig, parse_criteria
 from telic.judges.criteria import Composition, Criterion, guard, leaf, total_score
 from telic.judges.verdict import judged, together, unknown
+from telic.llm.answers import Replies
 from telic.rendering import Rendering
 from telic.session import _report_sections as pictures
 from telic.session._report_sections import (
@@ -27,6 +28,7 @@ from telic.storage.scalars import ScalarLog
 from tests.event_list import EventList
 from tests.report.reader import Reader
 from tests.session.sessions import summary_of
+from tests.session.test_budget import pay
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>|`**"
 JUDGE = f"def judge(episode):\n    return []  # {EVIL} ```\n"
@@ -262,3 +264,26 @@ def test_the_policy_that_proves_most_is_handed_out_whatever_the_others_of_its_re
     passed = iteration(9, score(0.85), passed=True)
     assert handed_out([*tried, passed]).number == 9
     assert handed_out([]) is None
+
+
+def test_a_long_video_is_drawn_smaller_or_linked(tmp_path, drawn):
+    session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
+    drawn["median.mp4"] = pictures.MAX_INLINE + 1
+    page, _, _ = session.report()
+    assert "<video" in page and len(page) < pictures.MAX_INLINE
+    drawn["median_small.mp4"] = pictures.MAX_INLINE + 1
+    page, _, _ = session.report()
+    assert "<video" not in page and 'href="report/median.mp4"' in page
+
+
+def test_what_models_cost_is_what_was_paid_also_for_nothing(tmp_path):
+    session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
+    pay(session.folder, "good", 0.25)
+    pay(session.folder, "useless", 0.5)
+    Replies(session.folder.path / "replies").set_aside("useless")
+    _, markdown, _ = session.report()
+    for row in ("| model | anthropic:x |", "| model calls | 2 |", "| tokens | 300 |"):
+        assert row in markdown
+    pay(session.folder, "unpriced", None, tokens=(None, 1))
+    page, markdown, _ = session.report()
+    assert "price unknown" in Reader(page).text and "| tokens | unknown |" in markdown

@@ -10,11 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.cli.main import app
-from telic.errors import TelicError
+from telic.errors import RewardError, TelicError
 from telic.llm import Outage
 from telic.llm.keys import KEY_NAMES, REMOVED
+from tests.authors.scripts import REWARD
 from tests.llm.test_hosted import server  # noqa: F401
-from tests.session.quick import FAILING
+from tests.session.quick import FAILING, PASSING
 
 KEY = "sk-planted/0123456789+abcdef"
 
@@ -115,3 +116,27 @@ def test_real_provider_and_command_reveal_no_key(server, tmp_path, status):  # n
     assert done.returncode != 0 and "Traceback" in done.stderr
     assert_nowhere(tmp_path, done.stdout, done.stderr)
     assert REMOVED in done.stderr
+
+
+NOSY = f"import os\n{REWARD['source']}\nKEY = os.environ['ANTHROPIC_API_KEY']\n"
+
+
+@pytest.mark.slow
+def test_outage_during_a_session_reveals_no_key(asking):
+    def watch(request):
+        raise Outage(f"no eyes for {KEY}", may_be_paid=True)
+
+    def answer(request):
+        script = {**PASSING, "analyst": ConnectionError("reset")}
+        return watch(request) if request.role == "vision_criteria" else script[request.role]
+
+    session, _ = asking.run(answer, vision=True)
+    assert session.summary.outcome == "unproven"
+    assert_nowhere(asking.runs_dir, spoken(asking))
+    assert REMOVED in (session.path / "iter_1" / "judgment.json").read_text()
+
+
+def test_a_reward_that_reads_the_environment_is_refused(asking):
+    with pytest.raises(RewardError, match="os") as error:
+        asking.run({**PASSING, "reward_author": {**REWARD, "source": NOSY}})
+    assert_nowhere(asking.runs_dir, spoken(asking), str(error.value))

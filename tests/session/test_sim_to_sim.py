@@ -9,11 +9,11 @@ import pytest
 
 from telic import bench
 from telic.envs import make
-from telic.errors import TelicError, UsageError
+from telic.errors import BadFile, TelicError, UsageError
 from telic.robots.build import build_robot
 from telic.robots.record import guessed
 from telic.session import sim_to_sim
-from telic.session.sim_to_sim import episodes_of, play_bundle
+from telic.session.sim_to_sim import BundlePlay, episodes_of, play_bundle
 from telic.storage.trajectories import RECORDED, write_trajectory
 from telic.training.export.deployment import Agreement, read_deployment, starts_of
 from telic.verbs.artifacts import export
@@ -131,3 +131,26 @@ def test_a_bundle_that_sees_something_else_is_refused(dog, played, tmp_path):
     write_trajectory(paths[1], episodes_of(other, starts, about, (dog, SHORT)).episodes[0])
     with pytest.raises(TelicError, match="first observations"):
         sim_to_sim.first_deviation(paths[:1], paths[1:])
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    list(zip(BundlePlay._fields, ["missing", "shape", "infinite", "objects"] * 2, strict=False)),
+)
+def test_what_is_damaged_is_refused_by_name(played, tmp_path, name, damage):
+    folder, starts, happened = played
+    arrays = happened._asdict()
+    if damage == "missing":
+        del arrays[name]
+    elif damage == "shape":
+        arrays[name] = arrays[name][:-1]
+    elif damage == "infinite":
+        arrays[name] = arrays[name] + np.inf
+    else:
+        arrays[name] = np.array([{"no": "numbers"}], dtype=object)
+    np.savez(tmp_path / "told.npz", **arrays)
+    fake = shutil.copytree(folder, tmp_path / "deploy")
+    copies = "import shutil, sys\nshutil.copy({!r}, sys.argv[sys.argv.index('--out') + 1])\n"
+    (fake / "run.py").write_text(copies.format(str(tmp_path / "told.npz")))
+    with pytest.raises(BadFile, match=name if damage != "objects" else "contains no arrays"):
+        play_bundle(fake, starts, tmp_path)

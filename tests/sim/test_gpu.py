@@ -8,7 +8,7 @@ import torch
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.tasks import TASKS
 from telic.errors import ConfigError
-from telic.sim._gpu import GpuSimulation
+from telic.sim._gpu import BufferSizes, GpuSimulation
 from telic.sim.cpu import CpuSimulation
 from telic.sim.simulation import load_model, simulate, why_no_gpu
 
@@ -183,3 +183,16 @@ def test_processes_that_share_a_folder_divide_what_is_to_be_compiled(tmp_path):
     assert values.numpy().tolist() == [0.0, 0.0, 0.0]
     warp.launch(add, dim=3, inputs=[values], device=DEVICE)
     assert values.numpy().tolist() == [1.0, 1.0, 1.0]
+
+
+@COMPILES
+def test_too_little_room_is_counted_not_silent():
+    sim = GpuSimulation(
+        load_model("half_cheetah.xml"), SIMS, device=DEVICE, sizes=BufferSizes(2, 4)
+    )
+    begin(sim)
+    ctrl = torch.ones(SIMS, sim.model.nu, device=sim.device)
+    for _ in range(30):
+        sim.step(ctrl, 5)
+    assert sum(sim.complaints().values()) > 0
+    assert sim.complaints() == {}

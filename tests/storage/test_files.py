@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from telic.errors import ResourceError, TelicError
 from telic.storage import files
 from telic.storage.files import (
+    TEMPORARY_MARK,
     JsonLines,
     plain,
     read_json,
@@ -146,3 +147,18 @@ def test_a_full_disk_says_what_to_free_and_loses_nothing(tmp_path, monkeypatch):
     assert [json.loads(line)["n"] for line in log_path.read_text().splitlines()] == [1, 3]
     assert read_json(json_path) == {"x": 1}
     assert sorted(os.listdir(tmp_path)) == ["a.json", "log.jsonl"]
+
+
+def test_thousands_of_nested_folders_are_scanned_without_a_crash(tmp_path):
+    (tmp_path / f"{TEMPORARY_MARK}1").touch()
+    top = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1100):  # one by one, as no path is that long
+        os.mkdir("d", dir_fd=top)
+        below = os.open("d", os.O_RDONLY, dir_fd=top)
+        os.close(top)
+        top = below
+    os.close(top)
+    try:
+        assert [path.parent for path in remove_unfinished(tmp_path)] == [tmp_path]
+    finally:
+        subprocess.run(["rm", "-r", str(tmp_path / "d")], check=True)

@@ -208,3 +208,15 @@ def test_a_killed_writer_leaves_whole_entries(tmp_path):
         check = Journal(path, "walk").verify()
         assert check.ok or check.torn
         assert check.head.seq >= after
+
+
+def test_a_journal_that_is_started_again_through_a_link_is_foreign(tmp_path, key):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    filled(folder / "j.jsonl", key, guarded=True)
+    (folder / "j.jsonl").unlink()
+    (tmp_path / "link").symlink_to(folder)
+    journal = Journal(tmp_path / "link" / "j.jsonl", "walk", key, guard="path")
+    assert "6 lines were written, but only 0" in journal.verify().why
+    with pytest.raises(JournalBroken):
+        journal.append("score", {"value": 1})

@@ -10,6 +10,7 @@ import pytest
 
 from telic.errors import Refused, ResourceError
 from telic.storage import resources
+from telic.storage.locks import try_hold
 from telic.storage.resources import Admission, ResourceNeed
 from tests.session.sessions import until
 
@@ -132,3 +133,29 @@ def test_the_folder_is_the_users_own(tmp_path, monkeypatch):
     made.symlink_to(tmp_path)
     with pytest.raises(Refused, match="another user"):
         resources.runtime_folder()
+
+
+@pytest.mark.slow
+def test_killed_waiter_blocks_no_one(start, tmp_path):
+    start("holder", stay_s=4.0)  # long enough that both others come while it is there
+    until(lambda: visits(tmp_path) == ["holder in"])
+    waiter = start("waiter")
+    until((tmp_path / "waiter.said").exists)
+    start("last")
+    printed = tmp_path / "last.said"
+    until(lambda: printed.exists() and printed.read_text())  # there, and written
+    assert printed.read_text().endswith("queued behind waiter")
+    os.kill(waiter.pid, signal.SIGKILL)
+    until(lambda: visits(tmp_path)[-1:] == ["last out"])
+    assert not [line for line in visits(tmp_path) if line.startswith("waiter")]
+
+
+def test_waiting_for_the_turn_can_be_stopped(tmp_path):
+    door = Admission(tmp_path, cores=[0])
+    handle = try_hold(tmp_path / "turn")
+    deadline = time.monotonic() + 0.2
+    with door.admit(
+        ResourceNeed(1, None), "patient", should_stop=lambda: time.monotonic() > deadline
+    ) as got:
+        assert not got
+    os.close(handle)

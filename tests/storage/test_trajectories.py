@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import zipfile
 from functools import partial
 
@@ -171,3 +172,22 @@ def test_a_file_is_not_believed_in_what_to_import_or_open(facts, tmp_path):
     assert (asked.env_id, asked.model_path) == ("Hopper-v5", None)
     assert asked.env_kwargs == {"reset_noise_scale": 0.0}
     require_registered(asked, path)
+
+
+def test_what_is_not_numbers_or_not_of_one_length_is_refused(tmp_path):
+    facts = TrajectoryFacts(env_id="x", dt_s=0.1)
+    with pytest.raises(ValueError, match="differ in length"):
+        Trajectory({"a": np.zeros(2), "b": np.zeros(3)}, facts)
+    bad = Trajectory({"a": np.array([{"x": 1}], dtype=object)}, facts)
+    with pytest.raises(TypeError, match="numbers or booleans"):
+        write_trajectory(tmp_path / "t.npz", bad)
+    assert not (tmp_path / "t.npz").exists()
+    empty = Trajectory({"reward": np.zeros(0)}, facts)
+    write_trajectory(tmp_path / "e.npz", empty)
+    assert len(read_trajectory(tmp_path / "e.npz")) == 0
+
+
+def test_pipe_is_not_a_trajectory(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npz")
+    with pytest.raises(TelicError, match="not a regular file"):
+        read_trajectory(tmp_path / "pipe.npz")

@@ -1,5 +1,7 @@
 """Artifacts are found by name, resumed, deleted and restored."""
 
+import shutil
+
 import pytest
 
 from telic.errors import Refused, UnknownName, UsageError
@@ -80,3 +82,15 @@ def test_links_in_work_are_refused_whatever_part_of_it_is_named(workspace, tmp_p
     (workspace.runs_dir / "run_1" / "export").symlink_to(tmp_path)
     with pytest.raises(Refused, match="link"):
         workspace.find(named, "run", "policy")
+
+
+def test_a_copy_of_unfinished_work_is_not_resumed_unasked(workspace):
+    folder = workspace.runs_dir / "session_20260101_aa"
+    sign_folder(folder)
+    moved = folder.with_name("kept")
+    folder.rename(moved)
+    shutil.copytree(moved, folder)
+    assert workspace.unfinished("session", lambda path: True) is None
+    shutil.rmtree(folder)
+    moved.rename(folder)
+    assert workspace.unfinished("session", lambda path: True) == folder

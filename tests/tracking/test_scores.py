@@ -5,11 +5,13 @@ import math
 import pytest
 import torch
 
+from telic.errors import ConfigError, UnknownName
 from telic.motions.kinematics import BodyStates
 from telic.tracking._parts import tracked_parts
 from telic.tracking.config import TerminationsGroup, TrackingReward, preset
 from telic.tracking.scores import (
     Tracked,
+    check_rewards,
     failures,
     relative,
     rewards,
@@ -124,3 +126,10 @@ def test_a_curriculum_moves_every_limit_and_every_charge_by_its_factor(factor):
     plain, changed = rewards(made, terms, 1.0), rewards(made, terms, 1.0, torch.tensor(factor))
     assert float(changed["action_rate"]) == pytest.approx(factor * float(plain["action_rate"]))
     assert torch.equal(changed["points"], plain["points"])
+
+
+def test_rewards_that_do_not_exist_are_refused_with_the_closest():
+    with pytest.raises(UnknownName, match="body_places"):
+        check_rewards({"body_place": TrackingReward(weight=1.0, sigma=1.0)})
+    with pytest.raises(ConfigError, match="requires a sigma"):
+        check_rewards({"body_places": TrackingReward(weight=1.0)})

@@ -13,9 +13,11 @@ from telic.envs import make
 from telic.envs.tokens import write_decoder
 from telic.errors import (
     BadFile,
+    ConfigError,
     MissingFile,
     Refused,
     TelicError,
+    UnknownName,
     UsageError,
 )
 from telic.storage.files import read_record
@@ -24,7 +26,7 @@ from telic.storage.keys import sign_folder
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
 from telic.tracking import deploy, task, train
-from telic.tracking._token_phases import warm_up
+from telic.tracking._token_phases import settle, warm_up
 from telic.tracking._tokens import guidance
 from telic.tracking.config import TrackingConfig
 from telic.tracking.deploy import deploy_tracker
@@ -259,3 +261,38 @@ def test_a_warm_up_learns_the_guide_and_leaves_weights_of_losses_and_rates_alone
     collecting(alone, 0)()
     warm_up(alone, config)
     torch.testing.assert_close(alone.population.flat[0], population.flat[1], atol=1e-4, rtol=1e-3)
+
+
+def test_a_run_keeps_its_resolved_configuration_and_numbers_of_tokens(trained):
+    run = RunFolder(trained)
+    assert train.read_config(run) == tiny(*CONFIG)
+    rows = [json.loads(line) for line in run.members()[0].scalars.read_text().splitlines()]
+    training = [row for row in rows if row.get("type") != "eval"]
+    assert len(training) == 5
+    for name in ("loss_alignment", "loss_reconstruction", "loss_cycle", "start_coverage"):
+        assert all(row[name] is not None for row in training)
+
+
+def test_what_cannot_be_scheduled_is_refused():
+    line = {"kind": "linear", "start": 1.0, "end": 0.0}
+    for name, error in (("entropy", UnknownName), ("learning_rate", ConfigError)):
+        config = tiny(f"trainer.schedules={json.dumps({name: line})}")
+        with pytest.raises(error):
+            check_schedules(config)
+
+
+def test_encoders_settle_on_the_first_one_and_nothing_else_changes():
+    config = tiny(*CONFIG, "trainer.settle=4", "trainer.ppo.minibatch_size=48")
+    setup = train._build(job_of(config, [1]), config, library())
+    networks, population = setup.population.networks, setup.population
+    setup.collector.start(stagger=False)
+    kept = ("robot", "control", "kinematic", "critic")
+    before = {
+        name: [type(x)(*(y.clone() for y in x)) for x in networks.layers(population.views, name)]
+        for name in kept
+    }
+    apart = settle(setup, config)
+    assert len(apart) == 4 and apart[-1] < 0.7 * apart[0]
+    for name in kept:
+        for old, new in zip(before[name], networks.layers(population.views, name), strict=True):
+            assert torch.equal(old.weight, new.weight) and torch.equal(old.bias, new.bias)

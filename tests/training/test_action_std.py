@@ -32,3 +32,10 @@ def test_plan_calibrates_the_action_std_unless_it_is_given(dogs):
     for reported in ({"log_std": -0.7}, ("log_std=-0.7",)):
         assert plan(soft, settings=reported).members[0].settings.log_std == -0.7
     assert plan("Ant-v5").members[0].settings.log_std == -1.0
+
+
+def test_what_stands_on_nothing_or_falls_anyhow_is_not_asked():
+    assert calibrate_action_std(str(ROBOTS / "ostrich.xml"), {}) is None
+    assert calibrate_action_std("HalfCheetah-v5", {}) is None
+    assert calibrate_action_std("nothing.xml", {}) is None
+    assert calibrate_action_std(str(ROBOTS / "dog.xml"), {"starts": "asleep"}) is None

@@ -225,3 +225,29 @@ def test_a_gpu_that_fails_ends_in_a_clear_error_with_the_run_kept(tmp_path):
     with pytest.raises(TrainingFailed, match="The GPU failed"):
         execute(job, tmp_path, on_event=events)
     assert next(each for each in events if each["event"] == "train.start")["resumed"]
+
+
+@pytest.fixture
+def pretend(monkeypatch):
+    """Plan as if there were a GPU."""
+    monkeypatch.setattr("telic.sim.simulation.require_gpu", lambda device: None)
+
+
+def test_overlap_is_refused_on_a_gpu(pretend):
+    with pytest.raises(ConfigError, match="alternate"):
+        plan("HalfCheetah-v5", device="cuda", settings={"overlap": True})
+
+
+@needs_gpu
+@pytest.mark.gpu
+def test_kernels_are_compiled_while_a_session_writes(tmp_path):
+    session = telic.run(
+        "Run forward.",
+        env="HalfCheetah-v5",
+        device="cuda",
+        iterations=1,
+        steps=400_000,
+        seeds=(1, 2),
+        runs_dir=tmp_path,
+    )
+    assert session.summary.score is not None

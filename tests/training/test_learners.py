@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.distributions import Independent, Normal, TanhTransform, TransformedDistribution
 
-from telic.errors import ConfigError
+from telic.errors import ConfigError, TrainingFailed
 from telic.storage.scalars import read_rows
 from telic.training.export.files import export_checked
 from telic.training.flashsac import project_weights, residual_sizes
@@ -123,3 +123,12 @@ def test_noise_is_held_for_steps_that_get_rarer_by_their_square():
     mean = (lengths * lengths**-2.0).sum() / (lengths**-2.0).sum()
     assert begins == pytest.approx(1 / mean, abs=0.02)
     assert held.std() == pytest.approx(1.0, abs=0.02)
+
+
+def test_damaged_replay_is_reported(tmp_path):
+    train_here(job("flashsac"), tmp_path, should_stop=after(1))
+    files = sorted(tmp_path.rglob("replay-*.pt"))
+    assert files
+    files[0].unlink()
+    with pytest.raises(TrainingFailed, match=r"replay buffer are missing"):
+        train_here(job("flashsac"), tmp_path)

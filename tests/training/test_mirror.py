@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from telic.envs import make
-from telic.errors import BadEnvironment
+from telic.errors import BadEnvironment, ConfigError
 from telic.motions.robot import motion_robot
 from telic.rewards.probe import probe
 from telic.rewards.reward import load_reward
@@ -110,3 +110,8 @@ def test_samples_are_doubled_in_the_mirror_and_training_makes_policies_symmetric
         return float(off.abs().mean() / act(raw).abs().mean())
 
     assert symmetry_error(True) < 0.5 * symmetry_error(False)
+
+
+def test_other_learners_refuse_the_switch():
+    with pytest.raises(ConfigError, match="mirror=true is only supported by PPO"):
+        small_job("Walker2d-v5", learner="reppo", settings={"mirror": True, "minibatch_size": 64})

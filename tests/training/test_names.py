@@ -3,7 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from telic.errors import TelicError
+from telic.errors import Refused, TelicError, UsageError
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
 from telic.training.folder import create_run, new_run, working_on
@@ -53,3 +53,15 @@ def test_of_many_jobs_of_one_name_one_makes_the_folder(tmp_path):
         assert seeds_of(RunFolder(tmp_path / f"same_{round_number}")) == (made, made, made)
         for error in refused:
             assert "is in use" in str(error) or "already exists" in str(error)
+
+
+def test_a_refused_job_leaves_the_name_to_others(tmp_path):
+    def refuse(number):
+        folder = new_run(tmp_path, "same")
+        with working_on(folder, is_new=True):
+            raise UsageError(f"refused {number}")
+
+    for _ in range(20):
+        made, refused = at_once(refuse)
+        assert not made and not (tmp_path / "same").exists()
+        assert all(isinstance(error, UsageError | Refused) for error in refused)

@@ -7,12 +7,13 @@ import random
 import pytest
 import torch
 
-from telic.errors import RewardError, TrainingFailed
+from telic.core.events import TrainProgress
+from telic.errors import BadFile, RewardError, TrainingFailed
 from telic.sandbox import host
-from telic.storage.files import read_json
+from telic.storage.files import read_json, read_json_lines, write_json
 from telic.storage.layout import RunFolder
-from telic.training.folder import status_of
-from telic.training.job import RewardSource, TrainJob, program_of
+from telic.training.folder import create_run, status_of
+from telic.training.job import RewardSource, TrainJob, member_groups, program_of
 from telic.training.run import execute
 from tests.session.quick import _work_here
 from tests.training.small import CONTROL, SPEED, small_job, train_here
@@ -153,3 +154,51 @@ def test_unrestricted_reward_does_not_affect_the_other_reward(tmp_path, place):
         assert one["flat"].equal(two["flat"])
     assert read_json(honest.summary)["last"] == read_json(twin.summary)["last"]
     assert json.dumps(read_json(honest.reward_spec)) == json.dumps(read_json(twin.reward_spec))
+
+
+@pytest.mark.slow
+def test_members_trained_apart_learn_what_they_learn_together(tmp_path, workers):
+    together = train_here(three(), tmp_path / "together")
+    received = []
+    run = RunFolder(execute(three(), tmp_path / "apart", on_event=received.append).path)
+    assert [len(each["payload"]["job"]["members"]) for each in workers] == [1, 1, 1]
+    for one, other in zip(together.members(), run.members(), strict=True):
+        same(one, other)
+        assert read_json(one.summary)["last"] == read_json(other.summary)["last"]
+    first, second = read_json(together.summary), read_json(run.summary)
+    for name in ("total_timesteps", "best_member", "best_return", "members", "status"):
+        assert first[name] == second[name]
+    assert read_json(together.manifest)["shared_process"]
+    assert not read_json(run.manifest)["shared_process"]
+    kinds = [row["event"] for row in read_json_lines(run.events)]
+    assert kinds.count("train.start") == 3 and kinds.count("train.end") == 1
+    steps = [event.step for event in received if isinstance(event, TrainProgress)]
+    assert steps == sorted(steps) and steps[-1] <= 512
+
+
+@pytest.mark.parametrize("after", [pytest.param(each, marks=pytest.mark.slow) for each in (1, 3)])
+def test_run_of_several_processes_resumes_where_it_stopped(tmp_path, workers, after):
+    job = three()
+    whole = RunFolder(execute(job, tmp_path / "whole").path)
+    asked = []
+
+    def soon() -> bool:
+        asked.append(1)
+        return len(asked) > after
+
+    stopped = execute(job, tmp_path / "part", should_stop=soon)
+    assert stopped.status == "stopped"
+    again = execute(job, tmp_path / "part")
+    assert again.path == stopped.path and again.status == "completed"
+    for one, other in zip(whole.members(), RunFolder(again.path).members(), strict=True):
+        same(one, other)
+    assert again.summary["total_timesteps"] == read_json(whole.summary)["total_timesteps"]
+
+
+@pytest.mark.parametrize("groups", [[["a"]], [["reward_seed_1"]], [[]], [["../x"], []]])
+def test_a_manifest_that_speaks_of_others_is_refused(tmp_path, groups):
+    run = RunFolder(tmp_path / "run")
+    create_run(three(), run)
+    write_json(run.manifest, {**read_json(run.manifest), "processes": groups})
+    with pytest.raises(BadFile, match="are not those of this run"):
+        member_groups(three(), run)

@@ -5,9 +5,10 @@ import torch
 
 from telic.errors import TelicError
 from telic.storage.layout import RunFolder
-from telic.storage.trajectories import read_trajectory
+from telic.storage.trajectories import read_trajectory, write_trajectory
 from telic.training.folder import environment_of
 from telic.training.policy import load_policy, record_episode
+from telic.training.videos import render_run
 from tests.training.small import small_job, train_here
 
 
@@ -66,3 +67,25 @@ def test_a_policy_is_played_where_its_run_was_and_not_where_its_file_says(run, t
         checkpoint.path.write_bytes(before)
     assert read_trajectory(path).facts.env_id == "HalfCheetah-v5"
     assert not (tmp_path / "owned").exists()
+
+
+def test_invalid_archive_is_not_a_policy(tmp_path):
+    (tmp_path / "policy_1.pt").write_bytes(b"\x80\x04cos\nsystem\n")
+    with pytest.raises(TelicError, match="is not a telic policy"):
+        load_policy(tmp_path / "policy_1.pt")
+
+
+@pytest.mark.slow
+def test_videos_show_the_environment_of_the_job_whatever_the_recording_says(run, tmp_path):
+    member = run.members()[0]
+    evil = tmp_path / "evil.py"
+    evil.write_text(f"open({str(tmp_path / 'owned')!r}, 'w')\nclass Env: pass\n")
+    for artifact in member.trajectories():
+        episode = read_trajectory(artifact.path)
+        lie = {"env_id": f"{evil}:Env", "model_path": "/etc/passwd.xml"}
+        facts = episode.facts.model_copy(update=lie)
+        columns = {name: column[:3] for name, column in episode.columns.items()}
+        write_trajectory(artifact.path, type(episode)(columns, facts))
+    received = []
+    videos = render_run(run.path, which="last", on_event=received.append)
+    assert len(videos) == 3 and not (tmp_path / "owned").exists()

@@ -164,3 +164,13 @@ def test_policies_observe_the_phase_that_their_reward_declares(tmp_path):
     assert job.env_args == {"phase_hz": 1.5}
     with pytest.raises(ConfigError, match=r"phase_hz: 1.5, 2.0"):
         plan("Hopper-v5", [reward, reward.replace("1.5", "2.0")])
+
+
+def test_a_policy_takes_one_observation_or_many_and_refuses_wrong_ones(tmp_path):
+    run = train_here(small_job(steps=256, evaluations=1), tmp_path)
+    policy = telic.load_policy(run.path)
+    many = policy(np.random.default_rng(0).normal(size=(3, 17)))
+    assert many.shape == (3, 6) and np.abs(many).max() <= 1
+    np.testing.assert_allclose(policy(np.zeros(17)), policy(np.zeros((2, 17)))[1], atol=1e-6)
+    with pytest.raises(UsageError, match="17"):
+        policy(np.zeros(5))

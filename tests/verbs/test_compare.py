@@ -1,11 +1,13 @@
 """Judging recorded episodes again, and comparing results seed by seed."""
 
+import numpy as np
 import pytest
+from scipy.stats import ttest_rel
 
 from telic.errors import UsageError
 from telic.storage.layout import SessionFolder
 from telic.storage.trajectories import read_trajectory, write_trajectory
-from telic.verbs.compare import compare, judge
+from telic.verbs.compare import _difference, compare, judge
 from tests.session.conftest import asking, home  # noqa: F401
 from tests.session.quick import PASSING
 from tests.web.made import RUN, SESSION, make_run, make_workspace
@@ -51,3 +53,15 @@ def test_what_was_not_measured_alike_is_refused(tmp_path):
     make_run(runs_dir / "run_2", seeds=[1])
     found = compare(RUN, "run_2", runs_dir=runs_dir)
     assert [row["artifact"] for row in found.data] == [RUN, "run_2"]
+
+
+def test_results_of_equal_seeds_are_compared_pair_by_pair():
+    first = {"own seed 1": 10.0, "own seed 2": 20.0, "own seed 3": 40.0, "own seed 4": 70.0}
+    more = {"new seed 4": 73.0, "new seed 1": 11.0, "new seed 2": 22.5, "new seed 3": 42.0}
+    found = _difference(more, first, 1, "It")
+    test = ttest_rel([11.0, 22.5, 42.0, 73.0], [10.0, 20.0, 40.0, 70.0])
+    assert np.isclose(found.low, test.confidence_interval().low) and found.low > 0
+    assert "paired over 4 training seeds" in found.words
+    others = {f"new seed {number + 10}": value for number, value in enumerate(more.values())}
+    unpaired = _difference(others, first, 1, "It")
+    assert unpaired.low < 0 < unpaired.high and "unpaired" in unpaired.words

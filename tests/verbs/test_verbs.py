@@ -4,9 +4,12 @@ import inspect
 import subprocess
 import sys
 
+import pytest
+
 import telic
 from telic.authors.request import SessionConfig
 from telic.core.request import fields_of
+from telic.errors import UnknownName
 from telic.training.job import TrainJob, TrainRequest
 from telic.verbs import catalogue
 from telic.verbs.session import IntentRequest
@@ -75,3 +78,8 @@ def test_session_loads_its_workers_in_parallel(tmp_path):
     command = [sys.executable, "-c", BEGUN, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stderr == "telic.training._worker starts, [] are loaded\n"
+
+
+def test_a_word_that_a_field_does_not_know_is_refused():
+    with pytest.raises(UnknownName, match="trainer"):
+        TrainRequest("Ant-v5", trainer="rllib")

@@ -1,6 +1,7 @@
 """Answers of the dashboard's API for prepared folders."""
 
 import io
+import json
 import os
 import shutil
 import zipfile
@@ -181,3 +182,15 @@ def test_every_environment_and_robot_has_a_picture_before_anything_is_fetched(
         assert answer.status_code == 200, name
         assert answer.headers["content-type"] == "image/jpeg" and answer.content[:2] == b"\xff\xd8"
     assert client.get("/api/pictures/talos").status_code == 422
+
+
+def test_a_branch_that_trained_nothing_has_no_result_of_its_own(own):
+    copy = own / "runs" / SESSION.replace("aaaa", "bbbb")
+    shutil.copytree(own / "runs" / SESSION, copy)
+    shutil.rmtree(copy / "iter_2")
+    (copy / "iter_1").rename(copy / "iter_0")
+    judged = json.loads((copy / "iter_0" / "judgment.json").read_text())
+    write(copy / "iter_0" / "judgment.json", judged | {"number": 0})
+    rows = compared(own, SESSION, copy.name)["rows"]
+    assert rows[1]["mean"] is None and rows[1]["difference"] is None
+    assert rows[1]["line"]["score"] is None and rows[0]["line"]["score"] == 0.9

@@ -1,12 +1,18 @@
 """Access control of the server: tokens, hosts, origins, keys and headers."""
 
+import os
 import socket
+import time
+import webbrowser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from starlette.testclient import TestClient
 
-from telic.errors import UsageError
-from telic.web._connections import addresses_of, find_token
+from telic.errors import Refused, UsageError
+from telic.web import app, serve
+from telic.web._connections import addresses_of, find_token, listen
 from telic.web._place import WebPlace
 from telic.web.app import gated
 from tests.web.conftest import HOST, TOKEN, client_of
@@ -159,3 +165,46 @@ def test_the_token_is_kept_until_it_is_rotated_and_only_its_user_can_read_it(tmp
     monkeypatch.setenv("TELIC_WEB_TOKEN", "short")
     with pytest.raises(UsageError):
         find_token()
+
+
+def test_pages_may_load_nothing_from_elsewhere(client):
+    headers = client.get("/api/about").headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_the_token_is_offered_to_no_other_users_server(tmp_path, monkeypatch, is_own):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        token = find_token()
+        if not is_own:
+            monkeypatch.setattr(os, "getuid", lambda: 12345)
+        with pytest.raises(UsageError) as caught:
+            serve(port=port, opens=False, runs_dir=tmp_path)
+    assert (token in caught.value.hint) is ("token=" in caught.value.hint) is is_own
+
+
+def test_the_browser_is_opened_without_the_token_on_its_command_line(tmp_path, monkeypatch):
+    found, address = [], f"{HOST}/?token={TOKEN}"
+    monkeypatch.setattr(app, "answer_until_stopped", lambda *_: time.sleep(1.0))
+
+    def look(url):
+        page = Path(unquote(urlsplit(url).path))
+        found.append((page.stat().st_mode & 0o777, TOKEN in url, address in page.read_text()))
+
+    monkeypatch.setattr(webbrowser, "open", look)
+
+    with listen("127.0.0.1", 0) as listening:
+        app.serve_until_stopped(tmp_path, tmp_path, listening, TOKEN, address)
+    assert found == [(0o600, False, True)] and not list(tmp_path.iterdir())
+
+
+def test_loop_of_links_is_not_a_file_of_the_workspace(tmp_path):
+    loop = tmp_path / "policy.pt"
+    loop.symlink_to(loop.name)
+    with pytest.raises(Refused):
+        WebPlace(tmp_path, tmp_path).inside(loop)

@@ -117,3 +117,10 @@ def test_an_environment_is_never_a_file_or_code(client):
         for path in ("/api/start/run", "/api/start/train", "/api/preview/run"):
             answer = client.post(path, json={"intent": "run", "env": env})
             assert answer.status_code in (409, 422), (env, path, answer.text)
+
+
+def test_an_argument_of_an_environment_is_never_a_file_of_elsewhere(client):
+    for file in ("/etc/passwd", "../secret.xml", "~/x.xml", "a/b.xml", "\x00"):
+        asked = {"env": "Ant-v5", "env_args": {"xml_file": file}}
+        answer = client.post("/api/start/train", json=asked)
+        assert answer.status_code in (409, 422), (file, answer.text)

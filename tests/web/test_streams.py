@@ -1,6 +1,9 @@
 """Events as they happen, from a real server on this machine."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -138,3 +141,50 @@ def test_stalled_reader_does_not_block_others(served):
         events, _ = read(address, 2005, big.name)
         assert [event["n"] for event in events[5:]] == list(range(2000))
         assert httpx2.get(f"{address}/api/about", headers=FULL).status_code == 200
+
+
+_READERS = """
+import json, sys, threading
+sys.path.insert(0, sys.argv[3])
+from tests.web.test_streams import read
+address, count = sys.argv[1], int(sys.argv[2])
+told, threads = [None] * 50, []
+def follow(number):
+    told[number] = [event.get("n") for event in read(address, count)[0]]
+for number in range(50):
+    threads.append(threading.Thread(target=follow, args=(number,)))
+    threads[-1].start()
+for thread in threads:
+    thread.join()
+print(json.dumps([each == told[0] for each in told] + [told[0][-1]]))
+"""
+
+
+def test_invalid_log_reads_as_empty(tmp_path):
+    log = tmp_path / "events.jsonl"
+    (tmp_path / "secret").write_text("mine\n")
+    log.symlink_to(tmp_path / "secret")
+    assert read_lines(log, 0) == []
+    log.unlink()
+    log.write_bytes(b"one\n")
+    os.truncate(log, 40 << 30)
+    assert [line.text for line in read_lines(log, 0)] == [b"one"]
+    began = time.monotonic()
+    assert read_lines(log, 4) == [] and time.monotonic() - began < 5.0
+
+
+@pytest.mark.long
+def test_fifty_readers_lose_no_event_and_get_them_in_order(tmp_path):
+    root = make_workspace(tmp_path)
+    log = root / "runs" / SESSION / "events.jsonl"
+    with serving(root) as address:
+        readers = subprocess.Popen(
+            [sys.executable, "-c", _READERS, address, "1005", os.getcwd()], stdout=subprocess.PIPE
+        )
+        with log.open("a") as file:
+            for number in range(1000):
+                file.write(json.dumps({"event": "log", "message": "", "n": number}) + "\n")
+                file.flush()
+                time.sleep(0.01)
+        reported = json.loads(readers.communicate(timeout=300)[0])
+    assert reported == [True] * 50 + [999]

@@ -103,3 +103,7 @@ def test_reference_is_recorded_next_to_the_tracked_motion(own):
     ways = [poses.reshape(FRAMES, facts["bodies"], 7)[:, 1:, 0] for poses in (robot, reference)]
     moved = [way[-1] - way[0] for way in ways]
     assert np.allclose(moved[0], 1, atol=1e-5) and np.allclose(moved[1], 2, atol=1e-5)
+
+
+def test_a_run_that_trains_something_else_says_nothing_of_trackers(client):
+    assert client.get(f"/api/artifacts/{RUN}/tracking").json() == []

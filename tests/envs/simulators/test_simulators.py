@@ -163,3 +163,12 @@ def test_a_simulator_is_trained_saved_resumed_and_played(tmp_path):
     assert run.path == stopped.path, "the same command goes on"
     policy = load_policy(run.path)
     assert policy(np.zeros((1, 2), np.float32)).shape == (1, 1)
+
+
+@pytest.mark.slow
+def test_members_in_simulators_are_what_they_are_alone(tmp_path):
+    together = train_here(small_job("toy:x", steps=512, env_args={}, seeds=(1, 2)), tmp_path / "a")
+    alone = train_here(small_job("toy:x", steps=512, env_args={}, seeds=(2,)), tmp_path / "b")
+    policies = [load_policy(run.path / "default_seed_2") for run in (together, alone)]
+    obs = np.linspace(-3, 3, 8, dtype=np.float32).reshape(4, 2)
+    assert np.array_equal(policies[0](obs), policies[1](obs))

@@ -2,6 +2,7 @@ from textwrap import indent
 
 import pytest
 
+from telic.studies import candidates
 from telic.studies.approvals import approval_diff
 from telic.studies.candidates import (
     new_candidate,
@@ -113,3 +114,10 @@ def test_a_candidate_is_revised_until_it_is_launched(study):
     start_run(study, name)
     with pytest.raises(GateRefused, match="child"):
         revise_candidate(study, name, {"change": OTHER_STEP}, AGENT)
+
+
+def test_ids_are_never_used_again_not_even_after_a_crash(study, monkeypatch):
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(candidates, "_hashes", lambda *_: 1 / 0)
+        make(study, "lost")
+    assert make(study, "next").startswith("c-0002-")

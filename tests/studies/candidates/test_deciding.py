@@ -5,7 +5,7 @@ from telic.studies.candidates import new_candidate
 from telic.studies.decide import decide_candidate
 from telic.studies.documents.candidate import Hypothesis
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
-from telic.studies.evidence.audit import Audit, audit_result
+from telic.studies.evidence.audit import Audit, audit_result, read_condition
 from telic.studies.evidence.review import review_candidate
 from telic.studies.next import next_step
 from telic.studies.queue import more_seeds, plan_incumbent_check
@@ -201,3 +201,16 @@ def test_an_exploit_is_given_up_and_accepted_only_by_a_person(claimed):
     with pytest.raises(GateRefused, match="E_EXPLOIT"):
         decide_candidate(claimed, BETTER, "accept", AGENT, "the numbers are good")
     assert decide_candidate(claimed, BETTER, "reject", AGENT, "gamed", cause="exploit").recorded
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("success<0.6", ("success", "<", 0.6)),
+        (" gain >= -1e-3 ", ("gain", ">=", -0.001)),
+        ("success does not rise by 0.02", None),
+        ("success < a lot", None),
+    ],
+)
+def test_a_condition_is_read_and_other_words_are_left_to_people(text, found):
+    assert read_condition(text) == found

@@ -99,3 +99,25 @@ def test_no_program_that_a_repository_names_is_started(repository, tmp_path, ins
 def read(folder, text):
     (folder / "x.diff").write_text(text)
     return git_read.read_patch(folder, folder / "x.diff")
+
+
+PATTERNS = """
+src/**/reward*.py   src/reward.py            yes
+src/**/reward*.py   src/a/b/reward_x.py      yes
+src/**/reward*.py   src/a/b/other.py         no
+**/eval*.py         eval.py                  yes
+**/eval*.py         a/evaluate.py            yes
+**/eval*.py         a/medieval.py            no
+assets/**           assets/robot/mesh.stl    yes
+assets              assets/robot/mesh.stl    yes
+assets              assets2/x                no
+src/reward*         src/rewards/deep/x.py    no
+a?b                 a.b                      yes
+a?b                 a/b                      no
+"""
+
+
+def test_patterns_mean_what_people_expect():
+    for line in PATTERNS.strip().splitlines():
+        pattern, path, fits = line.split()
+        assert (git_read.first_match(path, [pattern]) is not None) == (fits == "yes"), line

@@ -99,3 +99,11 @@ def test_a_stop_that_needs_a_person_is_recorded_and_stands_until_resumed(study):
     assert len(fired) == 1 and study.state.fired_stops[0].rule == "failure_streak"
     set_study_status(study, "open", HUMAN, "the disk was full")
     assert note_next(study).action == "revise", "the same failures do not stop it again"
+
+
+def test_a_stop_file_stops(study):
+    study.folder.stop_file.write_text("")
+    found = next_step(study)
+    assert (found.action, found.args["rule"]) == ("stop", "human_stop")
+    study.folder.stop_file.unlink()
+    assert next_step(study).action == "propose"

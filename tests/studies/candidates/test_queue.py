@@ -4,7 +4,8 @@ import pytest
 
 from telic.studies.candidates import revise_candidate, transition
 from telic.studies.documents.base import RUNNER, SYSTEM
-from telic.studies.queue import more_seeds
+from telic.studies.errors import GateRefused
+from telic.studies.queue import fresh_seeds, more_seeds
 from telic.studies.rules.checks import validate_candidate
 from tests.studies.candidates.small_study import (
     AGENT,
@@ -75,3 +76,10 @@ def test_more_seeds_come_fresh_from_the_pool(study, queued):
     assert more_seeds(study, queued, AGENT, "the interval is wide") == (105, 106, 107, 108, 109)
     assert study.planned_seeds(queued, "promotion") == frozenset(range(100, 110))
     assert study.state.candidates[queued].status == "validated" and len(ready(study)) == 1
+
+
+def test_a_seed_that_an_amendment_took_away_never_starts(study, queued):
+    change_contract(study, {"seeds": {"selection": "5-99", "promotion": "100-103"}})
+    assert [job.status for job in study.jobs] == ["cancelled"]
+    with pytest.raises(GateRefused, match="E_SEEDS"):
+        fresh_seeds(study, "promotion", [queued], 5)

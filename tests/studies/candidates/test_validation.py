@@ -240,3 +240,15 @@ def test_what_changed_since_the_validation_is_noticed(study):
     study.folder.contract.write_text(text.replace("max: 4", "max: 400"))
     with pytest.raises(GateRefused, match="E_CONTRACT"):
         validate_candidate(study, name)
+
+
+def test_v01_invalid_candidate_file_is_the_only_finding(study):
+    name = make(study)
+    edit(study, name, kind="magic")
+    found = failures(study, name)
+    assert "kind" in found["V01"] and found["V16"] == "not checked"
+
+
+def test_v01_a_patch_in_place_is_refused(study):
+    name = make(study, patch=PATCH, change={}, isolation={"mode": "in_place"})
+    assert "in_place" in failures(study, name)["V01"]

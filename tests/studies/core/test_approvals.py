@@ -240,3 +240,17 @@ def test_the_check_names_edits_overlaps_and_questions(agreed):
     assert any("selection and promotion share 50" in each for each in found.problems)
     assert any("edited after" in each for each in found.problems)
     assert any("task.success_definition" in each for each in found.questions)
+
+
+def test_a_class_of_candidates_is_approved_by_the_contract(agreed):
+    made = add_candidate(agreed)
+    rule = {"kind": "config", "phases": ["smoke"]}
+    automation = {"launch": "pre_approved", "pre_approved": [rule]}
+    update_yaml(agreed.folder.contract, {"automation": automation})
+    contract.amend(agreed, AGENT, "classes")
+    assert "autonomy" in agreed.state.required_approvals
+    found = agreed.experiment_approval(made.id, "smoke")
+    assert (found.status, "autonomy" in found.why) == ("pending", True)
+    approve_all(agreed)
+    assert agreed.experiment_approval(made.id, "smoke").status == "approved"
+    assert agreed.experiment_approval(made.id, "promotion").status == "pending"

@@ -3,6 +3,9 @@
 import pytest
 
 from telic.studies.documents.base import RUNNER, update_yaml
+from telic.studies.documents.contract import Resources
+from telic.studies.errors import StudyBudgetExceeded
+from telic.studies.state import shortfalls
 from tests.studies.core.small import complete
 
 LIMITS = {"gpu_h": 10, "launches": 3, "per_candidate": {"gpu_h": 6}}
@@ -41,3 +44,12 @@ def test_a_launch_reserves_and_its_end_settles_once(limited):
     limited.append("launch.aborted", None, {"run": "r-3", "reason": "killed"}, RUNNER)
     left = limited.state.budget.left
     assert (left.gpu_h, left.launches) == (4.5, 1), "an aborted launch gives everything back"
+
+
+def test_more_than_is_left_is_refused(limited):
+    intend(limited, "r-1", gpu_h=5)
+    assert shortfalls(limited.state, Resources(gpu_h=5), "c-0002-y") == []
+    (printed,) = shortfalls(limited.state, Resources(gpu_h=5.1), "c-0002-y")
+    assert "5 left for the study" in printed and StudyBudgetExceeded.exit_code == 7
+    (printed,) = shortfalls(limited.state, Resources(gpu_h=2), "c-0001-x")
+    assert "1 left for c-0001-x" in printed

@@ -6,6 +6,9 @@ import re
 from typer.testing import CliRunner
 
 from telic.cli.main import app
+from telic.studies._ledger import Ledger
+from tests.studies.core.small import approve_all
+from tests.studies.toy.interfaces import at_terminal
 
 runner = CliRunner()
 
@@ -41,3 +44,18 @@ def test_a_broken_ledger_ends_with_five(agreed):
     assert (found["ok"], found["bad_seq"]) == (False, 1)
     done = runner.invoke(app, ["verify", "--root", str(agreed.root)])
     assert done.exit_code == 5 and re.search(r"bad seq: +1\n", done.stdout), done.stdout
+
+
+def test_a_person_approves_in_a_terminal(agreed):
+    code, printed = at_terminal("approve", "budget", "hardware", "--root", str(agreed.root))
+    assert code == 0, printed
+    assert "launches: 60" in printed
+    held = Ledger(agreed.folder).state().approvals
+    statuses = {key: each.status for key, each in held.items()}
+    assert statuses == {"budget": "approved", "hardware": "approved"}
+
+
+def test_an_agent_cannot_amend_what_a_person_approved(agreed):
+    approve_all(agreed)
+    done = run(agreed.root, "contract", "--amend", "more", code=3)
+    assert "E_NO_HUMAN" in done["message"]

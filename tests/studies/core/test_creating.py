@@ -89,3 +89,11 @@ def test_a_closed_study_takes_nothing_more(agreed):
         new_candidate(agreed, "more", {"kind": "baseline"}, HUMAN)
     with pytest.raises(StudyError, match="E_CLOSED"):
         set_study_status(agreed, "open", HUMAN, "one more")
+
+
+def test_nothing_but_the_note_of_its_last_line_is_written_outside_the_repository(
+    repository, tmp_path, own_key
+):
+    create_study(repository, "g1-walk", "speed", AGENT)
+    assert set(tmp_path.iterdir()) == {repository, own_key}
+    assert sorted(path.name for path in own_key.iterdir()) == ["heads", "signing.key"]

@@ -4,7 +4,7 @@ import pytest
 
 from telic.studies._ledger import Ledger
 from telic.studies.canonical import signing_key
-from telic.studies.errors import BrokenIntegrity
+from telic.studies.errors import BrokenIntegrity, StudyError
 from tests.studies.core.small import AGENT
 
 
@@ -53,3 +53,10 @@ def test_a_ledger_continued_elsewhere_is_adopted(study, monkeypatch, tmp_path):
     assert check.ok and check.unsigned == 1
     note(study)
     assert Ledger(study.folder).verify().ok
+
+
+def test_a_study_of_an_earlier_version_is_refused_with_a_clear_message(study):
+    study.folder.ledger.write_text('{"actor":{"kind":"agent"},"type":"study.created"}\n')
+    with pytest.raises(StudyError, match="earlier version of telic") as error:
+        Ledger(study.folder).state()
+    assert error.value.code == "E_EARLIER_VERSION"

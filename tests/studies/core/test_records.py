@@ -48,3 +48,14 @@ def test_what_is_not_plain_yaml_is_refused_with_a_place(tmp_path):
         path.write_text(text)
         with pytest.raises(InvalidDocument, match=why):
             read_yaml(path)
+
+
+def test_another_schema_is_refused():
+    for schema, code in (
+        ("telic.eval_protocol/2", "E_SCHEMA_MAJOR"),
+        ("telic.contract/1", "E_SCHEMA"),
+        (None, "E_SCHEMA"),
+    ):
+        with pytest.raises(InvalidDocument) as error:
+            Protocol.parse({**PROTOCOL, "schema": schema})
+        assert error.value.code == code

@@ -15,6 +15,7 @@ from telic.studies.evidence.measurement import (
 )
 from telic.studies.evidence.review import (
     is_unreviewed,
+    may_be_author,
     reflect_run,
     review_candidate,
 )
@@ -147,3 +148,18 @@ def test_authors_do_not_clear_their_own_work_but_report_exploits_and_people_appr
     review_candidate(study, name, TWIN, "it still stands still", is_exploit=True)
     review_candidate(study, name, HUMAN, "it has to stand still", is_exploit=False)
     assert unresolved_exploit(study, name) is None
+
+
+@pytest.mark.parametrize(
+    ("reviewer", "is_self"),
+    [
+        (("human", "ada", None), False),
+        (("agent", "other", "s1"), True),
+        (("agent", "other", None), True),
+        (("agent", "other", "s2"), False),
+    ],
+)
+def test_a_review_by_what_may_be_the_author_is_called_one(reviewer, is_self):
+    author = StudyActor(kind="agent", name="coder", session="s1")
+    kind, name, session = reviewer
+    assert may_be_author(author, StudyActor(kind=kind, name=name, session=session)) is is_self

@@ -294,3 +294,15 @@ def test_a_persons_decision_without_their_signature_is_noticed_on_any_machine(st
             decided["entry"]["data"].update({name: "x"})
             _forge(study, forged, keeps=keeps)
             assert not Study(study.folder).ledger.verify().ok, name
+
+
+def test_the_note_outside_cannot_be_written_without_the_key(study):
+    notes = [*(Path(os.environ["TELIC_CONFIG_DIR"]) / "heads").glob("*.json")]
+    lines = _lines(study)
+    _forge(study, lines[:-3])
+    last = _lines(study)[-1]
+    for note in notes:
+        forged = json.loads(note.read_text())
+        forged["head"], forged["coming"] = {"seq": last["entry"]["seq"], "hash": last["hash"]}, None
+        note.write_text(json.dumps(forged))
+    assert noticed(study)

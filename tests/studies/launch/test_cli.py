@@ -41,3 +41,11 @@ def test_a_run_is_stopped_and_settled(run, study, candidate, monkeypatch):
         time.sleep(0.05)
     assert study.state.runs[name].why == "enough"
     assert run("--stop", name).exit_code == 2
+
+
+def test_a_dry_run_that_would_be_refused_ends_with_3(run, study, candidate):
+    study.folder.stop_file.write_text("")
+    found = run(candidate, "--json")
+    assert found.exit_code == 3
+    shut = [each["id"] for each in json.loads(found.output)["gates"]["gates"] if not each["passed"]]
+    assert shut == ["G01", "G15"]

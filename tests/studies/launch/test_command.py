@@ -133,3 +133,9 @@ def test_without_approval_all_tools_are_set_offline():
         found = environment(declared={name: value})
         assert found.problems == (f"{name}={value} would enable the network",)
         assert found.variables[name] == OFFLINE[name]
+
+
+def test_with_approval_the_environment_is_the_callers():
+    found = environment(network_approved=True, declared={"A": "1"})
+    assert not found.is_offline and found.variables == {**BASE, "A": "1"}
+    assert found.changed == {"A": "1"}

@@ -77,3 +77,9 @@ def test_two_hundred_kills_of_a_launch_loop_leave_no_fault(tmp_path):
     assert found["finished"] > 5
     # The trials are worth something only if they hit different moments of a launch.
     assert len(found["killed_after"]) >= 3
+
+
+@pytest.mark.long
+def test_the_trials_notice_a_recovery_that_only_looks(tmp_path):
+    found, _ = trials(40, 5, tmp_path, "--without-claim")
+    assert any("is not accounted for" in each for each in found["faults"])

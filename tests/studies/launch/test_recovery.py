@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 
 import pytest
 
@@ -16,6 +17,7 @@ from telic.studies.launch.launch import launch
 from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import _ending, reconcile
 from tests.studies.launch.test_gates import draft
+from tests.studies.launch.test_supervisor import is_running, wait_for
 from tests.studies.launch.toy_study import (
     AGENT,
     HUMAN,
@@ -140,3 +142,25 @@ def test_a_decided_candidates_worktree_is_removed_unless_it_holds_results(study,
     (tree / "result.txt").unlink()
     reconcile(study, processes=True)
     assert not tree.exists()
+
+
+@pytest.mark.slow
+def test_a_run_whose_supervisor_vanished_is_lost_and_tried_again(
+    study, candidate, monkeypatch, until_over
+):
+    monkeypatch.setenv("TOY_SLEEP", "30")
+    for attempt in range(1, 4):
+        done = launch(study, request(candidate), AGENT)
+        while (beat := RunProcess(done.folder).heartbeat) is None:
+            time.sleep(0.01)
+        os.kill(done.pid, signal.SIGKILL)
+        while RunProcess(done.folder).state == "alive":
+            time.sleep(0.01)
+        assert reconcile(study) == {done.run: "lost"}
+        run = study.state.runs[done.run]
+        assert run.actual.wall_clock_h == pytest.approx(beat["wall_s"] / 3600, abs=0.01)
+        assert (run.retry_of is None) == (attempt == 1)
+        wait_for(lambda: not is_running(beat["child"]["pid"]))  # what it left behind was ended
+    state = study.state
+    assert state.candidates[candidate].status == "debug"
+    assert f"seed 1: {done.run} was lost" in state.candidates[candidate].reason

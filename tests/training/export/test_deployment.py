@@ -7,6 +7,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -215,3 +216,14 @@ def test_a_policy_that_needs_its_reward_is_exported_without_deployment(
     monkeypatch.setattr(Policy, "memory_size", 2)
     with pytest.raises(UsageError, match="which is not available on a robot"):
         write_deployment(load_policy(run.path), environment_of(run), tmp_path / "deploy")
+
+
+def test_a_scene_that_differs_from_what_was_simulated_is_refused(dog, tmp_path, monkeypatch):
+    from telic.errors import TelicError
+    from telic.robots.scene import write_scene
+
+    other = mujoco.MjModel.from_xml_path(dog)
+    other.body_mass[2] *= 1.01
+    (tmp_path / "assets").mkdir()
+    with pytest.raises(TelicError, match="body_mass"):
+        write_scene(Path(dog), other, tmp_path)

@@ -99,3 +99,16 @@ def test_a_missing_package_is_named_with_its_extra(package, tmp_path, monkeypatc
     with pytest.raises(MissingExtra, match=rf"{package}, .*telic\[export\]"):
         export_policy(make_policy(), tmp_path / "policy.onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_choice_of_a_discrete_action_is_refused(tmp_path, monkeypatch):
+    policy = make_policy(discrete=True, outputs=4)
+    kind = files._FORMATS[".npz"]
+
+    def load(path):
+        act = kind.load(path)
+        return lambda obs: (act(obs) + 1) % 4
+
+    monkeypatch.setitem(files._FORMATS, ".npz", kind._replace(load=load))
+    with pytest.raises(TelicError, match="logits"):
+        export_policy(policy, tmp_path / "policy.npz")

@@ -11,6 +11,7 @@ from telic import bench
 from telic.envs import make
 from telic.envs.task import ObservationBlock
 from telic.envs.tasks import TASKS
+from telic.errors import UsageError
 from telic.robots.build import build_robot
 from telic.robots.record import guessed
 from telic.training.export.live import live_policy, seen_blocks
@@ -113,3 +114,14 @@ def test_a_driven_robot_says_its_commands_and_grounds_and_sends_no_looks(dog):
     assert b"input=" not in made.files["scene.xml"] and b"<texture" not in made.files["scene.xml"]
     rows, columns = np.frombuffer(made.files["assets/telic_terrain.bin"][:8], "<i4")
     assert len(made.files["assets/telic_terrain.bin"]) == 8 + 4 * rows * columns
+
+
+def test_an_observation_without_a_layout_is_refused(dog):
+    with pytest.raises(UsageError, match="a browser cannot compute it"):
+        seen_blocks(make(dog, num_envs=1))
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "module:Class", "robot.toml"])
+def test_invalid_mujoco_model_is_refused_before_import(env):
+    with pytest.raises(UsageError, match="cannot run in a browser"):
+        live_policy(make_policy(), (env, {}))

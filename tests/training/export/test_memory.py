@@ -10,6 +10,7 @@ import torch
 
 from telic.composer.compose import compose
 from telic.envs import make
+from telic.errors import TelicError
 from telic.rewards.memory_program import memory_program
 from telic.rewards.recording import collect
 from telic.rewards.reward import load_reward
@@ -118,3 +119,9 @@ def test_a_bundle_plays_in_gymnasium_without_telic_as_it_does_with_it(tmp_path):
         seen = max(seen, needed if needed > 1.0 else 0.0)
         total, done = total + reward, terminated or truncated
     assert returns[0] == pytest.approx(total, rel=0.02, abs=2.0)
+
+
+def test_what_cannot_be_traced_is_refused_with_the_reason():
+    text = COUNTS.replace("far *", "torch.linalg.svdvals(torch.eye(3)).sum() * far *")
+    with pytest.raises(TelicError, match="cannot be exported: unknown operations"):
+        memory_program(text, "HalfCheetah-v5", {}, Memory)

@@ -11,6 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from telic.envs import make
+from telic.errors import UsageError
 from telic.robots.build import build_robot
 from telic.robots.record import guessed
 from telic.training.export.deployment import write_deployment
@@ -284,3 +285,15 @@ def test_names_of_a_robot_add_no_parameters(bundle):
     values = YAML(typ="safe").load(file.read_text())
     gains = values["pid_controller"]["ros__parameters"]["gains"]
     assert set(gains) == set(names) and "evil" not in values
+
+
+def test_what_a_stack_cannot_run_is_refused(bundle):
+    seen = bundle[1].observation
+    velocity = (*seen, seen[0].model_copy(update={"name": "velocity"}))
+    for stack, match, change in (
+        ("unitree_sdk2", "velocity", {"observation": velocity}),
+        ("rl_sar", "phase", {"phase_hz": 1.5}),
+        ("robojudo", "not provide an environment", {}),
+    ):
+        with pytest.raises(UsageError, match=match):
+            deployed(bundle, stack, **change)

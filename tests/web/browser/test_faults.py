@@ -2,13 +2,14 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
 from telic.storage.locks import RunLock
 from tests.web.browser.conftest import Tab, serving
 from tests.web.conftest import TOKEN
-from tests.web.made import RUN, SESSION, make_session, make_workspace
+from tests.web.made import RUN, SESSION, make_session, make_workspace, write
 
 
 @pytest.mark.parametrize("count", [3, pytest.param(20, marks=pytest.mark.slow)])
@@ -122,3 +123,28 @@ def test_no_page_is_cut_or_scrolls_sideways(tab, furnished, width):
         )
         assert narrow == 0, path
     tab.page.set_viewport_size({"width": 1360, "height": 900})
+
+
+def test_what_is_starting_stopping_and_screening_is_shown(browser, tmp_path):
+    root = make_workspace(tmp_path)
+    folder = root / "runs" / SESSION
+    with serving(root) as address, RunLock(folder / "lock", SESSION):
+        tab = Tab(browser, address)
+        (folder / "iter_1" / "train").rename(folder / "iter_1" / "trial")
+        shutil.rmtree(folder / "iter_2")
+        write(folder / "iter_1" / "trial" / "status.json", {"status": "running"})
+        with (folder / "events.jsonl").open("a") as log:
+            for event in ("session.judged", "session.spent"):
+                row = {"event": event, "number": 1, "passed": True, "score": 0.9, "tags": []}
+                log.write(json.dumps(row | {"seconds": 1, "steps": 1, "calls": 0}) + "\n")
+        with RunLock(folder / "iter_1" / "trial" / "lock", "trial"):
+            tab.open(f"/runs/{SESSION}", "Screening runs")
+            stages = tab.page.get_by_role("list", name="Stages")
+            stages.get_by_text("screening, 50k of 50k steps").wait_for()
+            tab.page.get_by_role("img", name="HalfCheetah-v5").wait_for()  # before any episode
+        assert stages.locator("[aria-current=step]").inner_text().startswith("Decide")
+        (folder / "stop").touch()
+        tab.page.get_by_text("Stopping: saving").wait_for()
+        tab.page.get_by_role("button", name="Stopping…").wait_for()
+        tab.context.close()
+    assert not tab.faults

@@ -92,3 +92,9 @@ def test_keys_drive_a_robot_that_takes_commands_over_stairs_too(browser, driven,
             assert not tab.findings()
         tab.context.close()
     assert not tab.faults
+
+
+def test_what_cannot_run_in_a_page_says_why(tab, furnished):
+    tab.page.goto(f"{tab.address}/live/{furnished.run}")
+    tab.page.get_by_text("No trained policy").wait_for()
+    tab.faults.clear()  # the answer that said so
