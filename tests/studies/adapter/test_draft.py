@@ -75,6 +75,8 @@ def test_stand_ins_and_uploads_are_never_proposed(tmp_path):
         "--task TASK",
         "--task=<name>",
         "--task=quad --push-to-hub",
+        "--task=quad --track",
+        "--task=quad --wandb-project-name walks",
         "--task=quad && scp model.pt host:",
     ):
         readme = f"`python train.py {words}`\n"
