@@ -136,16 +136,6 @@ def test_the_evaluator_is_found_with_its_checkpoint(tmp_path):
     assert found.adapter.files.evaluator.globs == ("scripts/evaluate.py",)
 
 
-def test_risks_are_named_with_their_lines(tmp_path):
-    script = "import os, shutil\nos.system('pip install x')\nshutil.rmtree(log_dir)\n"
-    script += "if __name__ == '__main__':\n    model.learn()\n"
-    hazards = draft_adapter(make(tmp_path, {"train.py": script})).adapter.hazards
-    assert {each.id: each.evidence for each in hazards} == {
-        "installs_packages_at_runtime": "train.py:2",
-        "deletes_results": "train.py:3",
-    }
-
-
 def test_hostile_files_neither_stop_nor_mislead_it(tmp_path):
     make(tmp_path, {"train.py": TRAINER, "README.md": "`python train.py --task=quad`\n"})
     make(

@@ -106,10 +106,10 @@ def test_an_end_is_judged_by_more_than_its_exit_code(study, candidate):
             "it was stopped by another process, or its machine was lost",
         ),
     ):
-        found = _ending(study, "r-1", {**ended, **facts}, is_remote=False)
+        found = _ending(study, "r-1", {**ended, **facts})
         assert (found[0], found[1]["why"]) == (kind, why)
     (folder / "done").touch()
-    assert _ending(study, "r-1", ended, is_remote=False) == ("finished", {})
+    assert _ending(study, "r-1", ended) == ("finished", {})
 
 
 def test_unrequested_stop_is_a_preemption(study, candidate, monkeypatch, until_over):
