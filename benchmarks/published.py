@@ -62,8 +62,8 @@ def intents(machine: str, folders: list[Path]) -> None:
     """
     from telic.bench.results import FINAL, PassRate, load_suite
 
-    cases = {(row["suite"], row["id"]): row for row in _rows("intent-cases")}
-    rates = {row["suite"]: row for row in _rows("intents")}
+    cases = {(row["suite"], row["id"]): row for row in published_rows("intent-cases")}
+    rates = {row["suite"]: row for row in published_rows("intents")}
     conditions: set[str] = set()
     for folder in folders:
         config = json.loads((folder / "bench.json").read_text())
@@ -103,7 +103,8 @@ def intents(machine: str, folders: list[Path]) -> None:
     publish("intent-cases", ordered, "", "; ".join(sorted(conditions)))
 
 
-def _rows(name: str) -> list[dict[str, Any]]:
+def published_rows(name: str) -> list[dict[str, Any]]:
+    """Return the rows of a table."""
     return json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text())["rows"]
 
 

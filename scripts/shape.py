@@ -73,7 +73,7 @@ class Limit(NamedTuple):
 
 LINES: dict[tuple[str, ...], Limit] = {
     ("core", "errors", "loop", "storage"): Limit(4_500, 4_739),
-    ("jobs", "sandbox"): Limit(5_000, 5_217),
+    ("jobs", "sandbox"): Limit(5_000, 5_166),
     ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_795),
     ("quantities", "rewards", "judges"): Limit(8_000, 9_858),
     ("composer", "authors", "llm"): Limit(9_000, 12_873),
@@ -81,21 +81,21 @@ LINES: dict[tuple[str, ...], Limit] = {
     ("session", "bench"): Limit(5_000, 6_044),
     ("search",): Limit(4_000, 4_169),
     ("tracking", "motions"): Limit(9_500, 9_539),
-    ("studies", "plugin"): Limit(11_000, 12_140),
-    ("verbs", "cli", "mcp", "web", "connections", "gym"): Limit(10_000, 10_562),
+    ("studies", "plugin"): Limit(11_000, 11_813),
+    ("verbs", "cli", "mcp", "web", "connections", "gym"): Limit(10_000, 10_552),
     ("report",): Limit(1_500, 1_323),
 }
 """limits on the lines of groups of packages"""
 TOTALS = {
-    "lines": Limit(80_000, 97_176),
+    "lines": Limit(80_000, 96_784),
     "modules": Limit(380, 395),
     "public names per 1,000 lines": Limit(10, 22.7),
     "names defined in two files": Limit(0, 0),
     "import circles": Limit(0, 0),
     "imports inside functions": Limit(80, 78),
     "commands": Limit(55, 54),
-    "options": Limit(280, 244),
-    "modules reachable from telic run": Limit(120, 185),
+    "options": Limit(280, 242),
+    "modules reachable from telic run": Limit(120, 183),
 }
 
 

@@ -5,35 +5,25 @@ this process records the result of a job, and only from its current attempt, so 
 counted twice: an abandoned attempt may still be running, but is ignored. An attempt ends if its
 process exits (the exit code is the result), if it is asked to stop, or if it dies, misses its
 heartbeats or its node is lost. Only in the last case is it retried, from the copied files.
-
-    python -m telic.jobs.pool FILE CWD PROGRAM ARGUMENTS...
-
-runs one command as the job described in a file (`PlacedJob`) and exits with the command's exit
-code. Studies use this to run on other machines.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
-import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from telic.core.config import Record
 from telic.core.events import Listener, LogMessage, ignore
 from telic.errors import TelicError
 from telic.jobs.board import JobBoard
 from telic.jobs.launcher import AttemptWaiting, JobPlace, Launcher, launcher_for
-from telic.jobs.process import GRACE_S, own_python, signals_noted
+from telic.jobs.process import GRACE_S
 from telic.jobs.spec import AttemptEnd, JobAttempt, JobFolder, JobOutcome, JobRecord, JobSpec
-from telic.storage.files import read_record, write_json
+from telic.storage.files import write_json
 from telic.storage.keys import permit
 
 _POLL_S = 0.02
@@ -236,44 +226,3 @@ class JobPool:
     ) -> JobRecord:
         work.folder.stop.unlink(missing_ok=True)
         return work.change(state=state, reason=reason, code=code)
-
-
-# ---------------------------------------------------------------------------- one command
-
-
-class PlacedJob(Record):
-    """Job and its place. The command and working folder are set when the job starts."""
-
-    place: JobPlace
-    job: JobSpec
-
-
-def placed_command(path: Path, cwd: Path, argv: Sequence[str]) -> tuple[str, ...]:
-    """Return the command line that runs `argv` in `cwd` as a job described in a file."""
-    return tuple(own_python("telic.jobs.pool", path, cwd, *argv))
-
-
-def run_placed(path: Path, cwd: str, argv: Sequence[str]) -> int:
-    """Run a command as a job. Return its exit code, or EX_TEMPFAIL if its machine was lost."""
-    given = read_record(path, PlacedJob)
-    digest = hashlib.sha256("\0".join(argv).encode()).hexdigest()[:8]
-    own = {"name": f"{given.job.name}-{digest}", "argv": tuple(argv), "cwd": cwd}
-    job = given.job.model_copy(update=own)
-    with (
-        signals_noted() as signaled,
-        JobPool(given.place, path.parent, should_stop=lambda: bool(signaled)) as pool,
-    ):
-        record = pool.submit(job).result()
-    for attempt in record.attempts:
-        log = pool.board.folder(job.name).log(attempt.number)
-        if log.exists():
-            with log.open("rb") as printed:
-                shutil.copyfileobj(printed, sys.stdout.buffer)
-    if record.reason is not None:
-        sys.stderr.write(f"{record.reason}\n")
-    code = os.EX_TEMPFAIL if record.state == "failed" else 1
-    return code if record.code is None else record.code
-
-
-if __name__ == "__main__":
-    sys.exit(run_placed(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))

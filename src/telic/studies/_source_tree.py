@@ -24,7 +24,9 @@ _SKIPPED = frozenset(
 )
 _IMPORT = re.compile(r"(?m)^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+)?import[ \t]+(\([^)]*\)|[^\n#]+)")
 _ENDS = (".py", "/__init__.py", "/__main__.py")
-_NOT_SCRIPTS = re.compile(r"(?:^|/)(?:tests?|docs?|conftest\.py|setup\.py|test_[^/]*)(?:/|$)")
+_NOT_SCRIPTS = re.compile(
+    r"(?:^|/)(?:tests?|docs?|conftest\.py|setup\.py|test_[^/]*|[^/]*_test\.py)(?:/|$)"
+)
 
 
 class SourceTree:

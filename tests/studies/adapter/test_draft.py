@@ -75,6 +75,8 @@ def test_stand_ins_and_uploads_are_never_proposed(tmp_path):
         "--task TASK",
         "--task=<name>",
         "--task=quad --push-to-hub",
+        "--task=quad --track",
+        "--task=quad --wandb-project-name walks",
         "--task=quad && scp model.pt host:",
     ):
         readme = f"`python train.py {words}`\n"
@@ -122,6 +124,16 @@ def test_hydra_tyro_and_console_scripts(tmp_path):
     found = draft_adapter(make(tmp_path / "tyro", files))
     assert argv(found) == "hop-train --seed {seed} --total-steps {steps} {overrides}"
     assert found.adapter.provenance["commands.train"].evidence[0] == "pyproject.toml:4"
+
+
+def test_the_evaluator_is_found_with_its_checkpoint(tmp_path):
+    evaluate = "import argparse\nparser = argparse.ArgumentParser()\n"
+    evaluate += (
+        "parser.add_argument('--checkpoint', required=True)\nif __name__ == '__main__': run()\n"
+    )
+    found = draft_adapter(make(tmp_path, {"train.py": TRAINER, "scripts/evaluate.py": evaluate}))
+    assert argv(found, "eval") == "python scripts/evaluate.py --checkpoint {checkpoint}"
+    assert found.adapter.files.evaluator.globs == ("scripts/evaluate.py",)
 
 
 def test_hostile_files_neither_stop_nor_mislead_it(tmp_path):

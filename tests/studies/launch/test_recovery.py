@@ -86,9 +86,6 @@ def test_an_end_is_judged_by_more_than_its_exit_code(study, candidate):
     assert _ending(study, "r-1", ended) == ("finished", {})
 
 
-# ---------------------------------------------------------------------------- how runs end
-
-
 def test_unrequested_stop_is_a_preemption(study, candidate, monkeypatch, until_over):
     monkeypatch.setenv("TOY_SLEEP", "30")
     done = launch(study, request(candidate), AGENT)

@@ -111,14 +111,14 @@ class Files(DocumentPart):
 
 
 class LauncherSpec(DocumentPart):
-    """Settings of the local launcher."""
+    """Settings for starting commands."""
 
     kind: Literal["local"] = Field(default="local", description="On this machine.")
     options: dict[str, Any] = Field(default={}, description="grace_s, nproc.")
 
 
 class Seeds(DocumentPart):
-    """Option or variable that sets the seed (required for claims). Null means unknown."""
+    """Option or variable that sets the seed, which claims require. Null means unknown."""
 
     flag: str | None = Field(default=None, description="Option that sets the seed, e.g. --seed.")
     env_flag: str | None = Field(default=None, description="Variable that sets the seed.")
@@ -173,7 +173,7 @@ class Adapter(Document):
     logging: Logging = Field(description="Logs, with their files in the run folder.")
     metrics: MetricMap = Field(description="Name in the log for each canonical metric.")
     files: Files = Field(description="Files by role. Roles limit what candidates may change.")
-    launcher: LauncherSpec = Field(description="How commands are started.")
+    launcher: LauncherSpec = Field(description="Settings for starting commands.")
     seeds: Seeds = Field(description="How to set seeds, or null if unknown.")
     outputs: RepositoryOutputs = Field(description="Outputs of a run.")
     hazards: tuple[Hazard, ...] = Field(default=(), description="Risks that may block a launch.")
