@@ -72,6 +72,9 @@ def show_frame(frame):
         f"[{frame.part}]" if frame.part else "",
         *frame.postures,
         *frame.styles,
+        *(f"{each.name} {each.low:g}..{each.high:g}" for each in frame.held),
+        f"to {frame.point}" if frame.point else "",
+        f"at {show_amount(frame.pace)}" if frame.pace else "",
     ]
     return " ".join(word for word in words if word)
 
@@ -181,7 +184,7 @@ Humanoid: get up => stand_up
 Humanoid: rise to your feet => stand_up
 Humanoid: sit down => sit
 Humanoid: crouch low => sit low
-Humanoid: lie down on your back and stay there => lie until_end lying
+Humanoid: lie down on your back and stay there => lie until_end on_back lying
 InvertedPendulum: balance the pole => balance [pole]
 InvertedPendulum: keep the pole upright without moving the cart =>
     balance until_end [pole] upright; ! no_drift
@@ -234,7 +237,7 @@ Humanoid: rise your left hand => lift [left hand]
 Humanoid: don't fall => stand; ! no_fall
 Humanoid: don't fall, jump => jump; ! no_fall
 HalfCheetah: run forward while keeping the torso low => go run forward; ! low_height
-HalfCheetah: keep the torso below 0.5 m while running => go run; ! low_height <=0.5m
+HalfCheetah: keep the torso below 0.5 m while running => go run torso height -inf..0.5
 HalfCheetah: Run forward. Keep the torso level. Don't fall. =>
     go run forward [torso] level; ! no_fall
 Humanoid: run with the torso upright => go run; ! upright
@@ -270,7 +273,14 @@ Reacher: stay away from the target => avoid
 Humanoid: walk forward, staying as upright as possible => go walk forward; ! upright
 InvertedDoublePendulum: keep the poles upright and the cart still =>
     balance until_end [poles] upright; ! no_drift
-Ant: walk forward with the torso 0.5 m high => go walk forward; ! keep_height 0.5m
+Ant: walk forward with the torso 0.5 m high => go walk forward torso height 0.45..0.55
+HalfCheetah: run 5 m at 2 m/s => go run 5m/distance at 2m/s
+Ant: go to x = 2, y = -1 => go to (2.0, -1.0)
+Ant: visit (1,0), (1, 1) and (-0.5, 2) => go to (1.0, 0.0); 1) go to (1.0, 1.0); 2) go to (-0.5, 2.0)
+Ant: trot to a point 3 m ahead and 1 m to the right => go trot to (3.0, -1.0)
+Walker2d: walk without your torso dropping below 1 m => go walk torso height 1..inf
+Walker2d: walk and never exceed a torso pitch of 0.2 rad => go walk pitch -inf..0.2
+Ant: walk with joint speeds under 5 rad/s => go walk joint speed -inf..5
 Humanoid: jump and turn 180 degrees in the air => jump; turn 3.142rad/turning
 Humanoid: I'd like the humanoid to run => go run
 Humanoid: move like a snake => go; ? like snake
@@ -306,8 +316,6 @@ HalfCheetah: kick twice per second | twice per second
 HalfCheetah: run on the moon | moon
 HalfCheetah: run forward if it rains | if it rains
 HalfCheetah: run until you are tired | until you are tired
-HalfCheetah: run 5 m at 2 m/s | 2 m/s
-HalfCheetah: run at 2 m/s, then at 4 m/s, within 3 seconds | within 3 seconds
 HalfCheetah: run with a stride of 30 cm | stride of 30 cm
 HalfCheetah: run at 2 m/s with a tolerance of 5 percent | tolerance of 5 percent
 HalfCheetah: run forward with 80 percent of the power | 80 percent
@@ -351,7 +359,6 @@ Humanoid: walk like a zombie | like a zombie
 Humanoid: move like a snake | like a snake
 Humanoid: walk with your hands on your hips | hips
 Humanoid: walk with crossed arms | crossed
-Humanoid: jump in 10 seconds | 10 seconds
 Humanoid: kick the ball into the goal | goal
 Humanoid: stand on one leg with closed eyes | closed eyes
 Humanoid: walk forward instead of backward | instead

@@ -96,6 +96,29 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     return replace(found, spread=round(spread * factor, 9), is_strict=is_strict, is_end=is_end)
 
 
+def read_point(
+    tokens: Sequence[Token], place: int
+) -> tuple[tuple[int, ...], tuple[float, float | None]] | None:
+    """Parse "(2, 1)", "x = 2 m, y = 1 m" or "x = 3" into coordinates in m."""
+    start, found, texts = place, dict[str, float](), [token.text.lower() for token in tokens]
+    if texts[place : place + 6] == ["(", "x", ",", "y", ")", "="]:
+        place += 6
+    is_pair = texts[place : place + 1] in (["("], ["["])
+    for axis in "xy":
+        after = place + (is_pair or (axis == "y" and texts[place : place + 1] in ([","], ["and"])))
+        if not is_pair and texts[after : after + 1] != [axis]:
+            continue
+        after += (not is_pair) + (texts[after + 1 : after + 2] in (["="], ["of"]))
+        if (number := _read_number(tokens, after)) is None:
+            return None
+        found[axis], place = number
+        place += texts[place : place + 1] in (["m"], ["meters"], ["metres"])
+    is_closed = not is_pair or texts[place : place + 1] in ([")"], ["]"])
+    if "x" not in found or not is_closed:
+        return None
+    return tuple(range(start, place + is_pair)), (found["x"], found.get("y"))
+
+
 def number_reader(*kinds: str, rules: Sequence[str | None] = ()) -> PhraseReader:
     """Return a phrase reader for numbers of the given kinds, or only for those with `rules`.
 

@@ -112,6 +112,8 @@ def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
         yield Demand(_FEET, 0.02, _FAR, word, phase, False)
     if frame.verb in ("turn", "circle", "obey"):
         yield Demand(_TURN, turns, _FAR, word, phase, False)
+    for held in (each for each in frame.held if each.quantity == "height" and not each.is_peak):
+        yield Demand(_HEIGHT, held.low, held.high, f"{word} with the {held.name}", phase)
     low, lying, high = (scene.lies + k * (scene.stands - scene.lies) for k in (_LOW, _LYING, _HIGH))
     postures = {
         "upright": (_TILT, _UPRIGHT, _FAR),
@@ -130,7 +132,7 @@ def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
 
 
 def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
-    word, phase, way = frame.word, frame.phase, frame.given("m")
+    word, phase, way = frame.word, frame.phase, frame.way_m
     if not (
         frame.duration_s or frame.count or way or frame.given("steps")
     ):  # what ends can be followed by rest
@@ -151,8 +153,7 @@ def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
 
 def _of_limit(limit: Limit, scene: Scene) -> Iterator[Demand]:
     given = limit.amount.value if limit.amount is not None else None
-    low_m, height = scene.lies + _LOW * (scene.stands - scene.lies), given or scene.stands
-    is_least = limit.amount is not None and limit.amount.rule == "at_least"
+    low_m = scene.lies + _LOW * (scene.stands - scene.lies)
     turns = given / (2 * math.pi) if given else _DRIFT_TURNS
     limits = {
         "no_jump": (_FEET, -_FAR, 0.0),
@@ -161,8 +162,8 @@ def _of_limit(limit: Limit, scene: Scene) -> Iterator[Demand]:
         "no_turn": (_TURN, -_FAR, turns),
         "upright": (_TILT, _UPRIGHT, _FAR),
         "no_hands": (_HANDS, 0.0, 0.0),
-        "low_height": (_HEIGHT, -_FAR, given or low_m),
-        "keep_height": (_HEIGHT, height - _BAND_M, _FAR if is_least else height + _BAND_M),
+        "low_height": (_HEIGHT, -_FAR, low_m),
+        "keep_height": (_HEIGHT, scene.stands - _BAND_M, scene.stands + _BAND_M),
     }
     if limit.kind in limits:
         yield Demand(*limits[limit.kind], limit.words)

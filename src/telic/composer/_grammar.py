@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import NamedTuple
 
-from telic.composer._amounts import Reading, number_reader, read_amount
+from telic.composer._amounts import Reading, number_reader, read_amount, read_point
 from telic.composer._parts import BodyPart, bodies_of, find_part, read_held
 from telic.composer.frames import Act, Amount, Held, LimitKind
 from telic.composer.lexicon import (
@@ -63,6 +63,7 @@ class Item:
     limit: LimitKind | None = None
     amount: Amount | None = None
     held: tuple[Held, ...] = ()
+    point: tuple[float, float | None] | None = None
 
     @property
     def end(self) -> int:
@@ -412,14 +413,19 @@ class _Scanner:
 
     def _at(self, place: int) -> list[Item]:
         token, reading = self._tokens[place], self._readings.get(place)
+        if point := self._point(place):
+            return [point]
         if token.silent:
             value = {",": "and", ".": "stop"}.get(token.word)
             return [Item("join", (place,), (Sense("join", value),))] if value else []
         item = self._phrase(place)
         compared = reading is not None and reading.rule is not None  # "no faster than 2 m/s"
+        if (held := self._held(place)) and (item is None or held[0].end > item.end):
+            return held
         if item is not None and item.is_join("negation") and not compared:
             limited = self._readings.get(item.at[-1]) if len(item.at) > 1 else None
-            if limited is not None and limited.rule is not None:  # "but never faster than 2 m/s"
+            is_held = len(item.at) > 1 and self._held(item.at[-1])
+            if is_held or (limited and limited.rule):  # "but never faster than 2 m/s"
                 return [Item("join", item.at[:-1], (Sense("join", "and"),))]
             return self._limits(item.at) or [item]  # alone it blocks its clause
         # "don't move the cart", where "don't move" is a phrase too, and "from falling"
@@ -432,7 +438,6 @@ class _Scanner:
             [Item("part", part.at, part=part)] if (part := self._parts.get(place)) else [],
             [item] if item else [],
             self._limits(at) if is_negated else [],
-            self._held(place),
         ]
         if item is not None and item.is_join("aside"):
             options.insert(0, [item])  # "each step" does not count steps
@@ -505,6 +510,17 @@ class _Scanner:
     def _held(self, place: int) -> list[Item]:
         found = read_held(self._tokens, place, self._spec, self._parts)
         return [Item("held", found[0], held=found[1])] if found else []
+
+    def _point(self, place: int) -> Item | None:
+        """Parse a destination, such as "the point (2, 1)" or "a point 2 m ahead and 1 m left"."""
+        readers = {"point": read_point, "length": self._readers["length"]}
+        match = lexicon().find(self._tokens, place, "point", readers=readers)
+        if match is None:
+            return None
+        signs = match.senses[0].says.get("signs")
+        lengths = [each.amount.value for each in match.read if isinstance(each, Reading)]
+        point = (signs[0] * lengths[0], signs[1] * lengths[1]) if signs else match.read[0]
+        return Item("point", match.at, point=point)
 
     def _limits(self, at: tuple[int, ...]) -> list[Item]:
         """Parse prohibitions after a negation, such as "without falling, jumping or turning"."""

@@ -301,23 +301,17 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
 
 
 def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
-    """Keep the torso below, above or near a height."""
-    stated = _stated(limit, "m")
+    """Keep the torso low, or near its standing height."""
     if limit.kind == "low_height":
-        most = stated or scene.lies + 0.7 * (scene.stands - scene.lies)
+        most = scene.lies + 0.7 * (scene.stands - scene.lies)
         pays = Pay(Measured("height", minus=most, sign=-1), -1.0, 0.0)
         title, tag = f"keeps its torso below {most:.2g} m", "too_high"
         value = tracks.share(track("height") < most)
-    elif stated is not None and limit.amount and limit.amount.rule == "at_least":
-        pays = Pay(Measured("height", minus=stated), -1.0, 0.0)
-        title, tag = f"keeps its torso above {stated:.2g} m", "too_low"
-        value = tracks.share(track("height") > stated)
     else:
-        about = stated or scene.stands
-        pays = Cost(Size(Measured("height", minus=about)), most=1.0)
-        off = round(min(_HEIGHT_M, 0.2 * about), 3)
-        title, tag = f"keeps its torso {about:.2g} m high (± {off:g} m)", "too_low"
-        value = tracks.share(abs(track("height") - about) < off)
+        pays = Cost(Size(Measured("height", minus=scene.stands)), most=1.0)
+        off = round(min(_HEIGHT_M, 0.2 * scene.stands), 3)
+        title, tag = f"keeps its torso {scene.stands:.2g} m high (± {off:g} m)", "too_low"
+        value = tracks.share(abs(track("height") - scene.stands) < off)
     draft.pay("tall", 2.0, pays, title)
     draft.require(title, value, 0.2, 0.75, tag=tag)
 

@@ -1,5 +1,6 @@
 """Arrange the frames of an intent into sequential phases of simultaneous frames."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ _STANDS_AFTER = {*_DEEDS, "hop", "reach", "lift", "stand", "balance"}
 """verbs that already end with standing"""
 _WANDERS = {*_DEEDS, "kick", "swing", "sit", "balance", "turn"}
 """verbs during which the robot could drift away"""
+_DEGREES = {"backward": 180.0, "left": 90.0, "right": -90.0}
 _HOW = ("amount", "bounds", "degree", "dimension", "factor")
 _RESTING = {"lie": ("lying",), "sit": ("low",)}
 _HELD = {"stand", "stand_up", "balance", "sit", "lie"}
@@ -64,10 +66,13 @@ def _oriented(phases: Sequence[Sequence[Frame]]) -> list[list[Frame]]:
     """Return phases with their initial heading, to which words like "back" refer."""
     found: list[list[Frame]] = []
     heading: float | None = 0.0
+    here = [0.0, 0.0]
     for index, phase in enumerate(phases):
         found.append([])
         for frame in phase:
             update: dict[str, Any] = {"phase": index, "heading": heading}
+            if frame.point is not None:
+                update |= _to_point(frame, frame.point, here)
             is_side = frame.verb == "turn" and frame.direction in ("left", "right")
             if frame.is_of_start and heading:
                 update["is_of_start"] = False
@@ -78,9 +83,29 @@ def _oriented(phases: Sequence[Sequence[Frame]]) -> list[list[Frame]]:
                 update |= {"amount": QUARTER, "dimension": "turning"}  # "turn left and walk"
             found[-1].append(replace(frame, **update))
         for frame in found[-1]:
-            turned = _turned(frame)
+            degrees = frame.bearing
+            if degrees is None and frame.verb == "go" and heading is not None:
+                degrees = heading + _DEGREES.get(frame.direction or "forward", 0.0)
+            for axis, along in enumerate((math.cos, math.sin)):
+                here[axis] += along(math.radians(degrees or 0.0)) * (frame.way_m or 0.0)
+            turned = None if frame.point and frame.point[1] else _turned(frame)
             heading = None if heading is None or turned is None else (heading + turned) % 360.0
     return found
+
+
+def _to_point(
+    frame: Frame, point: tuple[float, float | None], here: Sequence[float]
+) -> dict[str, Any]:
+    """Return the fields of a frame that goes from one point to another."""
+    ahead = round(point[0] - here[0], 6)
+    aside = None if point[1] is None else round(point[1] - here[1], 6)
+    return {
+        "point": (ahead, aside),
+        "pace": frame.amount if frame.given("m/s") else None,
+        "amount": Amount(round(math.hypot(ahead, aside or 0.0), 6), "m", "about"),
+        "dimension": "distance",
+        "direction": "backward" if ahead < 0.0 else "forward",
+    }
 
 
 def _is_bare(frame: Frame) -> bool:
@@ -132,6 +157,7 @@ def goes_low(frames: Sequence[Frame], limits: tuple[Limit, ...]) -> bool:
         or _LOW_POSES & set(frame.postures)
         or (frame.verb == "swing" and frame.direction == "up")
         or frame.gait == "crawl"
+        or any(held.quantity == "height" and math.isinf(held.low) for held in frame.held)
         for frame in frames
     )
 
@@ -153,7 +179,7 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
             elif way.way_m is None:
                 found[last] = replace(way, **given)
             frame = replace(frame, amount=None, dimension=None)
-        elif way and way.way_m and frame.verb == "go" and is_back and not frame.duration_s:
+        elif way and way.given("m") and frame.verb == "go" and is_back and not frame.duration_s:
             frame = replace(
                 frame,
                 phase=max(frame.phase, way.phase + 1),
@@ -181,9 +207,10 @@ def _completed(frames: Sequence[Frame]) -> list[Frame]:
             kept = max(2, round(seconds / row["every"])) if seconds else row["kept"]
             frame = replace(frame, count=kept, count_rule="at_least")
         if frame.verb in _DEEDS and "lying" in frame.postures:
-            postures = tuple(each for each in frame.postures if each != "lying")
+            lies = tuple(each for each in frame.postures if each == "lying" or each[:3] == "on_")
+            postures = tuple(each for each in frame.postures if each not in lies)
             found.append(replace(frame, postures=postures))
-            frame = Frame(verb="lie", word=frame.word, phase=frame.phase)
+            frame = Frame(verb="lie", word=frame.word, phase=frame.phase, postures=lies)
         found.append(frame)
     return found
 

@@ -37,6 +37,8 @@ _DEEP = 0.3
 """height of a deep squat as a fraction between lying and standing"""
 _FLAT = 0.5
 """maximum cosine of the tilt of a torso that is level, as in a plank"""
+_ON = 0.9
+"""least pitch or roll of a torso that lies on its back, belly or side, in rad"""
 _KNEE_LEGS = 0.3
 """height of a foot lifted high, in leg lengths"""
 _CLEAR_LEGS, _SEEN_UP = 0.12, 0.75
@@ -82,7 +84,6 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
         _do_not_move_first(frame, scene, draft)
     if scene.has("speed"):
         end_at_rest(draft, frame.duration_s or _SEQUEL_S)
-    _last(frame, draft)
 
 
 def _do_not_move_first(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -116,11 +117,6 @@ def rest_in_time(before: Sequence[Frame], now: Sequence[Frame], draft: Draft) ->
     draft.require(f"comes to rest within {late:.2g} s", value, 1.7 * late, late, tag="drifts")
 
 
-def _last(frame: Frame, draft: Draft) -> None:
-    if frame.duration_s:
-        draft.seconds = max(frame.duration_s + 1.0, draft.seconds)
-
-
 def balance(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Keep poles, or the robot itself, upright."""
     if not scene.has("pole_angle"):
@@ -132,7 +128,6 @@ def balance(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.score(title, value, 0.2, 0.95, weight=3.0, tag="falls")
     lasts = frame.duration_s or _SEQUEL_S
     draft.ends_when(Below(angle, 0.15), seen < 0.15, lasts)
-    _last(frame, draft)
 
 
 def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -164,7 +159,6 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
     lasts = frame.duration_s or _SEQUEL_S
     draft.ends_when(Above(height, shortened(low)), track("height") > low, lasts)
     draft.ends_when(Below(height, shortened(high)), track("height") < high, lasts)
-    _last(frame, draft)
 
 
 def _sit_on_haunches(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -184,7 +178,6 @@ def _sit_on_haunches(frame: Frame, scene: Scene, draft: Draft) -> None:
     manners.hold_still(scene, draft, weight=0.5)
     lasts = frame.duration_s or _SEQUEL_S
     draft.ends_when(Above(pitch, _TILTED), seen > _TILTED, lasts)
-    _last(frame, draft)
 
 
 def lean(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -217,7 +210,6 @@ def lean(frame: Frame, scene: Scene, draft: Draft) -> None:
         manners.hold_still(scene, draft, weight=0.5)
     far, lasts = 0.7 * angle, frame.duration_s or _SEQUEL_S
     draft.ends_when(Above(tilt, far), seen > far, lasts)
-    _last(frame, draft)
 
 
 def lie(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -236,7 +228,6 @@ def lie(frame: Frame, scene: Scene, draft: Draft) -> None:
     title, value = "lies on the ground", tracks.share(held)
     draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
     manners.hold_still(scene, draft, weight=0.5)
-    _last(frame, draft)
 
 
 def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -258,7 +249,6 @@ def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.score(title, value, 0.05, 0.4, weight=1.0, tag="falls")
     up = track("height") > 0.9 * goal
     draft.ends_when(Above(height, shortened(0.9 * goal)), up, frame.duration_s or 0.3)
-    _last(frame, draft)
 
 
 def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -320,6 +310,8 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
             value = tracks.share(track("uprightness") < -0.7)
             title, tag = "is upside down", "under_rotates"
             draft.score(title, value, 0.1, 0.6, weight=4.0, tag=tag)
+        case "on_back" | "on_belly" | "on_side" | "on_left_side" | "on_right_side":
+            _lie_on(posture, scene, draft)
         case "low" | "high" | "lying":
             _hold_height(posture, scene, draft)
         case "hands" | "plank":
@@ -335,6 +327,20 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
             draft.doubt("every path in a plane is straight", holds=True)
         case _:
             _hold_feet(posture, frame, scene, draft)
+
+
+def _lie_on(posture: Posture, scene: Scene, draft: Draft) -> None:
+    """Lie on the back, the belly or a side. A tall robot pitches to lie down, a low one does not."""
+    words, is_side = posture.replace("on_", "on its ").replace("_", " "), "side" in posture
+    quantity = "roll" if is_side else "pitch" if scene.is_tall else "uprightness"
+    scene.require(quantity, f"lie {words}")
+    sign = -1 if posture in ("on_back", "on_left_side") else 1
+    seen, signal = track(quantity, sign=sign), Measured(quantity, sign=sign)
+    seen, signal = (abs(seen), Size(signal)) if posture == "on_side" else (seen, signal)
+    low, high = (_FLAT, 1.1) if quantity == "uprightness" else (_ON, math.pi - _ON)
+    draft.pay("side", 1.0, terms.Peak(signal, (low + high) / 2.0, 0.8), f"lying {words}")
+    title, value = f"lies {words}", tracks.share((seen > low) & (seen < high))
+    draft.score(title, value, 0.1, 0.6, weight=4.0, tag="under_rotates")
 
 
 def _hold_height(posture: Posture, scene: Scene, draft: Draft) -> None:

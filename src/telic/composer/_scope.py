@@ -56,6 +56,8 @@ _CLEARED: dict[str, dict[str, Any]] = {
     "until_end": {"until_end": False},
     "within": {"within_s": None},
     "held": {"held": ()},
+    "point": {"point": None},
+    "pace": {"pace": None},
     "ground": {"ground": None, "hardest": None},
 }
 _SAME = 0.01

@@ -38,6 +38,8 @@ class Deed:
 
 def implied_verb(item: Item) -> Act | None:
     """Return the verb that a word implies if the text has none."""
+    if item.point is not None:
+        return "go"
     if item.unit is not None:
         rates = dict.fromkeys(("m/s", "hz", "steps"), "go")
         return (rates | dict.fromkeys(("turns", "rad", "rad/s"), "turn")).get(item.unit)
@@ -106,6 +108,9 @@ class Slots:
         elif dimension == "speed" and "turning" in self._is:
             dimension = "turning"
         fills |= {"amount": amount, "degree": degree, "dimension": dimension, "factor": factor}
+        for item in (each for each in self.deed.items if each.point):
+            self.claims.append(("point", item, None))
+            fills["point"] = item.point
         lasts, held = ([i for i in self.deed.items if i.slot == k] for k in ("until_end", "held"))
         self.claims += [(item.slot, item, None) for item in (*lasts, *held)]
         fills["held"] = tuple(each for item in held for each in item.held)
@@ -150,6 +155,8 @@ class Slots:
         self.claims += [("part", item, None) for item, _ in own]
         self.part = own[0][1] if own else None
         verb, name = self.deed.verb, self.part.name if self.part else ""
+        if any(item.point for item in self.deed.items) and verb in ("reach", "stop", "stand"):
+            return "go"
         if verb == "go" and targets:
             return "reach"
         if verb == "go" and any(item.unit == "turns" for item in self.deed.items):
@@ -166,7 +173,8 @@ class Slots:
         if verb == "roll" and any(0.1 < angle < _LEANS_RAD for angle in angles):
             self.deed.says.setdefault("direction", "right")
             return "lean"  # "roll your body left by 15 degrees"
-        postures = {sense.value for item in self.deed.items if (sense := item.sense(verb))}
+        senses = [sense for item in self.deed.items if (sense := item.sense(verb))]
+        postures = {each for s in senses for each in (s.value, *s.says.get("postures", ()))}
         is_limb = any(word in name for word in word_table("parts")["limbs"])
         if verb == "stand_up" and is_limb:
             return "lift"  # "rise your left hand"
@@ -245,7 +253,7 @@ class Slots:
 
     def _number(self, dimension: str | None) -> None:
         """Fill the numeric slots. A second number of a kind remains unused."""
-        fills = self._fills
+        fills, is_going = self._fills, self.verb in ("go", "hop")
         for item in self.deed.items:
             reading = item.reading
             is_other = item.unit == "steps" and self.verb != "go"
@@ -277,6 +285,9 @@ class Slots:
                 middle = (first.value + amount.value) / 2
                 fills["amount"] = Amount(value=middle, unit=first.unit, rule="about")
                 fills["bounds"] = (first, amount)
+            elif first and amount and {first.unit, amount.unit} == {"m", "m/s"} and is_going:
+                fills["amount"], fills["pace"] = sorted((first, amount), key=lambda x: x.unit)
+                given = {"pace": amount}  # "walk 3 m at 1 m/s"
             elif not given or fills.keys() & given.keys():
                 continue
             else:

@@ -8,10 +8,11 @@ Simultaneous frames form a phase, and phases are executed in sequence. Demonstra
 (`telic.composer.reference`) or taken from a reference motion (`telic.composer.reference`).
 """
 
+import operator
 import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from telic.composer import _manners as manners
@@ -184,9 +185,9 @@ def _omitting(
 
     def tried(omitted: frozenset[int]) -> tuple[ParsedIntent, Composition] | None:
         other = parse(parsed.intent, spec, omitted)
-        deeds = {(frame.verb, frame.word) for frame in parsed.frames}
+        deeds = {(frame.verb, frame.word, frame.count) for frame in parsed.frames}
         ways = {None, "forward", *(frame.direction for frame in parsed.frames)}
-        if all((f.verb, f.word) in deeds and f.direction in ways for f in other.frames):
+        if all((f.verb, f.word, f.count) in deeds and f.direction in ways for f in other.frames):
             with suppress(UsageError, Refused):
                 return other, _checked(other, build, spec)
         return None
@@ -335,6 +336,7 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
     on_hands = scene.has_hands and any({"hands", "plank"} & {*frame.postures} for frame in frames)
     scene = scene._replace(is_on_hands=on_hands)
     for frame in frames:
+        before = len(draft.reached)
         draft.words.append(frame.word)
         if comes_home(frame):  # the way back is judged throughout the episode
             scene.require("displacement", "come back")
@@ -350,6 +352,11 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
             wave_as_shown(frame, scene, draft)
         else:
             BEHAVIORS[frame.verb][0](frame, scene, draft)
+        if frame.duration_s:
+            draft.seconds = max(draft.seconds, frame.duration_s + 1.0)
+        done = [each.judge for each in draft.reached[before:]]
+        if done and frame.verb != "turn" and frame.way_m is None:
+            travel.be_in_time(frame, draft, reduce(operator.and_, done) < 0.5)
         for held in frame.held:
             manners.hold_quantity(held, scene, draft)
         poses = [partial(postures.hold, each, frame, scene) for each in frame.postures]

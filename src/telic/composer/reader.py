@@ -45,7 +45,7 @@ from telic.composer.lexicon import (
 from telic.envs.spec import EnvSpec
 
 _UP = {"upright", "high"}
-_NEW = {"direction", "degree", "posture", "style", "number"}
+_NEW = {"direction", "degree", "posture", "style", "number", "point"}
 _WAITING = {"stand": "wait", "go": "go", "turn": "turn"}
 _TRUNK = {None, "torso", "head", "pelvis", "waist", "cart"}
 _POLE = ("pole", "poles", "tip")
@@ -328,7 +328,9 @@ class _Deeds:
             phase = self._phase if any(item.slot in new for item in items) else None
         else:
             new, old = (_directions(each, last.verb) for each in (items, last.items))
-            if new and old and not {"in_place", "sideways"} & {*new, *old}:
+            if all(any(item.point for item in each) for each in (items, last.items)):
+                phase = last.phase + 1
+            elif new and old and not {"in_place", "sideways"} & {*new, *old}:
                 is_leg = all(any(i.unit == "m" for i in each) for each in (items, last.items))
                 phase = last.phase + (is_leg or new[0] == OPPOSITE.get(old[0]))
         if phase is None:
@@ -361,8 +363,7 @@ class _Deeds:
         is_pole = (part is not None and part.endswith(_POLE)) or (
             holder is not None and self._has_pole and part is None and bool(postures & _UP)
         )
-        above = [item for item in others if item.unit == "m" and _is_height(item, None)]
-        raised = [item for item in others if "high" in _postures([item])] or above
+        raised = [item for item in others if "high" in _postures([item])]
         is_limb = part not in (*_TRUNK, "target") and not is_pole
         if holder is None:
             is_raised = is_limb and (not acts or str(part).endswith(_ARMS))
@@ -430,21 +431,18 @@ class _Deeds:
         """
         last = self.all[-1] if self.all else None
         named = [item for item in items if item.part is not None][:1]
-        heights = [item for item in items if _is_height(item, part)]
         if part == "head":  # neither its height nor its pose is measured
             down = [item for item in items if "down" in {each.value for each in item.senses}]
-            gone = [item for item in items if item in (*heights, *down) or _postures([item])]
+            gone = [it for it in items if it.unit == "m" or it in down or _postures([it])]
             return [item for item in items if item not in (*gone, *(named if gone else ()))], False
         taken: list[Item] = []
         for item in items if part in _TRUNK and (holder or part) else ():
             kind = _held_kind(item, part, acts)
-            if kind == "low_height" and "within" in {self._tokens[at].word for at in item.at}:
-                continue  # "keep your height within 2 cm" allows for so much around it
             if kind is None and not (taken and any(each.value == "most" for each in item.senses)):
                 continue  # "as low as possible" is one limit
             taken.append(item)
             self.used.update(item.at)
-            if kind is not None and (item in heights or not heights):
+            if kind is not None:
                 around = [each.at for each in (holder, *named, item) if each is not None]
                 amount = item.reading.amount if item.reading else None
                 self._limit(kind, [place for at in around for place in at], amount)
@@ -525,8 +523,6 @@ def _held_kind(item: Item, part: str | None, acts: bool) -> LimitKind | None:
     """Return the limit that "keep" implies with this item and possibly another action."""
     if part == "cart" and item.unit == "m":
         return "no_drift"  # "keep the cart within 10 cm of the middle"
-    if _is_height(item, part) and item.reading and item.reading.amount:
-        return "low_height" if item.reading.amount.rule == "at_most" else "keep_height"
     sense = item.sense() or item.sense("stand")
     if sense is None or not acts:
         return None
@@ -534,12 +530,6 @@ def _held_kind(item: Item, part: str | None, acts: bool) -> LimitKind | None:
         return _HELD.get(sense.value)
     is_up = sense.value == "up" and part is not None
     return "no_drift" if sense.value == "in_place" else "keep_height" if is_up else None
-
-
-def _is_height(item: Item, part: str | None) -> bool:
-    """Return whether an item is a height limit, such as "below 1 m" or a torso height."""
-    amount = item.reading.amount if item.reading else None
-    return amount is not None and amount.unit == "m" and (amount.rule != "about" or bool(part))
 
 
 def _says_how_long(item: Item) -> bool:

@@ -336,11 +336,12 @@ def motion_error(
 # ---- measures composed of these
 
 
-def gone(axes: Sequence[str] = _PLACES) -> Measure:
-    """Return the distance from the start."""
+def gone(axes: Sequence[str] = _PLACES, at: Sequence[float] = ()) -> Measure:
+    """Return the distance from the start, or from a point relative to the start."""
     ways = [change(track(axis)) for axis in axes]
+    ways = [way - to for way, to in zip(ways, at, strict=True)] if at else ways
     far = abs(ways[0]) if len(ways) == 1 else combined("hypot", *ways)
-    return replace(far, words="distance from the start")
+    return replace(far, words=f"distance from {tuple(at)}" if at else "distance from the start")
 
 
 def turned_back(direction: Way, aside: str | None = None) -> Measure:
