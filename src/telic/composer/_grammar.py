@@ -8,13 +8,13 @@ Clauses are in order of execution: "stand after jumping" means jump, then stand.
 negation, condition, alternative or comparison is not parsed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import NamedTuple
 
-from telic.composer._amounts import Reading, number_reader, read_amount, read_point
-from telic.composer._parts import BodyPart, bodies_of, find_part, read_held
+from telic.composer._amounts import Reading, number_readers, read_amount, read_point
+from telic.composer._parts import BodyPart, bodies_of, find_joints, find_part, read_held
 from telic.composer.frames import Act, Amount, Held, LimitKind
 from telic.composer.lexicon import (
     PHRASES,
@@ -36,7 +36,6 @@ _TRAVELS = {"go", "hop", "jump"}
 _MANNERS = {"direction", "posture", "degree", "style", "part"}
 _STRENGTH = {"start": 0, "and": 1, "stop": 2, "while": 3}
 _STRENGTH |= {"then": 4, "after": 4, "before": 4, "first": 4}
-_BOUNDED = ("m", "rad", "turns", "m/s", "rad/s", "share")
 _CLOSED = ("negation", "aside")
 _IF = ("if", "when", "whenever", "unless")  # what follows is not done: "but if you fall, stop"
 _NEGATIONS = ("without", "never", "don't", "dont")
@@ -304,19 +303,15 @@ class _Scanner:
         pronouns = {k for k in places if " ".join(self._words[k - 1 : k + 1]) in _PRONOUNS}
         readings = {k: read_amount(tokens, k) for k in places if k not in pronouns}
         self._readings = {k: reading for k, reading in readings.items() if reading}
+        limbs = {form for limb in word_table("parts")["limbs"] for form in (limb, f"{limb}s")}
         self._readers: dict[str, PhraseReader] = {
             "unknown": lambda _, place: ((place,), None) if self._is_unknown(place) else None,
             "manner": self._read_manner,
-            "limb": self._read_limb,
-            "amount": number_reader(),
-            "measure": number_reader("amount", "count", "duration_s", "period_s"),
-            "bare": number_reader("bare"),
-            "multiple": number_reader("count", "bare"),
-            "length": number_reader("m"),
-            "angle": number_reader("rad"),
-            "short": number_reader("m", rules=["at_most"]),
-            "narrow": number_reader("rad", rules=["at_most"]),
-            "bound": number_reader(*_BOUNDED, rules=["at_most", "at_least"]),
+            "limb": self._part_reader(lambda part: bool(limbs & {*part.name.split()})),
+            "body": self._part_reader(lambda part: bool(part.bodies) or part.name == "head"),
+            "joint": lambda _, place: find_joints(tokens, place, spec),
+            "point": read_point,
+            **number_readers(),
         }
 
     def scan(self) -> list[Item]:
@@ -401,11 +396,11 @@ class _Scanner:
         known = self._words[place] in ignored_words() or place in {*self._parts, *self._readings}
         return not known and self._phrase(place, is_plain=True) is None
 
-    def _read_limb(self, _: Sequence[Token], place: int) -> tuple[tuple[int, ...], BodyPart] | None:
-        part = self._parts.get(place)
-        limbs = word_table("parts")["limbs"]
-        is_limb = part is not None and any(limb in part.name for limb in limbs)
-        return (part.at, part) if part is not None and is_limb else None
+    def _part_reader(self, suits: Callable[[BodyPart], bool]) -> PhraseReader:
+        """Return a reader for body parts with a property."""
+        parts = self._parts.items()
+        suited = {place: (part.at, part) for place, part in parts if suits(part)}
+        return lambda _, place: suited.get(place)
 
     def _read_manner(self, _: Sequence[Token], place: int) -> tuple[tuple[int, ...], None] | None:
         found = self._phrase(place, is_plain=True)
@@ -463,11 +458,12 @@ class _Scanner:
             return None  # "a straight back"
         limit = senses[0].value if senses[0].slot == "limit" else None
         slot = "until_end" if senses[0].value == "until_end" else senses[0].slot
-        given = [each.amount for each in match.read if isinstance(each, Reading) and each.amount]
-        amount = _at_most(given[0]) if limit and given else None
+        given = [each for each in match.read if isinstance(each, Reading) and each.amount]
+        amount = _at_most(given[0].amount) if limit and given and given[0].amount else None
+        reading = given[0] if given and slot == "verb" else None
         parts = [each for each in match.read if isinstance(each, BodyPart)]
         part = parts[0] if parts else None
-        return Item(slot, match.at, senses, limit=limit, amount=amount, part=part)
+        return Item(slot, match.at, senses, reading, part, limit, amount)
 
     def _number(self, reading: Reading, phrase: Item | None) -> list[Item]:
         """Parse a number. "three legs" is not a count, and "20 feet" is a length."""
@@ -508,18 +504,18 @@ class _Scanner:
         return [inner, Item("degree", (place, *most.at), most.senses)]
 
     def _held(self, place: int) -> list[Item]:
-        found = read_held(self._tokens, place, self._spec, self._parts)
+        found = read_held(self._tokens, place, self._spec, self._readers)
         return [Item("held", found[0], held=found[1])] if found else []
 
     def _point(self, place: int) -> Item | None:
         """Parse a destination, such as "the point (2, 1)" or "a point 2 m ahead and 1 m left"."""
-        readers = {"point": read_point, "length": self._readers["length"]}
-        match = lexicon().find(self._tokens, place, "point", readers=readers)
+        match = lexicon().find(self._tokens, place, "point", readers=self._readers)
         if match is None:
             return None
         signs = match.senses[0].says.get("signs")
-        lengths = [each.amount.value for each in match.read if isinstance(each, Reading)]
-        point = (signs[0] * lengths[0], signs[1] * lengths[1]) if signs else match.read[0]
+        point = match.read[0]
+        if signs:
+            point = tuple(k * each.amount.value for k, each in zip(signs, match.read, strict=True))
         return Item("point", match.at, point=point)
 
     def _limits(self, at: tuple[int, ...]) -> list[Item]:

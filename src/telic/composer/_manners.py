@@ -12,7 +12,7 @@ from telic.composer.frames import NEAR, Frame, Held, Limit
 from telic.composer.scene import Scene
 from telic.core.text import is_row
 from telic.judges import metrics, tracks
-from telic.judges.tracks import track
+from telic.judges.tracks import Measure, track
 from telic.rewards import terms
 from telic.rewards.signals import (
     Above,
@@ -38,7 +38,7 @@ _RESTS_ON = 5.0
 _OF_LEGS = ("go", "circle", "turn", "stand", "stop", "obey")
 _AT_EASE, _LEANS = 0.2, 0.25
 """tolerances of arm and waist deviation from the resting pose and of torso lean, in rad"""
-_DRIFT_M, _TURN_RAD, _HEIGHT_M = 0.5, 0.5, 0.15
+_DRIFT_M, _TURN_RAD = 0.5, 0.5
 _THRIFT = 0.7
 """fraction of the effort of a plain gait that counts as low (tables/calibration.toml)"""
 _STRAIGHT, _VEERS = 0.2, 0.5
@@ -260,10 +260,6 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
             draft.pay("grounded", 0.3, Pay(Grounded()), "a foot on the ground")
             value = tracks.mean(metrics.flying(0.1, 0.05))
             draft.require("stays on the ground", value, 0.3, 0.05, tag="too_high")
-        case "low_height" | "keep_height" if scene.has("height"):
-            _keep_height(limit, scene, draft)
-        case "no_hands":
-            _keep_off_ground(scene.hands or scene.feet("front"), "hands", scene, draft)
         case "no_touch":
             _keep_off_ground(limit.bodies, limit.part or "body", scene, draft)
         case "no_slip" if scene.leg is not None:
@@ -300,22 +296,6 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
     draft.require(title, value, 3.0 * most, most, tag="drifts")
 
 
-def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
-    """Keep the torso low, or near its standing height."""
-    if limit.kind == "low_height":
-        most = scene.lies + 0.7 * (scene.stands - scene.lies)
-        pays = Pay(Measured("height", minus=most, sign=-1), -1.0, 0.0)
-        title, tag = f"keeps its torso below {most:.2g} m", "too_high"
-        value = tracks.share(track("height") < most)
-    else:
-        pays = Cost(Size(Measured("height", minus=scene.stands)), most=1.0)
-        off = round(min(_HEIGHT_M, 0.2 * scene.stands), 3)
-        title, tag = f"keeps its torso {scene.stands:.2g} m high (± {off:g} m)", "too_low"
-        value = tracks.share(abs(track("height") - scene.stands) < off)
-    draft.pay("tall", 2.0, pays, title)
-    draft.require(title, value, 0.2, 0.75, tag=tag)
-
-
 def _keep_off_ground(bodies: Sequence[str], name: str, scene: Scene, draft: Draft) -> None:
     """Keep bodies off the ground. Robots without the named bodies satisfy the limit trivially."""
     if not bodies or scene.spec.robot is None:
@@ -328,6 +308,13 @@ def _keep_off_ground(bodies: Sequence[str], name: str, scene: Scene, draft: Draf
     draft.pay("handed", 0.5, touch, f"{name} on the ground, as a cost")
     value = tracks.mean(metrics.touching(tuple(bodies), least))
     draft.require(f"keeps its {name} off the ground", value, 0.4, 0.05, tag="falls")
+
+
+def within(seen: Measure, low: float, high: float) -> Measure:
+    """Return whether a measure is between bounds, of which one may be infinite."""
+    if math.isinf(low):
+        return seen < high
+    return seen > low if math.isinf(high) else (seen > low) & (seen < high)
 
 
 def hold_quantity(held: Held, scene: Scene, draft: Draft) -> None:
@@ -358,10 +345,8 @@ def hold_quantity(held: Held, scene: Scene, draft: Draft) -> None:
         signal, seen = Size(signal), abs(seen)
     if is_open:
         pays = terms.Sigmoid(Less(signal, bound, -1 if is_most else 1), width)
-        mask = seen < high if is_most else seen > low
     else:
         pays = terms.Peak(signal, middle, max(high - middle, width))
-        mask = (seen > low) & (seen < high)
     number = sum(name.startswith("held") for name in draft.names) + 1
     draft.pay(f"held_{number}", 1.0, pays, f"{held.name} {between}")
     if held.is_peak:
@@ -373,4 +358,4 @@ def hold_quantity(held: Held, scene: Scene, draft: Draft) -> None:
             draft.score(title, value, 0.0, middle, within=high - middle, weight=4.0)
         return
     title = f"keeps the {held.name} {between}"
-    draft.score(title, tracks.share(mask), 0.2, 0.8, weight=4.0, tag="drifts")
+    draft.score(title, tracks.share(within(seen, low, high)), 0.2, 0.8, weight=4.0, tag="drifts")

@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
-from telic.composer._amounts import Reading, number_reader
-from telic.composer.frames import NEAR, AmountRule, Held
+from telic.composer._amounts import Reading, denied
+from telic.composer.frames import NEAR, Held
 from telic.composer.lexicon import (
     PhraseReader,
     Token,
@@ -202,24 +202,9 @@ def place_words() -> dict[str, str]:
 
 
 def read_held(
-    tokens: Sequence[Token], start: int, spec: EnvSpec, parts: Mapping[int, BodyPart]
+    tokens: Sequence[Token], start: int, spec: EnvSpec, readers: Mapping[str, PhraseReader]
 ) -> tuple[tuple[int, ...], tuple[Held, ...]] | None:
     """Return the quantities that are held by the words at a position."""
-    most = [None, "about", "at_most"] if tokens[start].word.startswith("limit") else ["at_most"]
-
-    def body(_: Sequence[Token], place: int) -> tuple[tuple[int, ...], BodyPart] | None:
-        part = parts.get(place)
-        return (part.at, part) if part and (part.bodies or part.name == "head") else None
-
-    readers: dict[str, PhraseReader] = {
-        "amount": number_reader("amount", "bare"),
-        "length": number_reader("m"),
-        "limits": number_reader("amount", rules=[*most, "at_least", "range"]),
-        "limit_m": number_reader("m", rules=["at_most", "at_least", "range"]),
-        "limit_rad": number_reader("rad", rules=["at_most", "at_least", "range"]),
-        "body": body,
-        "joint": lambda _, place: _find_joints(tokens, place, spec),
-    }
     match = lexicon().find(tokens, start, "held", readers=readers)
     if match is None:
         return None
@@ -227,9 +212,8 @@ def read_held(
     kind, says, read = sense.value, sense.says, [*match.read]
     amounts = [each for each in read if isinstance(each, Reading)]
     own = [tokens[place].word for place in match.at if not amounts or place not in amounts[0].at]
-    if amounts and _NEVER & {*own}:  # "never above 20 degrees": at most
-        rule = {"at_least": "at_most", "at_most": "at_least"}.get(amounts[0].rule or "at_least")
-        amounts = [replace(amounts[0], rule=cast("AmountRule", rule))]
+    if amounts and _NEVER & {*own}:  # "never above 20 degrees", "never exceeding a pitch of 1 rad"
+        amounts = [denied(replace(amounts[0], rule=amounts[0].rule or "at_least"))]
     given = _interval(amounts[0], words, says) if amounts else None
     # Neither "raise your arms above 45 degrees" nor "roll over 360 degrees" holds a quantity.
     is_limb = kind == "joint" and {"arm", "arms", "leg", "legs"} & {*words}
@@ -279,7 +263,7 @@ def _interval(
 # ---- joints
 
 
-def _find_joints(
+def find_joints(
     tokens: Sequence[Token], start: int, spec: EnvSpec
 ) -> tuple[tuple[int, ...], tuple[Limb, ...]] | None:
     """Return the joints with all words at a position in their names, such as "left knee"."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from telic.composer.frames import OPPOSITE, Amount, Frame, Limit, ParsedIntent
+from telic.composer.frames import OPPOSITE, Amount, Frame, ParsedIntent
 from telic.composer.lexicon import word_table
 
 _ABOUT_FACE = 180.0
@@ -17,8 +17,6 @@ _LIMBS = ("lift", "kick", "swing")
 _RESTS = {"stand", "stop", "sit", "lie"}
 _STANDS_AFTER = {*_DEEDS, "hop", "reach", "lift", "stand", "balance"}
 """verbs that already end with standing"""
-_WANDERS = {*_DEEDS, "kick", "swing", "sit", "balance", "turn"}
-"""verbs during which the robot could drift away"""
 _DEGREES = {"backward": 180.0, "left": 90.0, "right": -90.0}
 _HOW = ("amount", "bounds", "degree", "dimension", "factor")
 _RESTING = {"lie": ("lying",), "sit": ("low",)}
@@ -99,6 +97,8 @@ def _to_point(
     """Return the fields of a frame that goes from one point to another."""
     ahead = round(point[0] - here[0], 6)
     aside = None if point[1] is None else round(point[1] - here[1], 6)
+    if not ahead and not aside:
+        return {"verb": "stand", "gait": None, "point": None}  # it is there already
     return {
         "point": (ahead, aside),
         "pace": frame.amount if frame.given("m/s") else None,
@@ -136,23 +136,9 @@ def comes_home(frame: Frame) -> bool:
     return frame.verb == "go" and frame.gait == "return" and frame.phase > 0 and is_open
 
 
-def limits_of(parsed: ParsedIntent) -> tuple[Limit, ...]:
-    """Return the limits of an intent. Actions in place imply staying in place."""
-    stays = [
-        Limit(kind="no_drift", words=f"{frame.word} in place")
-        for frame in parsed.frames
-        if frame.direction == "in_place" and frame.verb in _WANDERS
-    ]
-    is_going = any(frame.verb in _TRAVELS for frame in parsed.frames)
-    is_limited = any(limit.kind == "no_drift" for limit in parsed.limits)
-    if not stays or is_limited or (is_going and len(arrange(parsed)) > 1):
-        return parsed.limits
-    return (*parsed.limits, stays[0])
-
-
-def goes_low(frames: Sequence[Frame], limits: tuple[Limit, ...]) -> bool:
+def goes_low(frames: Sequence[Frame]) -> bool:
     """Return whether the intent requires poses that an environment would treat as a fall."""
-    return any(limit.kind == "low_height" for limit in limits) or any(
+    return any(
         frame.verb in _LOW_VERBS
         or _LOW_POSES & set(frame.postures)
         or (frame.verb == "swing" and frame.direction == "up")

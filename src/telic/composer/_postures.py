@@ -1,15 +1,16 @@
 """Poses (standing, balancing, sitting, lying, getting up), postures and styles."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from telic.composer import _manners as manners
 from telic.composer._draft import Draft
 from telic.composer._parts import bodies_of
 from telic.composer._sizes import GENTLE, QUICK
 from telic.composer._travel import SETTLED, seen_from_start
-from telic.composer.frames import Frame, Limit, Posture, Style
+from telic.composer.frames import Frame, Held, Limit, Posture, Style
 from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
 from telic.judges import metrics, tracks
@@ -37,8 +38,6 @@ _DEEP = 0.3
 """height of a deep squat as a fraction between lying and standing"""
 _FLAT = 0.5
 """maximum cosine of the tilt of a torso that is level, as in a plank"""
-_ON = 0.9
-"""least pitch or roll of a torso that lies on its back, belly or side, in rad"""
 _KNEE_LEGS = 0.3
 """height of a foot lifted high, in leg lengths"""
 _CLEAR_LEGS, _SEEN_UP = 0.12, 0.75
@@ -67,11 +66,9 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
             why = f"it stands {scene.stands:.2g} m high, and lies {scene.lies:.2g} m high"
             raise scene.cannot(f"torso {about:.2g} m high", why, "height")
         width = max(abs(about - scene.stands) / 3.0, 0.01)
-        draft.pay("about", 1.0, terms.Peak(Measured("height"), about, 2.0 * width), "height")
-        title = f"holds its torso {about:.2g} m high (± {width:.2g} m)"
-        value = tracks.share(abs(track("height") - about) < width)
-        draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
-    elif is_plain and scene.has("height"):
+        held = Held("torso height", "height", about - width, about + width, "m")
+        manners.hold_quantity(held, scene, draft)
+    elif is_plain and scene.has("height") and "height" not in {h.quantity for h in frame.held}:
         width = min(0.25, 0.4 * (scene.stands - scene.lies))
         peak = terms.Peak(Measured("height", minus=scene.stands), 0.0, width)
         draft.pay("posture", 0.5, peak, "at its standing height")
@@ -122,12 +119,13 @@ def balance(frame: Frame, scene: Scene, draft: Draft) -> None:
     if not scene.has("pole_angle"):
         stand(frame, scene, draft)
         return
-    angle, seen = signals.PoleAngle(), metrics.pole_angle()
+    angle, seen, most = signals.PoleAngle(), metrics.pole_angle(), frame.given("rad")
     draft.pay("upright", 1.0, terms.SmallSquare(angle, 20.0), "poles upright")
-    title, value = "keeps the pole up", tracks.share(seen < 0.15)
-    draft.score(title, value, 0.2, 0.95, weight=3.0, tag="falls")
+    title = f"keeps the pole within {math.degrees(most):.3g}°" if most else "keeps the pole up"
+    most = most or 0.15
+    draft.score(title, tracks.share(seen < most), 0.2, 0.95, weight=3.0, tag="falls")
     lasts = frame.duration_s or _SEQUEL_S
-    draft.ends_when(Below(angle, 0.15), seen < 0.15, lasts)
+    draft.ends_when(Below(angle, most), seen < most, lasts)
 
 
 def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -294,26 +292,10 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
     is_pole = posture == "upright" and scene.has("pole_angle")
     if posture in OWN.get(frame.verb, ()) or is_pole:
         return
+    if row := scene.posture(posture):
+        _hold_quantity(row, scene, draft)
+        return
     match posture:
-        case "upright" | "level":
-            is_level = posture == "level"
-            scene.require("uprightness", "keep its torso level" if is_level else "be upright")
-            manners.be_upright(draft, 0.5)
-            least, title = (
-                (0.95, "keeps its torso level") if is_level else (manners.UPRIGHT, "is upright")
-            )
-            value = tracks.share(track("uprightness") > least)
-            draft.score(f"{title}", value, 0.3, 0.8, weight=2.0, tag="falls")
-        case "upside_down":
-            scene.require("uprightness", "be upside down")
-            draft.pay("upside", 1.5, Pay(Measured("uprightness", sign=-1)), "upside down")
-            value = tracks.share(track("uprightness") < -0.7)
-            title, tag = "is upside down", "under_rotates"
-            draft.score(title, value, 0.1, 0.6, weight=4.0, tag=tag)
-        case "on_back" | "on_belly" | "on_side" | "on_left_side" | "on_right_side":
-            _lie_on(posture, scene, draft)
-        case "low" | "high" | "lying":
-            _hold_height(posture, scene, draft)
         case "hands" | "plank":
             rest_on_hands(scene, draft, is_plank=posture == "plank")
         case "straight_line" if scene.has("y_position"):
@@ -329,35 +311,26 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
             _hold_feet(posture, frame, scene, draft)
 
 
-def _lie_on(posture: Posture, scene: Scene, draft: Draft) -> None:
-    """Lie on the back, the belly or a side. A tall robot pitches to lie down, a low one does not."""
-    words, is_side = posture.replace("on_", "on its ").replace("_", " "), "side" in posture
-    quantity = "roll" if is_side else "pitch" if scene.is_tall else "uprightness"
-    scene.require(quantity, f"lie {words}")
-    sign = -1 if posture in ("on_back", "on_left_side") else 1
-    seen, signal = track(quantity, sign=sign), Measured(quantity, sign=sign)
-    seen, signal = (abs(seen), Size(signal)) if posture == "on_side" else (seen, signal)
-    low, high = (_FLAT, 1.1) if quantity == "uprightness" else (_ON, math.pi - _ON)
-    draft.pay("side", 1.0, terms.Peak(signal, (low + high) / 2.0, 0.8), f"lying {words}")
-    title, value = f"lies {words}", tracks.share((seen > low) & (seen < high))
-    draft.score(title, value, 0.1, 0.6, weight=4.0, tag="under_rotates")
-
-
-def _hold_height(posture: Posture, scene: Scene, draft: Draft) -> None:
-    scene.require("height", f"be {posture}")
-    span = scene.stands - scene.lies
-    share = {"high": 0.9, "low": 0.6, "lying": 0.25}[posture]
-    limit, is_high = scene.lies + share * span, posture == "high"
-    way = "above" if is_high else "below"
-    pays = terms.Sigmoid(
-        Measured("height", minus=limit, sign=1 if is_high else -1), shortened(0.1 * span)
-    )
-    draft.pay(posture, 1.0, pays, f"torso {way} {limit:.2g} m")
-    held = track("height") > limit if is_high else track("height") < limit
-    is_lying = posture == "lying"
-    title = "lies on the ground" if is_lying else f"holds its torso {way} {limit:.2g} m"
-    tag = "too_low" if is_high else "too_high"
-    draft.score(title, tracks.share(held), 0.2, 0.75, weight=2.0, tag=tag)
+def _hold_quantity(row: Mapping[str, Any], scene: Scene, draft: Draft) -> None:
+    """Hold the quantity of a posture above, below or between bounds."""
+    quantity, sign, (name, weight) = row["quantity"], row.get("sign", 1), row["pays"]
+    low, high = row.get("low", -math.inf), row.get("high", math.inf)
+    scene.require(quantity, row["what"])
+    seen, signal = track(quantity, sign=sign or 1), Measured(quantity, sign=sign or 1)
+    seen, signal = (seen, signal) if sign else (abs(seen), Size(signal))
+    pays, limit = Pay(signal, -1.0, 1.0), 0.0
+    if quantity == "height":
+        span, is_low = scene.stands - scene.lies, math.isinf(low)
+        low, high = scene.lies + low * span, scene.lies + high * span
+        limit = high if is_low else low
+        less = Measured("height", minus=limit, sign=-1 if is_low else 1)
+        pays = terms.Sigmoid(less, shortened(0.1 * span))
+    elif quantity != "uprightness":
+        pays = terms.Peak(signal, (low + high) / 2.0, 0.8)
+    title = row["title"].format(limit)
+    draft.pay(name, weight, pays, title)
+    score = {key: row[key] for key in ("zero", "goal", "weight", "tag")}
+    draft.score(title, tracks.share(manners.within(seen, low, high)), **score)
 
 
 def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:

@@ -41,6 +41,7 @@ _PLAIN_UP = ("up", "upward", "upwards", "vertically")
 _ON_REAR = {"front legs", "front feet", "front leg", "front foot"}
 _PLAIN_GAITS = {None, "run", "walk", "return"}
 """gaits that differ only in speed or destination"""
+_PLAIN = Frame("go", "")
 _OTHER, _MUCH = 1.37, 11.0
 """factors applied to a number to test whether any criterion depends on it"""
 _FITS = {
@@ -49,17 +50,13 @@ _FITS = {
     "most": {"fast", "much", "very_fast"},
 }
 """words that may contribute to a degree"""
-_CLEARED: dict[str, dict[str, Any]] = {
-    "direction": {"direction": None},
-    "degree": {"degree": None, "dimension": None},
-    "part": {"part": None, "bodies": ()},
-    "until_end": {"until_end": False},
-    "within": {"within_s": None},
-    "held": {"held": ()},
-    "point": {"point": None},
-    "pace": {"pace": None},
-    "ground": {"ground": None, "hardest": None},
+_FIELDS = {
+    "degree": ("degree", "dimension"),
+    "part": ("part", "bodies"),
+    "within": ("within_s",),
+    "ground": ("ground", "hardest"),
 }
+"""fields of a frame that a slot fills, if not the one of its name"""
 _SAME = 0.01
 """relative tolerance for equal goals, because titles show two digits"""
 _LASTS = re.compile(r"\b(share|longest|per_second|full_seconds)\(")
@@ -202,8 +199,9 @@ class _Ablation:
         is_most = any(amount.rule == "at_most" for amount in given)
         if slot == "amount" and (is_most or frame.count_rule == "at_most"):
             # Exceeding an upper bound must reduce the score.
-            ways = {each.title: each.direction for each in self.made.criteria}
-            return tuple(title for title in titles or () if ways[title] != "at_least") or None
+            criteria = [each for each in self.made.criteria if each.title in (titles or ())]
+            bounded = [e for e in criteria if e.direction != "at_least" or " < " in e.measure]
+            return tuple(each.title for each in bounded) or None
         return titles
 
     def _posture(self, posture: Posture, frame: Frame) -> tuple[str, ...] | None:
@@ -281,8 +279,9 @@ def _is_own(slot: str, frame: Frame, scene: Scene) -> bool:
 
 def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
     """Yield changes of a frame that test whether any criterion depends on a slot."""
-    if slot in _CLEARED:
-        yield _CLEARED[slot]
+    fields = _FIELDS.get(slot, (slot,))
+    if slot not in ("count", "amount", "duration", "period"):
+        yield {name: getattr(_PLAIN, name) for name in fields}
     if slot == "direction" and frame.direction in OPPOSITE:
         yield {"direction": OPPOSITE[frame.direction]}  # forward may be what is done anyway
     elif slot == "part":

@@ -194,11 +194,11 @@ class Slots:
         exact = [*dict.fromkeys(s.value for _, s in found if s.value not in _BESIDES)]
         if "left" in exact or "right" in exact:
             exact = [value for value in exact if value != "sideways"]
+        if own != "in_place" and (exact or own or "wanders" in self._is):
+            self.in_place += [item for item, sense in found if sense.value == "in_place"]
+            found = [each for each in found if each[0] not in self.in_place]
         for item, sense in found:
-            is_there = sense.value == "in_place" and own != "in_place"
-            if (exact or own) and is_there:
-                self.in_place.append(item)
-            elif sense.value not in exact[1:]:
+            if sense.value not in exact[1:]:
                 self.claims.append(("direction", item, sense))
                 fills["is_of_start"] = sense.says.get("frame") == "start"
         direction = exact[0] if exact else own if own else None
@@ -296,12 +296,11 @@ class Slots:
                     low, high = (amount.value + way * reading.spread for way in (-1, 1))
                     least = replace(amount, value=low, rule="at_least")
                     fills["bounds"] = least, replace(amount, value=high, rule="at_most")
-                if reading.period_s is not None and reading.rule is not None:
-                    fills["count_rule"] = reading.rule
-                if count is not None and reading.rule is not None:
+                if reading.rule is not None and (reading.period_s or count is not None):
                     # For counts, a strict comparison starts at the next integer.
                     step = _STRICTER[reading.rule] * reading.is_strict
-                    fills |= {"count": max(1, count + step), "count_rule": reading.rule}
+                    fills |= {} if count is None else {"count": max(1, count + step)}
+                    fills["count_rule"] = reading.rule
             self.claims.append((next(iter(given)).removesuffix("_s"), item, None))
 
     def _is_about(self, item: Item, amount: Amount, dimension: str | None) -> bool:
@@ -310,6 +309,8 @@ class Slots:
             return bool(dimension or self._senses("degree"))
         if amount.rule == "about" or item.senses or amount.unit not in ("m", "rad", "turns"):
             return True  # but not "finish within 20 cm", a height
+        if amount.unit == "rad" and self.verb == "balance":
+            return True
         return self._is["about"] != "duration" if amount.unit == "m" else "turning" in self._is
 
     def _bare(self, reading: Reading, dimension: str | None) -> tuple[Amount | None, int | None]:
@@ -324,7 +325,9 @@ class Slots:
             unit = "share" if is_part else units[dimension]
         if unit is not None:
             return Amount(value, cast("Unit", unit), reading.rule or "about"), None
-        counted = "counted" in self._is or self.deed.says.get("gait") == "step"
+        if self.deed.says.get("gait") == "step" and value >= 1:
+            return Amount(value, "steps", reading.rule or "about"), None
+        counted = "counted" in self._is
         return None, int(value) if counted and value >= 1 and value == int(value) else None
 
     def _postures(self, shift: int | None) -> set[str]:

@@ -15,6 +15,7 @@ from telic.composer._draft import Draft
 from telic.composer._manners import charge_change, stay_on_feet, stay_straight
 from telic.composer._phases import QUARTER
 from telic.composer.frames import Frame
+from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
 from telic.errors import Refused
 from telic.judges import metrics, tracks
@@ -202,7 +203,8 @@ def _go_distance(
     if not given:
         draft.doubt(f'"{frame.word}" is interpreted as {target:g} m along the rail')
     made, seen = signals.Made(way), tracks.change(metrics.place(way))
-    point = frame.point if frame.point and frame.point[1] else None
+    x, y = frame.point or (0.0, None)
+    point = (x, y) if y else None
     direction = f"toward ({point[0]:g}, {point[1]:g})" if point else direction
     pays = terms.Arrive(made, aim, max(0.2 * target, 0.1))
     draft.pay("way", 1.0, pays, f"close to {aim:.2g} m {direction}")
@@ -463,20 +465,7 @@ def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
 _Rates = tuple[float, float, float]
 _Spans = tuple[tuple[float, float], ...]
 _EVERY_S = 2.5
-_ONLY = {
-    "forward": ((0.0, 1.0), (0.0, 0.0)),
-    "backward": ((-1.0, 0.0), (0.0, 0.0)),
-    "left": ((0.0, 0.0), (0.0, 1.0)),
-    "right": ((0.0, 0.0), (-1.0, 0.0)),
-    "sideways": ((0.0, 0.0), (-1.0, 1.0)),
-}
-"""forward and sideways ranges for a stated direction, as fractions of the largest command"""
-_RATES = (
-    ("forward", "m/s", "forward velocity", "does not move forward or back", 2.0),
-    ("sideways", "m/s", "sideways velocity", "does not move sideways", 1.5),
-    ("turn", "rad/s", "turning rate", "does not turn", 1.5),
-)
-"""name, unit, description, title if never commanded, and weight of each rate"""
+_TABLE = word_table("commands")
 
 
 def command_range(frame: Frame, scene: Scene, draft: Draft) -> tuple[_Rates, _Spans]:
@@ -505,7 +494,7 @@ def command_range(frame: Frame, scene: Scene, draft: Draft) -> tuple[_Rates, _Sp
     ahead, aside, turn = (float(f"{value:.2g}") for value in (ahead, 0.5 * ahead, turn))
     every_way = ((-1.0, 1.0), (-1.0, 1.0))
     (back, forth), (right, left) = (
-        _ONLY.get(frame.direction, every_way) if frame.direction else every_way
+        _TABLE["only"].get(frame.direction, every_way) if frame.direction else every_way
     )
     low, high = back * ahead if lowest is None else lowest, forth * ahead
     right, left = right * aside, left * aside
@@ -519,7 +508,7 @@ def command_range(frame: Frame, scene: Scene, draft: Draft) -> tuple[_Rates, _Sp
 def track_commands(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Track commanded forward, sideways and turning velocities."""
     most, spans = command_range(frame, scene, draft)
-    names = (row[0] for row in _RATES)
+    names = _TABLE["rates"]
     draft.env_args["commands"] = {
         **{name: [*span] for name, span in zip(names, spans, strict=True)},
         "every_s": _EVERY_S,
@@ -543,7 +532,7 @@ def track_commands(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.pay("level", 0.5, terms.Level(), "vertical motion, roll and pitch, as a cost")
     if scene.has("action_change"):
         charge_change(scene, draft, 0.1)
-    for place, (_, unit, what, never, weight) in enumerate(_RATES):
+    for place, (unit, what, never, weight) in enumerate(_TABLE["rates"].values()):
         low, high = spans[place]
         is_commanded = (low, high) != (0.0, 0.0)
         value = metrics.command_error(place, (0.15 if is_commanded else 1.0) * most[place])

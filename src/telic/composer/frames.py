@@ -140,8 +140,11 @@ class Frame:
     def way_m(self) -> float | None:
         """Given distance in meters."""
         is_way = self.dimension != "height"
-        return math.hypot(self.point[0], self.point[1] or 0) if self.point else (
-            self.given("m") if is_way else None)
+        return (
+            math.hypot(self.point[0], self.point[1] or 0)
+            if self.point
+            else (self.given("m") if is_way else None)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any, Literal, NamedTuple, get_args
 
-from telic.composer._amounts import Reading, number_reader, read_amount
+from telic.composer._amounts import Reading, denied, number_readers, read_amount
 from telic.composer._draft import Draft, composition, edit
 from telic.composer.lexicon import (
     Lexicon,
@@ -87,7 +87,7 @@ class Observable(NamedTuple):
 class ObservedCondition(NamedTuple):
     """Condition on an observable or on the return."""
 
-    kind: Literal["near", "above", "below", "reach", "return"]
+    kind: Literal["near", "above", "below", "reach", "return", "within"]
     what: str
     value: float
     tolerance: float | None = None
@@ -225,8 +225,6 @@ class _Reading:
     def __init__(self, intent: str, spec: EnvSpec) -> None:
         self.wants: dict[ObservedCondition, str] = {}
         self.doubts: list[str] = []
-        self.within_s: tuple[float, str] | None = None
-        """time limit, if stated, and its words"""
         self.known: dict[str, list[Observable]] = {}
         """observables by name and by alternative name"""
         for each in observables(spec):
@@ -254,11 +252,9 @@ class _Reading:
         for slot, rows in (("column", columns), ("return", returns)):
             for value, words in rows.items():
                 entries += [(each, Sense(slot, value)) for each in words]
-        entries.append(("{time}", Sense("within", "")))
+        entries += [("{time}", Sense("within", ""))] if spec.dt_s else []
         phrases = Lexicon(entries, data["parts"] | data["columns"]["parts"])
-        readers = {"observable": named, "amount": number_reader()}
-        if spec.dt_s:
-            readers["time"] = number_reader("s", "steps", rules=["at_most"])
+        readers = {"observable": named, **number_readers()}
         known = ignored_words() | own | {"and", "while", "with"}
         matches, left, negated = _scan(self._tokens, phrases, readers, known)
         unread = list(left)
@@ -273,9 +269,7 @@ class _Reading:
             self.wants = {}  # the opposite is requested
         self.not_understood = tuple(unread)
 
-    def _wants(
-        self, match: Match, is_denied: bool = False
-    ) -> tuple[ObservedCondition, ...] | None:
+    def _wants(self, match: Match, is_denied: bool = False) -> tuple[ObservedCondition, ...] | None:
         """Return the conditions expressed by a phrase, or None if it is not understood."""
         sense, text = match.senses[0], match.read
         if sense.slot == "phrase":
@@ -283,17 +277,15 @@ class _Reading:
         if sense.slot == "within":
             limit = text[0].amount
             seconds = limit.value * (self._spec.dt_s or 1.0 if limit.unit == "steps" else 1.0)
-            self.within_s = seconds, quoted(self._tokens[match.at[0] : match.end])
-            return ()
+            return (ObservedCondition("within", "time", seconds),)
         if sense.slot == "return":
             value = text[0].bare if text else self._spec.solved_return
             if value is None or (text and text[0].rule == "at_most"):
                 return None
-            if not text:
-                self.doubts.append(f"a high return is interpreted as {value:g} (solved)")
-            return (
-                ObservedCondition("return", "return", value, None, f"earns a return of {value:g}"),
-            )
+            solved = f"a high return is interpreted as {value:g} (solved)"
+            self.doubts += [] if text else [solved]
+            title = f"earns a return of {value:g}"
+            return (ObservedCondition("return", "return", value, None, title),)
         # A different verb or unit may be intended: "oscillate the cart", "at 1 Hz".
         words = [token.word for token in self._tokens]
         after = words[match.end : match.end + 1]
@@ -305,24 +297,18 @@ class _Reading:
             return None
         units = {each.amount.unit for each in text[1:] if each.amount}
         fits = (each for each in self.known[text[0]] if units <= {each.unit})  # a cart's speed
-        what, number = next(fits, self.known[text[0]][0]), text[1]
-        rule = {"at_least": "at_most", "at_most": "at_least"}.get(number.rule or "")
-        if is_denied and rule is None:
-            return None
-        number = replace(number, rule=rule) if is_denied else number
+        what, number = next(fits, self.known[text[0]][0]), denied(text[1]) if is_denied else text[1]
         want = self._column(sense.value, what, (number, *text[2:]))
-        return None if want is None else (want,)
+        return None if want is None or (is_denied and number.rule is None) else (want,)
 
     def _column(
         self, kind: str, what: Observable, words: Sequence[Reading]
     ) -> ObservedCondition | None:
         """Return a condition on an observable, or None if a number has an incompatible unit."""
-        values: list[float] = []
-        for each in words:
-            amount = each.amount if each.amount and what.unit in ("", each.amount.unit) else None
-            if each.bare is None and amount is None:
-                return None
-            values.append(each.bare if each.bare is not None else amount.value if amount else 0.0)
+        units = {each.amount.unit for each in words if each.amount}
+        if (what.unit and units - {what.unit}) or any(e.amount is e.bare is None for e in words):
+            return None
+        values = [each.amount.value if each.amount else each.bare or 0.0 for each in words]
         value, tolerance, rule = values[0], values[1:], words[0].rule if kind == "amount" else None
         value = -value if kind == "left" else value
         if rule == "at_least":
@@ -337,19 +323,19 @@ class _Reading:
             return ObservedCondition("near", what.name, value, words[0].spread * factor)
         if not tolerance:
             self.doubts.append(f"near is interpreted as within {what.near:g} of {value:g}")
-        return ObservedCondition(
-            "near", what.name, value, abs(tolerance[0]) if tolerance else what.near
-        )
+        around = abs(tolerance[0]) if tolerance else what.near
+        return ObservedCondition("near", what.name, value, around)
 
 
 def example_intents(spec: EnvSpec) -> str:
     """Return example intents for an environment."""
     names, phrases = [each.name for each in observables(spec)], _known(spec)[1]
-    examples = [f'"{phrase["example"]}"' for phrase in phrases]
-    examples.append(f'"keep {names[0]} near 0 within 0.1"')
-    examples.append(f'"keep obs {len(spec.obs_names) - 1} below 1"')
     is_solved = spec.solved_return is not None
-    examples.append('"get a high return"' if is_solved else '"get a return of at least 100"')
+    examples = [
+        *(f'"{phrase["example"]}"' for phrase in phrases),
+        f'"keep {names[0]} near 0 within 0.1", "keep obs {len(spec.obs_names) - 1} below 1"',
+        '"get a high return"' if is_solved else '"get a return of at least 100"',
+    ]
     listed = ", ".join(dict.fromkeys(names[:12])) + (", ..." if len(names) > 12 else "")
     missing = ""
     if not any("goal" in phrase["example"] for phrase in phrases):
@@ -378,16 +364,15 @@ def compose_observed(
     titles: dict[str, tuple[str, ...]] = {}
     known = {name: each[0] for name, each in reading.known.items()}
     done: list[Measure] = []
-    for want, words in reading.wants.items():
+    for want, words in sorted(reading.wants.items(), key=lambda each: each[0].kind == "within"):
         before = len(draft.parts)
-        done += _ask(want, known, draft)
+        if want.kind != "within":
+            done += _ask(want, known, draft)
+        elif done:
+            value, limit = tracks.longest(reduce(operator.and_, done) < 0.5), want.value
+            draft.score("is done within %s", value, 1.5 * limit, limit, tag="too_slow")
         own = tuple(part.title for part in draft.parts[before:])
         titles[words] = (*titles.get(words, ()), *own)
-    if reading.within_s is not None and done:
-        limit, words = reading.within_s
-        value = tracks.longest(reduce(operator.and_, done) < 0.5)
-        title = draft.score("is done within %s", value, 1.5 * limit, limit, tag="too_slow")
-        titles[words] = (title,)
     if all(want.kind in ("near", "above", "below") for want in reading.wants):
         draft.pay("alive", 1.0, terms.Alive(), "the episode continues")
     steps = spec.max_episode_steps
@@ -451,19 +436,22 @@ def _ask(
         return (seen >= want.value,)
     if want.kind == "near":
         tolerance = shortened(want.tolerance or what.near, _DIGITS)
-        words = f"{what.name} near {want.value:g}"
+        words, held = (
+            f"{what.name} within {tolerance:g} of {want.value:g}",
+            abs(seen - at) < tolerance,
+        )
         draft.pay(f"near_{number}", 1.0, terms.Hill(x, at, tolerance), words)
-        words = f"{what.name}: way to {want.value:g}"
-        draft.pay(f"way_{number}", 0.5, terms.Off(x, at, max(what.span, tolerance)), words)
-        held = abs(seen - at) < tolerance
+        pays = terms.Off(x, at, max(what.span, tolerance))
+        draft.pay(f"way_{number}", 0.5, pays, f"{what.name}: way to {want.value:g}")
         title = want.title or f"keeps {what.name} within {tolerance:g}{unit} of {want.value:g}"
-        words = f"{what.name} within {tolerance:g} of {want.value:g}"
     else:
         is_above = want.kind == "above"
-        words = f"{what.name} {want.kind} {want.value:g}"
+        words, held = (
+            f"{what.name} {want.kind} {want.value:g}",
+            seen > at if is_above else seen < at,
+        )
         pays = terms.Sigmoid(Less(x, at, sign=1 if is_above else -1), what.near)
         draft.pay(f"there_{number}", 1.0, pays, words)
-        held = seen > at if is_above else seen < at
         title = want.title or f"keeps {words}{unit}"
     goal = _SHARE_OF_THE_WAY if what.is_far and (want.value or not what.starts_at_0) else _SHARE
     value = replace(tracks.share(held), words=f"share of the time with {words}")
@@ -518,7 +506,7 @@ def compose_block(
     """
     tokens = read_tokens(intent)
     known = ignored_words() | {"and", "then", "it", "arm", "gripper", "robot"}
-    readers = {"amount": number_reader("m")}
+    readers = number_readers()
     matches, unread, negated = _scan(tokens, _phrases(), readers, known)
     words: dict[str, str] = {}
     heights: list[Reading] = []

@@ -47,10 +47,10 @@ from telic.envs.spec import EnvSpec
 _UP = {"upright", "high"}
 _NEW = {"direction", "degree", "posture", "style", "number", "point"}
 _WAITING = {"stand": "wait", "go": "go", "turn": "turn"}
-_TRUNK = {None, "torso", "head", "pelvis", "waist", "cart"}
+_TRUNK = {None, "torso", "pelvis", "waist", "cart"}
 _POLE = ("pole", "poles", "tip")
 _ARMS = ("arm", "arms", "hand", "hands")
-_HELD = {"upright": "upright", "low": "low_height", "high": "keep_height"}
+_KEPT = ("upright", "low", "high")
 _SLOTS = ("direction", "degree", "posture", "style", "part")
 _JOINTS = (",", ".", "and", "then")
 _POSES = ("sit", "lie", "lean", "lift")
@@ -165,6 +165,7 @@ class _Deeds:
         """Fill the slots of every action. Returns the frames, and the words of slots and limits."""
         frames: list[Frame] = []
         claims: list[WordClaim] = []
+        stays: list[Item] = []
 
         def claim(slot: str, at: Sequence[int], index: int, *says: Any) -> None:
             places = tuple(sorted(set(at)))
@@ -179,15 +180,14 @@ class _Deeds:
                 claim("verb", deed.at, index, str(frames[-1].verb), None, judged_as)
             for slot, item, sense in slots.claims:
                 self.used.update(item.at)
-                if sense is None:
-                    claim(slot, item.at, index)
-                elif sense.slot == "dimension":
-                    claim(slot, item.at, index, "", sense.value)
-                else:
-                    says = sense.says.get("dimension"), sense.says.get("judged_as", "")
-                    claim(slot, item.at, index, sense.value, *says)
-            for item in slots.in_place:
-                self._limit("no_drift", item.at)
+                says = sense.says if sense else {}
+                given = [sense.value if sense else "", says.get("dimension")]
+                given = ["", *given[:1]] if sense and sense.slot == "dimension" else given
+                claim(slot, item.at, index, *given, says.get("judged_as", ""))
+            stays += slots.in_place
+        goes = any("travels" in word_table("acts")[frame.verb] for frame in frames)
+        for item in stays if not goes or len({frame.phase for frame in frames}) == 1 else ():
+            self._limit("no_drift", item.at)
         for index, at in self._limit_claims:
             claim("limit", at, index, str(self.limits[index].kind))
         return tuple(frames), tuple(claims)
@@ -242,6 +242,7 @@ class _Deeds:
         says["at_once"] = self._at_once and any(each.phase == self._phase for each in self.all)
         self.used.update(verb.at)
         own = [Item("part", verb.part.at, part=verb.part)] if verb.part else []
+        own += [Item("number", verb.at, reading=verb.reading)] if verb.reading else []
         loose, self._pending = [*self._pending, *own, *items], []
         if last and last.verb == verb.act == "circle":  # "run in a circle, then in the other one"
             says = {"gait": last.says.get("gait"), **says}
@@ -364,7 +365,7 @@ class _Deeds:
             holder is not None and self._has_pole and part is None and bool(postures & _UP)
         )
         raised = [item for item in others if "high" in _postures([item])]
-        is_limb = part not in (*_TRUNK, "target") and not is_pole
+        is_limb = part not in (*_TRUNK, "head", "target") and not is_pole
         if holder is None:
             is_raised = is_limb and (not acts or str(part).endswith(_ARMS))
             self._modify(others, part, acts, raised if is_raised else [])
@@ -431,22 +432,24 @@ class _Deeds:
         """
         last = self.all[-1] if self.all else None
         named = [item for item in items if item.part is not None][:1]
-        if part == "head":  # neither its height nor its pose is measured
-            down = [item for item in items if "down" in {each.value for each in item.senses}]
-            gone = [it for it in items if it.unit == "m" or it in down or _postures([it])]
-            return [item for item in items if item not in (*gone, *(named if gone else ()))], False
         taken: list[Item] = []
+        posed: list[Item] = []
         for item in items if part in _TRUNK and (holder or part) else ():
-            kind = _held_kind(item, part, acts)
-            if kind is None and not (taken and any(each.value == "most" for each in item.senses)):
-                continue  # "as low as possible" is one limit
-            taken.append(item)
-            self.used.update(item.at)
-            if kind is not None:
+            sense = item.sense() or item.sense("stand")
+            value = sense.value if sense is not None and acts else ""
+            if value == "in_place" or (part == "cart" and item.unit == "m"):
+                # "keep the cart within 10 cm of the middle"
                 around = [each.at for each in (holder, *named, item) if each is not None]
                 amount = item.reading.amount if item.reading else None
-                self._limit(kind, [place for at in around for place in at], amount)
+                self._limit("no_drift", [place for at in around for place in at], amount)
+                taken.append(item)
+            elif value in _KEPT or (value == "up" and part is not None):
+                high = (Sense("posture", "high"),)
+                posed.append(replace(item, senses=high) if value == "up" else item)
+                self.used.update(*(each.at for each in named))
+                taken.append(item)
         items = [item for item in items if item not in taken and not (taken and item in named)]
+        items += posed
         is_own = last is not None and (
             "limb" in word_table("acts")[last.verb] or bool(last.says.get("weak"))
         )
@@ -517,19 +520,6 @@ def _postures(items: Sequence[Item]) -> set[Posture]:
     named = {sense.value for sense in senses if sense.slot == "posture"}
     is_up = any(sense.value == "up" and sense.slot != "posture" for sense in senses)
     return named | ({"high"} if is_up else set[Posture]())
-
-
-def _held_kind(item: Item, part: str | None, acts: bool) -> LimitKind | None:
-    """Return the limit that "keep" implies with this item and possibly another action."""
-    if part == "cart" and item.unit == "m":
-        return "no_drift"  # "keep the cart within 10 cm of the middle"
-    sense = item.sense() or item.sense("stand")
-    if sense is None or not acts:
-        return None
-    if sense.slot == "posture":
-        return _HELD.get(sense.value)
-    is_up = sense.value == "up" and part is not None
-    return "no_drift" if sense.value == "in_place" else "keep_height" if is_up else None
 
 
 def _says_how_long(item: Item) -> bool:
