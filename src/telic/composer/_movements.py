@@ -424,7 +424,7 @@ def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
     fast = signals.KickSpeed(foot, mine, others, sign)
     ahead = tracks.column(track("body_position", foot), 0) - track("x_position")
     swing = tracks.rate_of(ahead if sign > 0 else -ahead)
-    free = metrics.on_feet((mine,), others) if others else metrics.lifted(mine)
+    free = metrics.on_feet((mine,), others) if others else metrics.contact((mine,)) <= 0.0
     words = "speed of the free foot relative to the torso"
     seen = replace(swing * free, words=words, unit="m/s")
     draft.pay("kick", 2.0, Ratio(fast, speed, low=0.0, most=1.5), words)

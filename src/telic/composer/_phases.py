@@ -25,14 +25,7 @@ _HELD = {"stand", "stand_up", "balance", "sit", "lie"}
 _ON_REAR_OR_FRONT = {"rear_legs", "front_legs"}
 _POSES = {"low", "two_legs", "one_leg", *_ON_REAR_OR_FRONT}
 _LOW_VERBS = {"sit", "lie", "roll", "flip", "stand_up", "lean"}
-_LOW_POSES = {
-    "low",
-    "lying",
-    "hands",
-    "plank",
-    "upside_down",
-    *_ON_REAR_OR_FRONT,
-}
+_LOW_POSES = {"low", "lying", "hands", "plank", "upside_down", *_ON_REAR_OR_FRONT}
 
 
 def arrange(parsed: ParsedIntent) -> list[list[Frame]]:

@@ -75,35 +75,25 @@ def audit_words(
     trial = _Ablation(parsed, scene, made, build)
     covered: list[CoveredPhrase] = []
     left: list[WordClaim] = []
-    doubts = [*made.doubts]
     stated: set[str] = set()
     weights = {each.title: each.weight for each in made.criteria}
+    gaits = {e.title for e in made.criteria if e.tag == "wrong_gait" and e.weight >= 3.0}
     for claim in parsed.claims:
         titles = trial.carriers(claim)
         if titles and titles != trial.all and claim.slot != "verb":
             stated.add(max(titles, key=lambda title: weights[title]))
         elif claim.slot == "verb" and parsed.frames[claim.index].gait not in _PLAIN_GAITS:
-            stated |= {
-                each.title
-                for each in made.criteria
-                if each.tag == "wrong_gait" and each.weight >= 3.0
-            }
-        if titles is None:
-            left.append(claim)
-        elif claim.judged_as:
-            left.append(replace(claim, words=f"{claim.words} (judged as {claim.judged_as})"))
-            covered.append(CoveredPhrase(words=claim.judged_as, criteria=titles))
-        else:
-            covered.append(CoveredPhrase(words=claim.words, criteria=titles))
-        is_speed = claim.slot == "degree" and claim.value and claim.dimension == "speed"
-        number = parsed.frames[claim.index].given("m/s") if is_speed else None
-        if number is not None:
-            doubts.append(f'"{claim.words}" is interpreted as {number:g} m/s, the given number')
+            stated |= gaits
+        if titles is not None:
+            words = claim.judged_as or claim.words
+            covered.append(CoveredPhrase(words=words, criteria=titles))
+        if titles is None or claim.judged_as:
+            judged = f" (judged as {claim.judged_as})" if titles is not None else ""
+            left.append(replace(claim, words=claim.words + judged))
     # Report only the outer phrase of "far" and "as far as you can".
     spans = [(each.at[0], each.at[-1]) for each in left]
     dropped = [e.words for e in left if not any(a < e.at[0] <= e.at[-1] < b for a, b in spans)]
-    update = {"covered": tuple(covered), "dropped": tuple(dropped), "doubts": tuple(doubts)}
-    return made.model_copy(update=update), stated
+    return made.model_copy(update={"covered": tuple(covered), "dropped": tuple(dropped)}), stated
 
 
 def still_covered(made: Composition, edited: Composition) -> Composition:

@@ -67,11 +67,8 @@ def _with_best(goal: Goal, scene: Scene, what: str) -> Goal:
     best = scene.known.get(f"best_{what}")
     if not goal.is_open or best is None:
         return goal
-    if (
-        what == "speed"
-        and _NEAR_BEST * best < goal.value
-        and best > froude_speed(scene, FROUDE["run"])
-    ):
+    is_fast = what == "speed" and best > froude_speed(scene, FROUDE["run"])
+    if is_fast and _NEAR_BEST * best < goal.value:
         # The goal cannot exceed the best known value.
         source = f"{_NEAR_BEST:.0%} of the best known value"
         goal = goal._replace(value=_NEAR_BEST * best, source=source)
@@ -101,10 +98,8 @@ def speed(frame: Frame, scene: Scene) -> Goal:
             # Well below the upper bound, so that a speed at the bound does not pass.
             source = f"below the given {amount.value:g} m/s"
             return Goal(BELOW * amount.value, True, source, is_given=True)
-        within = [amount.value * share for share in frame.tolerances]
-        return Goal(
-            amount.value, is_exact, "as given", is_given=True, within=min(within, default=None)
-        )
+        within = min((amount.value * share for share in frame.tolerances), default=None)
+        return Goal(amount.value, is_exact, "as given", is_given=True, within=within)
     degree = frame.degree if frame.dimension in (None, "speed") else None
     if frame.dimension == "distance" and frame.degree == "most":
         degree = "most"  # maximum distance in a given time means maximum speed

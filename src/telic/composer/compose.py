@@ -281,10 +281,9 @@ def _drafts(
         landings = {"land", "landing", "end up", *(frame.word for frame in phase)}
         lies_next = any(frame.verb == "lie" and frame.word in landings for frame in after)
         drafts.append(_phase(phase, scene._replace(is_last=not after, lies_next=lies_next)))
-    for phase, draft in zip(phases[1:], drafts[1:], strict=True):
-        if phase[0].at_once:
+        if phase[0].at_once and len(drafts) > 1:
             words = f'"{phase[0].word}" is interpreted as the next movement'
-            draft.doubt(f"{words}, so doing both at once is not judged")
+            drafts[-1].doubt(f"{words}, so doing both at once is not judged")
     for before, now, draft in zip(phases, phases[1:], drafts[1:], strict=False):
         postures.rest_in_time(before, now, draft)
     always, drafts = (drafts[0], []) if len(drafts) == 1 else (Draft(), drafts)

@@ -290,9 +290,8 @@ class _Reading:
         words = [token.word for token in self._tokens]
         after = words[match.end : match.end + 1]
         before = [word for word in words[: match.at[0]] if word not in ignored_words()]
-        is_plain = words[match.at[0]] == text[0].split()[0]
-        is_other = is_plain and bool(before) and not is_denied
-        is_other = is_other and before[-1] not in ("and", "while", "with", ",", ".")
+        is_plain = words[match.at[0]] == text[0].split()[0] and not is_denied
+        is_other = is_plain and not {*before[-1:]} <= {"and", "while", "with", ",", "."}
         if is_other or (text[-1].bare is not None and after and after[0] not in vocabulary()):
             return None
         units = {each.amount.unit for each in text[1:] if each.amount}
@@ -337,12 +336,8 @@ def example_intents(spec: EnvSpec) -> str:
         '"get a high return"' if is_solved else '"get a return of at least 100"',
     ]
     listed = ", ".join(dict.fromkeys(names[:12])) + (", ..." if len(names) > 12 else "")
-    missing = ""
-    if not any("goal" in phrase["example"] for phrase in phrases):
-        missing = (
-            " To move an object to a goal, both must be observed by name, e.g. a Dict with puck "
-            "and goal."
-        )
+    missing = " To move an object to a goal, both must be observed by name, e.g. puck and goal."
+    missing *= not any("goal" in phrase["example"] for phrase in phrases)
     return f"Examples: {', '.join(examples)}. Observed values: {listed}.{missing}"
 
 

@@ -432,24 +432,24 @@ class _Deeds:
         """
         last = self.all[-1] if self.all else None
         named = [item for item in items if item.part is not None][:1]
-        taken: list[Item] = []
-        posed: list[Item] = []
-        for item in items if part in _TRUNK and (holder or part) else ():
+        kept, is_found = list[Item](), False
+        for item in items:
             sense = item.sense() or item.sense("stand")
-            value = sense.value if sense is not None and acts else ""
-            if value == "in_place" or (part == "cart" and item.unit == "m"):
-                # "keep the cart within 10 cm of the middle"
+            value = sense.value if sense is not None and acts and (holder or part) else ""
+            is_near = part == "cart" and item.unit == "m"  # "within 10 cm of the middle"
+            if part in _TRUNK and (value == "in_place" or is_near):
                 around = [each.at for each in (holder, *named, item) if each is not None]
                 amount = item.reading.amount if item.reading else None
                 self._limit("no_drift", [place for at in around for place in at], amount)
-                taken.append(item)
-            elif value in _KEPT or (value == "up" and part is not None):
+                is_found = True
+            elif part in _TRUNK and (value in _KEPT or (value == "up" and part is not None)):
                 high = (Sense("posture", "high"),)
-                posed.append(replace(item, senses=high) if value == "up" else item)
+                kept.append(replace(item, senses=high) if value == "up" else item)
                 self.used.update(*(each.at for each in named))
-                taken.append(item)
-        items = [item for item in items if item not in taken and not (taken and item in named)]
-        items += posed
+                is_found = True
+            else:
+                kept.append(item)
+        items = [item for item in kept if not (is_found and item in named)]
         is_own = last is not None and (
             "limb" in word_table("acts")[last.verb] or bool(last.says.get("weak"))
         )
@@ -458,8 +458,8 @@ class _Deeds:
         }
         is_about_noun = holder is not None and bool(nouns - {"speed"})
         is_plain = part is None or part == "target" or part.endswith(_POLE) or is_own
-        if (is_plain and not is_about_noun) or taken:
-            return items, bool(taken)
+        if (is_plain and not is_about_noun) or is_found:
+            return items, is_found
         of_it = {"direction"} if part in _TRUNK else {"direction", "posture"}
         of_it |= {"dimension", "style", "degree", "posture"} if is_about_noun else set[str]()
         given = [item for item in items if any(sense.slot in of_it for sense in item.senses)]

@@ -387,19 +387,15 @@ def touching(bodies: Sequence[str], least: float) -> Measure:
     return replace(force > least, words=words)
 
 
-def lifted(*feet: int) -> Measure:
-    """Return whether all given feet are off the ground."""
-    return _contact(feet) <= 0.0
-
-
-def _contact(feet: Feet) -> Measure:
+def contact(feet: Feet) -> Measure:
+    """Return whether any of the given feet is on the ground."""
     return combined("maximum", *(column(track("foot_contact"), foot) for foot in feet))
 
 
 def on_feet(others: Feet, mine: Feet = ()) -> Measure:
     """Return whether the robot stands on a foot in `mine` (default: any), but none in `others`."""
-    held = (_contact(mine) if mine else track("feet_in_contact")) > 0.0
-    held = held & lifted(*others) if others else held
+    held = (contact(mine) if mine else track("feet_in_contact")) > 0.0
+    held = held & (contact(others) <= 0.0) if others else held
     return replace(held, words="it stands on the right feet only")
 
 
