@@ -470,6 +470,22 @@ def test_an_amount_of_something_else_is_another_movement():
         assert any(t.startswith(TURNING) for t in titles("Ant-v5", f"jump and do {part}")), part
 
 
+@pytest.mark.parametrize(
+    ("printed", "other"),
+    [
+        ("go to (2, 1)", "go to (2, -1)"),
+        ("walk to the point (-1, 1)", "walk to the point (1, 1)"),
+        ("visit (1, 0), then (1, 1)", "visit (1, 0), then (0, 0)"),
+        ("walk 2 m at 0.5 m/s", "walk 2 m at 1 m/s"),
+        ("jump twice in 4 seconds", "jump every 4 seconds"),
+    ],
+)
+def test_another_destination_speed_or_time_does_not_pass(printed, other):
+    ant = "Ant-v5"
+    assert score(ant, printed, shown(ant, printed)) > PASSES
+    assert score(ant, printed, shown(ant, other)) < PASSES
+
+
 @pytest.mark.parametrize("limb", ["front right leg", "rear left foot"])
 def test_it_is_the_limb_that_was_named(limb):
     named = [t for t in titles("Ant-v5", f"lift your {limb} and wave it") if t.startswith("waves")]

@@ -137,7 +137,7 @@ Hopper: hop forward on one leg => hop forward one_leg
 Hopper: hop in place => hop in_place
 Hopper: keep hopping => hop until_end
 Humanoid: hop on the right foot five times => hop x5 [right foot] one_leg
-Ant: the ant should jump in place three times => jump in_place x3
+Ant: the ant should jump in place three times => jump x3; ! no_drift
 Humanoid: do ten jumps => jump x10
 Hopper: take one step forward => go step forward 1steps/count
 HalfCheetah: do a backflip and land on your feet => flip backward; 1) stand upright
@@ -184,7 +184,7 @@ Humanoid: get up => stand_up
 Humanoid: rise to your feet => stand_up
 Humanoid: sit down => sit
 Humanoid: crouch low => sit low
-Humanoid: lie down on your back and stay there => lie until_end on_back lying
+Humanoid: lie down on your back and stay there => lie until_end lying on_back
 InvertedPendulum: balance the pole => balance [pole]
 InvertedPendulum: keep the pole upright without moving the cart =>
     balance until_end [pole] upright; ! no_drift
@@ -210,7 +210,7 @@ Walker2d: walk without falling => go walk; ! no_fall
 Ant: run forward without jumping or turning => go run forward; ! no_jump; ! no_turn
 Humanoid: walk without jumping, turning or falling => go walk; ! no_jump; ! no_turn; ! no_fall
 HalfCheetah: run backwards, quickly, but not falling over => go run backward fast/speed; ! no_fall
-Humanoid: walk without using your hands => go walk; ! no_hands
+Humanoid: walk without using your hands => go walk; ! no_touch
 Humanoid: walk but don't let the torso touch the ground => go walk; ! no_fall
 Ant: stand without moving more than 1 m => stand; ! no_drift <=1m
 Humanoid: squat down and hold that position for 3 seconds => sit 3.0s low
@@ -236,12 +236,12 @@ Humanoid: walk with your head down => go walk; ? head down
 Humanoid: rise your left hand => lift [left hand]
 Humanoid: don't fall => stand; ! no_fall
 Humanoid: don't fall, jump => jump; ! no_fall
-HalfCheetah: run forward while keeping the torso low => go run forward; ! low_height
+HalfCheetah: run forward while keeping the torso low => go run forward low
 HalfCheetah: keep the torso below 0.5 m while running => go run torso height -inf..0.5
 HalfCheetah: Run forward. Keep the torso level. Don't fall. =>
     go run forward [torso] level; ! no_fall
-Humanoid: run with the torso upright => go run; ! upright
-Humanoid: stay low and crawl forward => go crawl forward; ! low_height
+Humanoid: run with the torso upright => go run upright
+Humanoid: stay low and crawl forward => go crawl forward low
 Humanoid: jump while staying in place => jump; ! no_drift
 Humanoid: walk slowly without stopping => go walk slow/speed until_end
 Ant: start walking and keep going => go walk until_end
@@ -270,17 +270,21 @@ Humanoid: walk, don't run => go walk; ? don't run
 Humanoid: walk forward instead of backward => go walk forward; ? instead backward
 Humanoid: walk without moving the arms => go walk; ? without moving arms
 Reacher: stay away from the target => avoid
-Humanoid: walk forward, staying as upright as possible => go walk forward; ! upright
+Humanoid: walk forward, staying as upright as possible => go walk forward upright
 InvertedDoublePendulum: keep the poles upright and the cart still =>
     balance until_end [poles] upright; ! no_drift
 Ant: walk forward with the torso 0.5 m high => go walk forward torso height 0.45..0.55
 HalfCheetah: run 5 m at 2 m/s => go run 5m/distance at 2m/s
 Ant: go to x = 2, y = -1 => go to (2.0, -1.0)
-Ant: visit (1,0), (1, 1) and (-0.5, 2) => go to (1.0, 0.0); 1) go to (1.0, 1.0); 2) go to (-0.5, 2.0)
+Ant: visit (1,0), (1, 1) and (-0.5, 2) =>
+    go to (1.0, 0.0); 1) go to (1.0, 1.0); 2) go to (-0.5, 2.0)
 Ant: trot to a point 3 m ahead and 1 m to the right => go trot to (3.0, -1.0)
 Walker2d: walk without your torso dropping below 1 m => go walk torso height 1..inf
 Walker2d: walk and never exceed a torso pitch of 0.2 rad => go walk pitch -inf..0.2
 Ant: walk with joint speeds under 5 rad/s => go walk joint speed -inf..5
+Ant: run 4 m, then strafe 2 m to the left, then go back to the start =>
+    go run 4m/distance; 1) go walk left 2m/distance; 2) go return backward
+Ant: go to (2, 2) as fast as possible => go most/speed to (2.0, 2.0)
 Humanoid: jump and turn 180 degrees in the air => jump; turn 3.142rad/turning
 Humanoid: I'd like the humanoid to run => go run
 Humanoid: move like a snake => go; ? like snake

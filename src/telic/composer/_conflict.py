@@ -128,6 +128,8 @@ def _of_poses(frame: Frame, scene: Scene) -> Iterator[Demand]:
             low, high = (scene.lies + k * (scene.stands - scene.lies) for k in (low, high))
         low, high = (-high, -low) if row.get("sign", 1) < 0 else (low, high)
         yield Demand(quantity, low, high, f"{word} {posture.replace('_', ' ')}", phase)
+    if "front_legs" in frame.postures:
+        yield Demand(_HANDS, 1.0, 1.0, f"{word} on its hands", phase)
 
 
 def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
@@ -159,6 +161,7 @@ def _of_limit(limit: Limit) -> Iterator[Demand]:
         "no_forward": (_AHEAD, -_FAR, given or _DRIFT_M),
         "no_turn": (_TURN, -_FAR, turns),
         "upright": (_TILT, _UPRIGHT, _FAR),
+        "no_touch": (f"the {limit.part} on the ground", 0.0, 0.0),
     }
     if limit.kind in limits:
         yield Demand(*limits[limit.kind], limit.words)

@@ -243,7 +243,7 @@ def _join_meant(item: Item, words: Sequence[str], rest: Sequence[Item], last: Cl
     """Return the type of a conjunction, e.g. a manner in "hop forward with small jumps"."""
     join, word = item.senses[0].value, words[item.at[0]]
     if join == "purpose":  # kept if it is a manner or a prohibition
-        kept = any(each.limit or each.slot == "verb" for each in rest)
+        kept = any(each.limit or each.held or each.slot == "verb" for each in rest)
         return "and" if kept and not any(each.is_acting for each in rest) else "aside"
     if join == "after" and rest and rest[0].is_acting and (last.items or not last.is_opening):
         # "run, and after stop", but "stop after running" and "stop after a run"

@@ -28,8 +28,6 @@ _THRIFT = 0.7
 """fraction of the effort of a plain gait that counts as low (tables/calibration.toml)"""
 _STRAIGHT, _VEERS = 0.2, 0.5
 """lateral drift per distance for full credit (11 degrees) and for none (27 degrees)"""
-UPRIGHT = 0.85
-"""least cosine of the tilt of an upright torso, 32 degrees"""
 _FACES, _TURNED_AWAY = 35.0, 75.0
 """heading error in degrees for full credit and for no credit"""
 
@@ -237,7 +235,7 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
             stay_on_feet(scene, draft)
         case "upright" if scene.has("uprightness", "height"):
             stay_upright(scene, draft)
-            value = tracks.share(track("uprightness") > UPRIGHT)
+            value = tracks.share(track("uprightness") > scene.posture("upright")["low"])
             draft.require("does not lean", value, 0.3, 0.8, tag="falls")
         case "no_drift" | "no_forward" if scene.has("displacement"):
             _stay(limit, scene, draft)

@@ -96,7 +96,7 @@ def _to_point(
         "point": (ahead, aside),
         "pace": frame.amount if frame.given("m/s") else None,
         "amount": Amount(round(math.hypot(ahead, aside or 0.0), 6), "m", "about"),
-        "dimension": "distance",
+        "dimension": "speed" if frame.degree or frame.factor else "distance",
         "direction": "backward" if ahead < 0.0 else "forward",
     }
 
@@ -151,6 +151,7 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
         is_most = frame.amount is not None and frame.amount.rule == "at_most"
         is_back = frame.is_of_start and frame.direction == "backward" and frame.amount is None
         is_back = is_back or frame.gait == "return"  # "and walk back"
+        ways = [each for each in found if each.way_m]
         if frame.verb == "stop" and frame.way_m and not is_most:
             given: dict[str, Any] = {"amount": frame.amount, "dimension": "distance"}
             if last is None or way is None:
@@ -158,6 +159,8 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
             elif way.way_m is None:
                 found[last] = replace(way, **given)
             frame = replace(frame, amount=None, dimension=None)
+        elif frame.gait == "return" and (len(ways) > 1 or any(each.point for each in ways)):
+            frame = replace(frame, gait=None, point=(0.0, 0.0), phase=found[-1].phase + 1)
         elif way and way.given("m") and frame.verb == "go" and is_back and not frame.duration_s:
             frame = replace(
                 frame,

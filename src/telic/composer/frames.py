@@ -139,12 +139,9 @@ class Frame:
     @property
     def way_m(self) -> float | None:
         """Given distance in meters."""
-        is_way = self.dimension != "height"
-        return (
-            math.hypot(self.point[0], self.point[1] or 0)
-            if self.point
-            else (self.given("m") if is_way else None)
-        )
+        if self.point is not None:
+            return math.hypot(self.point[0], self.point[1] or 0.0)
+        return None if self.dimension == "height" else self.given("m")
 
 
 @dataclass(frozen=True, slots=True)
