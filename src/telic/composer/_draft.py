@@ -214,8 +214,8 @@ def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
     for title in (each for each in wanted if each not in known):
         raise UnknownName("criterion", title, list(known))
     for draft in drafts:
-        fixed = [part for part in draft.parts if part.is_guard or part.kind == "phased"]
-        draft.parts = [part for part in draft.parts if part in fixed or part.title in wanted]
+        kept = (p for p in draft.parts if p.is_guard or p.kind == "phased" or p.title in wanted)
+        draft.parts = [*kept]
         for place, part in enumerate(draft.parts):
             if by := wanted.get(part.title):
                 zero = part.zero if by.zero is None else by.zero

@@ -89,7 +89,7 @@ def stay_straight(
     Sideways and backward travel keeps the initial heading. Robots whose legs are arranged alike on
     all sides have no front, and robots without legs may undulate.
     """
-    if not scene.has("lateral_velocity", "forward_velocity"):
+    if not scene.has("lateral_velocity", "forward_velocity") or (frame.point and frame.point[1]):
         return
     degrees = metrics.DEGREES.get(way, 0.0) if isinstance(way, str) else way
     if aside is not None:
@@ -281,8 +281,8 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
         draft.pay("stay", 0.3, Pay(backward, -2.0, 0.0), "no forward motion")
     else:
         # Small weight: if the cost exceeded the alive reward, the robot would learn to fall.
-        meaning = "no motion away from the start"
-        draft.pay("stay", 0.2, Stay(signals.Gone(scene.axes), most), meaning)
+        near = Stay(signals.Gone(scene.axes), most)
+        draft.pay("stay", 0.2, near, "no motion away from the start")
         title, value = f"stays within {most:g} m", tracks.farthest("displacement")
         if scene.has("y_position"):
             value = tracks.highest(metrics.gone())

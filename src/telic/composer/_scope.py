@@ -84,12 +84,12 @@ def audit_words(
             stated.add(max(titles, key=lambda title: weights[title]))
         elif claim.slot == "verb" and parsed.frames[claim.index].gait not in _PLAIN_GAITS:
             stated |= gaits
-        if titles is not None:
-            words = claim.judged_as or claim.words
-            covered.append(CoveredPhrase(words=words, criteria=titles))
-        if titles is None or claim.judged_as:
-            judged = f" (judged as {claim.judged_as})" if titles is not None else ""
-            left.append(replace(claim, words=claim.words + judged))
+        if titles is None:
+            left.append(claim)
+            continue
+        covered.append(CoveredPhrase(words=claim.judged_as or claim.words, criteria=titles))
+        if claim.judged_as:
+            left.append(replace(claim, words=f"{claim.words} (judged as {claim.judged_as})"))
     # Report only the outer phrase of "far" and "as far as you can".
     spans = [(each.at[0], each.at[-1]) for each in left]
     dropped = [e.words for e in left if not any(a < e.at[0] <= e.at[-1] < b for a, b in spans)]

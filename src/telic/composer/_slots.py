@@ -108,11 +108,10 @@ class Slots:
         elif dimension == "speed" and "turning" in self._is:
             dimension = "turning"
         fills |= {"amount": amount, "degree": degree, "dimension": dimension, "factor": factor}
-        for item in (each for each in self.deed.items if each.point):
-            self.claims.append(("point", item, None))
-            fills["point"] = item.point
-        lasts, held = ([i for i in self.deed.items if i.slot == k] for k in ("until_end", "held"))
-        self.claims += [(item.slot, item, None) for item in (*lasts, *held)]
+        slots = ("until_end", "held", "point")
+        lasts, held, points = ([i for i in self.deed.items if i.slot == k] for k in slots)
+        self.claims += [(item.slot, item, None) for item in (*lasts, *held, *points)]
+        fills["point"] = points[-1].point if points else None
         fills["held"] = tuple(each for item in held for each in item.held)
         # "stay for 3 seconds" says how long instead
         fills |= {"bows": bool(says.get("bows")), "at_once": bool(says.get("at_once"))}

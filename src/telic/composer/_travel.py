@@ -203,7 +203,7 @@ def _go_distance(
     if not given:
         draft.doubt(f'"{frame.word}" is interpreted as {target:g} m along the rail')
     made, seen = signals.Made(way), tracks.change(metrics.place(way))
-    x, y = frame.point or (0.0, None)
+    (x, y), paced = frame.point or (0.0, None), replace(frame, amount=frame.pace)
     point = (x, y) if y else None
     direction = f"toward ({point[0]:g}, {point[1]:g})" if point else direction
     pays = terms.Arrive(made, aim, max(0.2 * target, 0.1))
@@ -226,11 +226,9 @@ def _go_distance(
         # Without stopping, the robot is at the target only by chance when the episode ends.
         value = metrics.still_under_way(way, target)
         draft.require("has arrived before the end", value, 0.18, 0.1, tag="drifts")
-    if point is None:
-        stay_straight(frame, scene, draft, way)
-    gait = gaits.gait_meant(frame, scene)
+    stay_straight(frame, scene, draft, way)
+    gait, usual = gaits.gait_meant(frame, scene), sizes.speed(paced, scene).value
     if frame.gait in sizes.FROUDE and not gaits.SUPPORT & {*frame.postures}:
-        usual = sizes.speed(replace(frame, amount=frame.pace), scene).value
         if gait is not None and gait.hertz * target / usual < _STRIDES:
             draft.doubt(f"{target:g} m is too short to judge the order of its touchdowns")
         elif gait is not None:  # judged only on the way, because the robot stands after arrival
@@ -239,14 +237,13 @@ def _go_distance(
         gaits.go_in_steps(frame.gait, scene, draft, weight=0.2)
     stay_on_feet(scene, draft)
     if frame.pace or (frame.dimension == "speed" and (frame.degree or frame.factor)):
-        goal = speed_meant(replace(frame, amount=frame.pace), scene, draft)
+        goal = speed_meant(paced, scene, draft)
         within = 0.25 * goal.value if goal.is_exact else None
         value, zero = metrics.net_speed(way).until(way, 0.85 * target), 0.1 * goal.value
         title, tag = "averages %s on the way", "wrong_speed" if goal.is_exact else "too_slow"
         draft.score(title, value, zero, goal.value, within=within, weight=3.0, tag=tag, of=goal)
     there = (1.0 if is_least else 0.95) * target
     draft.ends_when(Above(made, there), seen > there)
-    usual = sizes.speed(replace(frame, amount=frame.pace), scene).value
     draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), sizes.MAX_S)
     be_in_time(frame, draft, seen < 0.88 * target)
 
