@@ -160,13 +160,14 @@ def _omitting(
 
     The main clause remains, and all others keep their actions and directions.
     """
-    verbs = [claim.at[0] for claim in parsed.claims if claim.slot == "verb"]
-    pieces = [p for p in side_clauses(read_tokens(parsed.intent)) if not {*verbs[:1]} & p]
-    deeds = {_deed(frame) for frame in parsed.frames}
+    main = {*[claim.at[0] for claim in parsed.claims if claim.slot == "verb"][:1]}
+    pieces = [p for p in side_clauses(read_tokens(parsed.intent)) if not main & p]
+    deeds = {*map(_deed, parsed.frames)}
 
     def tried(omitted: frozenset[int]) -> tuple[ParsedIntent, Composition] | None:
         other = parse(parsed.intent, spec, omitted)
-        if {_deed(frame) for frame in other.frames} <= deeds:
+        left = {*map(_deed, other.frames)}
+        if left <= deeds and {d[1] for d in deeds - left}.isdisjoint(d[1] for d in left):
             with suppress(UsageError, Refused):
                 return other, _checked(other, build, spec)
         return None

@@ -336,7 +336,7 @@ def example_intents(spec: EnvSpec) -> str:
         '"get a high return"' if is_solved else '"get a return of at least 100"',
     ]
     listed = ", ".join(dict.fromkeys(names[:12])) + (", ..." if len(names) > 12 else "")
-    missing = " To move an object to a goal, both must be observed by name, e.g. puck and goal."
+    missing = " To move an object to a goal, observe both by name, e.g. a Dict with puck and goal."
     missing *= not any("goal" in phrase["example"] for phrase in phrases)
     return f"Examples: {', '.join(examples)}. Observed values: {listed}.{missing}"
 

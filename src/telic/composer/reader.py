@@ -164,8 +164,7 @@ class _Deeds:
     def frames(self) -> tuple[tuple[Frame, ...], tuple[WordClaim, ...]]:
         """Fill the slots of every action. Returns the frames, and the words of slots and limits."""
         frames: list[Frame] = []
-        claims: list[WordClaim] = []
-        stays: list[Item] = []
+        claims, stays = list[WordClaim](), list[Item]()
 
         def claim(slot: str, at: Sequence[int], index: int, *says: Any) -> None:
             places = tuple(sorted(set(at)))
