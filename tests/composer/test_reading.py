@@ -791,5 +791,5 @@ def test_one_typo_is_corrected_with_a_note_and_more_are_not_guessed():
 def test_a_refusal_says_the_nearest_intent_that_is_understood():
     with pytest.raises(NotUnderstood, match='Nearest: "lie down"'):
         composed("sleep, then run forward", "Ant")
-    with pytest.raises(TelicError, match="Nothing in|does not contain a movement"):
+    with pytest.raises(TelicError, match="does not contain a movement"):
         composed("blorp the fnord", "Reacher")
