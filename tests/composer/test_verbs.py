@@ -66,6 +66,11 @@ Humanoid: walk without leaning over
 Humanoid: stand without touching the ground with your left hand
 Humanoid: walk forward with the torso 1.2 m high
 Humanoid: stand on one leg
+Humanoid: lie on your back
+Humanoid: lie on your belly
+Humanoid: lie on your side
+Humanoid: lie on your left side
+Humanoid: lie on your right side
 Humanoid: do a headstand
 Humanoid: hop on the right foot five times
 Humanoid: run low

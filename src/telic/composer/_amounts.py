@@ -1,6 +1,7 @@
 """Parse numbers, units, counts and durations from the tokens of an intent."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -96,6 +97,25 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     return replace(found, spread=round(spread * factor, 9), is_strict=is_strict, is_end=is_end)
 
 
+_METERS = r"(-?[\d.]+)(?: m| meters| metres)?"
+_POINT = re.compile(
+    rf"(?:\( x , y \) = )?[(\[] {_METERS} , {_METERS} [)\]](?= |$)"
+    rf"|x (?:= |of )?{_METERS}(?:(?: ,| and)* y (?:= |of )?{_METERS})?(?= |$)"
+)
+
+
+def read_point(
+    tokens: Sequence[Token], place: int
+) -> tuple[tuple[int, ...], tuple[float, float | None]] | None:
+    """Parse "(2, 1)", "x = 2 m, y = 1 m" or "x = 3" into coordinates in m."""
+    found = _POINT.match(" ".join(token.text.lower() for token in tokens[place:]))
+    if found is None:
+        return None
+    x, y = (found[1], found[2]) if found[1] else (found[3], found[4])
+    length = len(found[0].split(" "))
+    return tuple(range(place, place + length)), (float(x), float(y) if y else None)
+
+
 def number_reader(*kinds: str, rules: Sequence[str | None] = ()) -> PhraseReader:
     """Return a phrase reader for numbers of the given kinds, or only for those with `rules`.
 
@@ -111,6 +131,18 @@ def number_reader(*kinds: str, rules: Sequence[str | None] = ()) -> PhraseReader
         return (found.at, found) if is_kind or not kinds else None
 
     return read
+
+
+def denied(reading: Reading) -> Reading:
+    """Return the bound of a negated number, such as "never above 2"."""
+    rule = {"at_least": "at_most", "at_most": "at_least"}.get(reading.rule or "")
+    return replace(reading, rule=cast("AmountRule | None", rule))
+
+
+def number_readers() -> dict[str, PhraseReader]:
+    """Return the named readers of the phrases."""
+    rows = word_table("numbers")["readers"].items()
+    return {name: number_reader(*row["kinds"], rules=row.get("rules", ())) for name, row in rows}
 
 
 def _with_unit(

@@ -29,13 +29,11 @@ _TURN, _TILT = "the turn of the heading in turns", "the cosine of the tilt"
 _HEIGHT = "the height of the torso in m"
 _FAR, _CREDIT = math.inf, 0.75
 _STILL_MPS, _MOVES_MPS = 0.25, 0.3
-_DRIFT_M, _RAIL_M, _DRIFT_TURNS, _BAND_M = 0.5, 0.5, 0.08, 0.15
+_DRIFT_M, _RAIL_M, _DRIFT_TURNS = 0.5, 0.5, 0.08
 _COMMANDED_M = 1.0
 _LASTS_S = 4.0
 """minimum duration of a requested speed, which is half of a default episode"""
 _UPRIGHT, _TILTED, _INVERTED = 0.5, 0.2, -0.2
-_LOW, _LYING, _HIGH = 0.7, 0.3, 0.85
-"""heights between lying and standing, as fractions"""
 
 
 class Demand(NamedTuple):
@@ -68,7 +66,7 @@ class Demand(NamedTuple):
 def require_possible(parsed: ParsedIntent, scene: Scene) -> None:
     """Raise Contradiction if the requirements of an intent are mutually exclusive."""
     demands = [demand for frame in parsed.frames for demand in _of_frame(frame, scene)]
-    demands += [demand for limit in parsed.limits for demand in _of_limit(limit, scene)]
+    demands += [demand for limit in parsed.limits for demand in _of_limit(limit)]
     hint = 'Remove one of them, or put it in a later phase: "..., then ...".'
     _require(demands, "{} cannot both be done: {}.", hint)
 
@@ -112,25 +110,30 @@ def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
         yield Demand(_FEET, 0.02, _FAR, word, phase, False)
     if frame.verb in ("turn", "circle", "obey"):
         yield Demand(_TURN, turns, _FAR, word, phase, False)
-    low, lying, high = (scene.lies + k * (scene.stands - scene.lies) for k in (_LOW, _LYING, _HIGH))
-    postures = {
-        "upright": (_TILT, _UPRIGHT, _FAR),
-        "level": (_TILT, _UPRIGHT, _FAR),
-        "upside_down": (_TILT, -_FAR, _INVERTED),
-        "low": (_HEIGHT, -_FAR, low),
-        "lying": (_HEIGHT, -_FAR, lying),
-        "high": (_HEIGHT, high, _FAR),
-        "front_legs": (_HANDS, 1.0, 1.0),
-    }
+    yield from _of_poses(frame, scene)
+
+
+def _of_poses(frame: Frame, scene: Scene) -> Iterator[Demand]:
+    """Yield the requirements of held heights and postures."""
+    word, phase = frame.word, frame.phase
+    for held in (each for each in frame.held if each.quantity == "height" and not each.is_peak):
+        yield Demand(_HEIGHT, held.low, held.high, f"{word} with the {held.name}", phase)
     for posture in frame.postures:
-        quantity, least, most = postures.get(posture, ("", 0.0, 0.0))
-        is_known = {_TILT: not scene.has("pole_angle"), _HEIGHT: scene.has("height")}
-        if quantity and is_known.get(quantity, True):
-            yield Demand(quantity, least, most, f"{word} {posture.replace('_', ' ')}", phase)
+        row = scene.posture(posture)
+        quantity = {"height": _HEIGHT, "uprightness": _TILT}.get(row.get("quantity", ""))
+        if quantity is None or (quantity == _TILT and scene.has("pole_angle")):
+            continue
+        low, high = row.get("low", -_FAR), row.get("high", _FAR)
+        if quantity == _HEIGHT:  # as a fraction between lying and standing
+            low, high = (scene.lies + k * (scene.stands - scene.lies) for k in (low, high))
+        low, high = (-high, -low) if row.get("sign", 1) < 0 else (low, high)
+        yield Demand(quantity, low, high, f"{word} {posture.replace('_', ' ')}", phase)
+    if "front_legs" in frame.postures:
+        yield Demand(_HANDS, 1.0, 1.0, f"{word} on its hands", phase)
 
 
 def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
-    word, phase, way = frame.word, frame.phase, frame.given("m")
+    word, phase, way = frame.word, frame.phase, frame.way_m
     if not (
         frame.duration_s or frame.count or way or frame.given("steps")
     ):  # what ends can be followed by rest
@@ -149,10 +152,8 @@ def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
         yield Demand(f"what is asked for in {bound.unit}", low, high, words, phase)
 
 
-def _of_limit(limit: Limit, scene: Scene) -> Iterator[Demand]:
+def _of_limit(limit: Limit) -> Iterator[Demand]:
     given = limit.amount.value if limit.amount is not None else None
-    low_m, height = scene.lies + _LOW * (scene.stands - scene.lies), given or scene.stands
-    is_least = limit.amount is not None and limit.amount.rule == "at_least"
     turns = given / (2 * math.pi) if given else _DRIFT_TURNS
     limits = {
         "no_jump": (_FEET, -_FAR, 0.0),
@@ -160,9 +161,7 @@ def _of_limit(limit: Limit, scene: Scene) -> Iterator[Demand]:
         "no_forward": (_AHEAD, -_FAR, given or _DRIFT_M),
         "no_turn": (_TURN, -_FAR, turns),
         "upright": (_TILT, _UPRIGHT, _FAR),
-        "no_hands": (_HANDS, 0.0, 0.0),
-        "low_height": (_HEIGHT, -_FAR, given or low_m),
-        "keep_height": (_HEIGHT, height - _BAND_M, _FAR if is_least else height + _BAND_M),
+        "no_touch": (f"the {limit.part} on the ground", 0.0, 0.0),
     }
     if limit.kind in limits:
         yield Demand(*limits[limit.kind], limit.words)

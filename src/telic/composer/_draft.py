@@ -210,18 +210,14 @@ def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
         UsageError: no criterion earns credit, or partial credit has an empty range.
     """
     known = {part.title: part for draft in drafts for part in draft.parts}
-    wanted = {each.title: each for each in criteria}
-    for title in (each for each in wanted if each not in known):
+    asked = {each.title: each for each in criteria}
+    for title in (each for each in asked if each not in known):
         raise UnknownName("criterion", title, list(known))
     for draft in drafts:
-        kept = [
-            part
-            for part in draft.parts
-            if part.is_guard or part.kind == "phased" or part.title in wanted
-        ]
-        draft.parts = kept
-        for place, part in enumerate(kept):
-            if by := wanted.get(part.title):
+        kept = (p for p in draft.parts if p.is_guard or p.kind == "phased" or p.title in asked)
+        draft.parts = [*kept]
+        for place, part in enumerate(draft.parts):
+            if by := asked.get(part.title):
                 zero = part.zero if by.zero is None else by.zero
                 goal = part.goal if by.goal is None else by.goal
                 changed = part.with_numbers(zero, goal, 0.0 if part.is_guard else by.weight)

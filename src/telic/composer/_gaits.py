@@ -86,7 +86,7 @@ def gait_meant(frame: Frame, scene: Scene) -> Gait | None:
         landings = tuple((by_foot[foot],) for foot in range(4))
     # Above the minimum speed of a gait, strides are longer and more frequent.
     usual = froude_speed(scene, FROUDE[name]) if name in FROUDE else 0.0
-    plain = frame if frame.dimension == "speed" else replace(frame, amount=None)
+    plain = frame if frame.dimension == "speed" else replace(frame, amount=frame.pace)
     faster = max(speed(plain, scene).value / usual, 1.0) if usual else 1.0
     hertz *= math.sqrt(faster if faster > _FASTER else 1.0)
     hertz *= math.sqrt(scene.gravity / scene.leg)

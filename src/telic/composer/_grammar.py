@@ -8,13 +8,13 @@ Clauses are in order of execution: "stand after jumping" means jump, then stand.
 negation, condition, alternative or comparison is not parsed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import NamedTuple
 
-from telic.composer._amounts import Reading, number_reader, read_amount
-from telic.composer._parts import BodyPart, bodies_of, find_part, read_held
+from telic.composer._amounts import Reading, number_readers, read_amount, read_point
+from telic.composer._parts import BodyPart, bodies_of, find_joints, find_part, read_held
 from telic.composer.frames import Act, Amount, Held, LimitKind
 from telic.composer.lexicon import (
     PHRASES,
@@ -36,7 +36,6 @@ _TRAVELS = {"go", "hop", "jump"}
 _MANNERS = {"direction", "posture", "degree", "style", "part"}
 _STRENGTH = {"start": 0, "and": 1, "stop": 2, "while": 3}
 _STRENGTH |= {"then": 4, "after": 4, "before": 4, "first": 4}
-_BOUNDED = ("m", "rad", "turns", "m/s", "rad/s", "share")
 _CLOSED = ("negation", "aside")
 _IF = ("if", "when", "whenever", "unless")  # what follows is not done: "but if you fall, stop"
 _NEGATIONS = ("without", "never", "don't", "dont")
@@ -63,6 +62,7 @@ class Item:
     limit: LimitKind | None = None
     amount: Amount | None = None
     held: tuple[Held, ...] = ()
+    point: tuple[float, float | None] | None = None
 
     @property
     def end(self) -> int:
@@ -243,7 +243,7 @@ def _join_meant(item: Item, words: Sequence[str], rest: Sequence[Item], last: Cl
     """Return the type of a conjunction, e.g. a manner in "hop forward with small jumps"."""
     join, word = item.senses[0].value, words[item.at[0]]
     if join == "purpose":  # kept if it is a manner or a prohibition
-        kept = any(each.limit or each.slot == "verb" for each in rest)
+        kept = any(each.limit or each.held or each.slot == "verb" for each in rest)
         return "and" if kept and not any(each.is_acting for each in rest) else "aside"
     if join == "after" and rest and rest[0].is_acting and (last.items or not last.is_opening):
         # "run, and after stop", but "stop after running" and "stop after a run"
@@ -303,19 +303,15 @@ class _Scanner:
         pronouns = {k for k in places if " ".join(self._words[k - 1 : k + 1]) in _PRONOUNS}
         readings = {k: read_amount(tokens, k) for k in places if k not in pronouns}
         self._readings = {k: reading for k, reading in readings.items() if reading}
+        limbs = {form for limb in word_table("parts")["limbs"] for form in (limb, f"{limb}s")}
         self._readers: dict[str, PhraseReader] = {
             "unknown": lambda _, place: ((place,), None) if self._is_unknown(place) else None,
             "manner": self._read_manner,
-            "limb": self._read_limb,
-            "amount": number_reader(),
-            "measure": number_reader("amount", "count", "duration_s", "period_s"),
-            "bare": number_reader("bare"),
-            "multiple": number_reader("count", "bare"),
-            "length": number_reader("m"),
-            "angle": number_reader("rad"),
-            "short": number_reader("m", rules=["at_most"]),
-            "narrow": number_reader("rad", rules=["at_most"]),
-            "bound": number_reader(*_BOUNDED, rules=["at_most", "at_least"]),
+            "limb": self._part_reader(lambda part: bool(limbs & {*part.name.split()})),
+            "body": self._part_reader(lambda part: bool(part.bodies) or part.name == "head"),
+            "joint": lambda _, place: find_joints(tokens, place, spec),
+            "point": read_point,
+            **number_readers(),
         }
 
     def scan(self) -> list[Item]:
@@ -400,11 +396,11 @@ class _Scanner:
         known = self._words[place] in ignored_words() or place in {*self._parts, *self._readings}
         return not known and self._phrase(place, is_plain=True) is None
 
-    def _read_limb(self, _: Sequence[Token], place: int) -> tuple[tuple[int, ...], BodyPart] | None:
-        part = self._parts.get(place)
-        limbs = word_table("parts")["limbs"]
-        is_limb = part is not None and any(limb in part.name for limb in limbs)
-        return (part.at, part) if part is not None and is_limb else None
+    def _part_reader(self, suits: Callable[[BodyPart], bool]) -> PhraseReader:
+        """Return a reader for body parts with a property."""
+        parts = self._parts.items()
+        suited = {place: (part.at, part) for place, part in parts if suits(part)}
+        return lambda _, place: suited.get(place)
 
     def _read_manner(self, _: Sequence[Token], place: int) -> tuple[tuple[int, ...], None] | None:
         found = self._phrase(place, is_plain=True)
@@ -412,14 +408,19 @@ class _Scanner:
 
     def _at(self, place: int) -> list[Item]:
         token, reading = self._tokens[place], self._readings.get(place)
+        if point := self._point(place):
+            return [point]
         if token.silent:
             value = {",": "and", ".": "stop"}.get(token.word)
             return [Item("join", (place,), (Sense("join", value),))] if value else []
         item = self._phrase(place)
         compared = reading is not None and reading.rule is not None  # "no faster than 2 m/s"
+        if (held := self._held(place)) and (item is None or held[0].end > item.end):
+            return held
         if item is not None and item.is_join("negation") and not compared:
             limited = self._readings.get(item.at[-1]) if len(item.at) > 1 else None
-            if limited is not None and limited.rule is not None:  # "but never faster than 2 m/s"
+            is_held = len(item.at) > 1 and self._held(item.at[-1])
+            if is_held or (limited and limited.rule):  # "but never faster than 2 m/s"
                 return [Item("join", item.at[:-1], (Sense("join", "and"),))]
             return self._limits(item.at) or [item]  # alone it blocks its clause
         # "don't move the cart", where "don't move" is a phrase too, and "from falling"
@@ -432,7 +433,6 @@ class _Scanner:
             [Item("part", part.at, part=part)] if (part := self._parts.get(place)) else [],
             [item] if item else [],
             self._limits(at) if is_negated else [],
-            self._held(place),
         ]
         if item is not None and item.is_join("aside"):
             options.insert(0, [item])  # "each step" does not count steps
@@ -458,11 +458,12 @@ class _Scanner:
             return None  # "a straight back"
         limit = senses[0].value if senses[0].slot == "limit" else None
         slot = "until_end" if senses[0].value == "until_end" else senses[0].slot
-        given = [each.amount for each in match.read if isinstance(each, Reading) and each.amount]
-        amount = _at_most(given[0]) if limit and given else None
+        given = [each for each in match.read if isinstance(each, Reading) and each.amount]
+        amount = _at_most(given[0].amount) if limit and given and given[0].amount else None
+        reading = given[0] if given and slot == "verb" else None
         parts = [each for each in match.read if isinstance(each, BodyPart)]
         part = parts[0] if parts else None
-        return Item(slot, match.at, senses, limit=limit, amount=amount, part=part)
+        return Item(slot, match.at, senses, reading, part, limit, amount)
 
     def _number(self, reading: Reading, phrase: Item | None) -> list[Item]:
         """Parse a number. "three legs" is not a count, and "20 feet" is a length."""
@@ -503,8 +504,19 @@ class _Scanner:
         return [inner, Item("degree", (place, *most.at), most.senses)]
 
     def _held(self, place: int) -> list[Item]:
-        found = read_held(self._tokens, place, self._spec, self._parts)
+        found = read_held(self._tokens, place, self._spec, self._readers)
         return [Item("held", found[0], held=found[1])] if found else []
+
+    def _point(self, place: int) -> Item | None:
+        """Parse a destination, such as "the point (2, 1)" or "a point 2 m ahead and 1 m left"."""
+        match = lexicon().find(self._tokens, place, "point", readers=self._readers)
+        if match is None:
+            return None
+        signs = match.senses[0].says.get("signs")
+        point = match.read[0]
+        if signs:
+            point = tuple(k * each.amount.value for k, each in zip(signs, match.read, strict=True))
+        return Item("point", match.at, point=point)
 
     def _limits(self, at: tuple[int, ...]) -> list[Item]:
         """Parse prohibitions after a negation, such as "without falling, jumping or turning"."""

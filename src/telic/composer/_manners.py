@@ -12,23 +12,8 @@ from telic.composer.frames import NEAR, Frame, Held, Limit
 from telic.composer.scene import Scene
 from telic.core.text import is_row
 from telic.judges import metrics, tracks
-from telic.judges.tracks import track
-from telic.rewards import terms
-from telic.rewards.signals import (
-    Above,
-    Along,
-    Below,
-    Cycles,
-    Gone,
-    Grounded,
-    Less,
-    Measured,
-    Over,
-    Part,
-    Size,
-    SoFar,
-    Touching,
-)
+from telic.judges.tracks import Measure, track
+from telic.rewards import signals, terms
 from telic.rewards.terms import Alive, AtEase, Cosine, Cost, Pay, Poise, Small, Stay
 
 ALIVE = 0.3
@@ -38,13 +23,11 @@ _RESTS_ON = 5.0
 _OF_LEGS = ("go", "circle", "turn", "stand", "stop", "obey")
 _AT_EASE, _LEANS = 0.2, 0.25
 """tolerances of arm and waist deviation from the resting pose and of torso lean, in rad"""
-_DRIFT_M, _TURN_RAD, _HEIGHT_M = 0.5, 0.5, 0.15
+_DRIFT_M, _TURN_RAD = 0.5, 0.5
 _THRIFT = 0.7
 """fraction of the effort of a plain gait that counts as low (tables/calibration.toml)"""
 _STRAIGHT, _VEERS = 0.2, 0.5
 """lateral drift per distance for full credit (11 degrees) and for none (27 degrees)"""
-UPRIGHT = 0.85
-"""least cosine of the tilt of an upright torso, 32 degrees"""
 _FACES, _TURNED_AWAY = 35.0, 75.0
 """heading error in degrees for full credit and for no credit"""
 
@@ -69,7 +52,9 @@ def stay_on_feet(scene: Scene, draft: Draft, *, alive: float | None = None) -> N
         draft.require("is not on its back", value, 0.3, 0.8, tag="falls")
     if torso is not None and robot is not None and not scene.may_fall:
         least = _RESTS_ON * robot.contact_threshold
-        draft.pay("body", 0.3, Cost(Touching((torso,), least)), "body on the ground, as a cost")
+        draft.pay(
+            "body", 0.3, Cost(signals.Touching((torso,), least)), "body on the ground, as a cost"
+        )
         value = tracks.share(metrics.touching((torso,), least))
         draft.require("keeps its body off the ground", value, 0.4, 0.1, tag="falls")
     do_not_chatter(draft)
@@ -91,7 +76,9 @@ def stay_upright(scene: Scene, draft: Draft) -> None:
 
 def be_upright(draft: Draft, weight: float) -> None:
     """Reward an upright torso."""
-    draft.pay("upright", weight, Pay(Measured("uprightness"), -1.0, 1.0), "the right way up")
+    draft.pay(
+        "upright", weight, Pay(signals.Measured("uprightness"), -1.0, 1.0), "the right way up"
+    )
 
 
 def stay_straight(
@@ -102,21 +89,21 @@ def stay_straight(
     Sideways and backward travel keeps the initial heading. Robots whose legs are arranged alike on
     all sides have no front, and robots without legs may undulate.
     """
-    if not scene.has("lateral_velocity", "forward_velocity"):
+    if not scene.has("lateral_velocity", "forward_velocity") or (frame.point and frame.point[1]):
         return
     degrees = metrics.DEGREES.get(way, 0.0) if isinstance(way, str) else way
     if aside is not None:
         degrees += 45.0 if (metrics.DEGREES[aside] - degrees) % 360.0 < 180.0 else -45.0
     elif way != "ahead":
         plain = {0.0: "left", 180.0: "left", 90.0: "forward", -90.0: "forward"}
-        across = Along(plain.get(degrees, degrees + 90.0))
-        draft.pay("straight", 0.2, Cost(Size(across), most=2.0), "no lateral motion")
+        across = signals.Along(plain.get(degrees, degrees + 90.0))
+        draft.pay("straight", 0.2, Cost(signals.Size(across), most=2.0), "no lateral motion")
     if not scene.spec.feet or scene.is_turning or frame.ground is not None:
         return
     value = metrics.drift("ahead" if way == "ahead" else degrees)
     draft.require("goes straight", value, _VEERS, _STRAIGHT, tag="drifts")
     if scene.has("heading") and not scene.is_round and frame.heading is not None:
-        faced = Measured("heading", minus=math.radians(frame.heading))
+        faced = signals.Measured("heading", minus=math.radians(frame.heading))
         draft.pay("facing", 0.3, Cosine(faced), "facing ahead")
         value = metrics.facing_error(frame.heading)
         draft.require("faces ahead", value, _TURNED_AWAY, _FACES, tag="drifts")
@@ -127,7 +114,7 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
     if not scene.has("speed"):
         scene.require("joint_speed", "hold still")
     else:
-        draft.pay("still", weight, Small(Measured("speed"), 4.0), "no motion")
+        draft.pay("still", weight, Small(signals.Measured("speed"), 4.0), "no motion")
         title, value = "stands still", tracks.share(track("speed") < 0.25)
         draft.score(title, value, 0.5, 0.9, weight=2.0 * weight, tag="drifts")
         # A robot that jumps occasionally is also at rest most of the time.
@@ -135,7 +122,9 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
         title = "rests for half of the time without a break"
         draft.score(title, value, 0.1, 0.5, weight=weight, tag="drifts")
     if scene.has("joint_speed") and not scene.is_waving:
-        draft.pay("calm", 0.3 * weight, Small(Measured("joint_speed"), 1.0), "joints at rest")
+        draft.pay(
+            "calm", 0.3 * weight, Small(signals.Measured("joint_speed"), 1.0), "joints at rest"
+        )
         title, value = "joints rest", tracks.share(track("joint_speed") < 1.5)
         draft.score(title, value, 0.3, 0.8, weight=1.5 * weight, tag="jitters")
 
@@ -153,12 +142,12 @@ def carry_oneself(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
     is_driven = "commands" in scene.spec.arguments
     if not of_legs or not is_driven or not scene.has("upper_pose_error"):
         return
-    arms = AtEase(Measured("upper_pose_error"), _AT_EASE)
+    arms = AtEase(signals.Measured("upper_pose_error"), _AT_EASE)
     draft.pay("carriage", 0.8, arms, "arms and waist near the standing pose")
     if scene.has("uprightness"):
         draft.pay("poise", 1.0, Poise(1.0 - math.cos(_LEANS)), "upright, without swaying")
     if scene.has("leg_splay") and len(scene.spec.feet) == 2:
-        legs = AtEase(Measured("leg_splay"), _AT_EASE)
+        legs = AtEase(signals.Measured("leg_splay"), _AT_EASE)
         draft.pay("stance", 0.6, legs, "legs neither spread nor turned")
 
 
@@ -172,21 +161,21 @@ def repeat(
 ) -> None:
     """Repeat a motion. `cycle` is (quantity, sign, value at the far end, value at the start)."""
     (quantity, sign, there, back), count = cycle, frame.count or 1
-    cycles = Cycles(Measured(quantity, sign=sign), there, back)
-    times, done = Part(cycles, "times"), count - 0.5
-    left = Below(times, done)
+    cycles = signals.Cycles(signals.Measured(quantity, sign=sign), there, back)
+    times, done = signals.Part(cycles, "times"), count - 0.5
+    left = signals.Below(times, done)
     draft.pay("again", 1.0, terms.When(left, terms.Done(cycles)), "once per repetition: back again")
     draft.pay("next", 2.0, terms.When(left, terms.Toward(cycles)), "on the way there, then back")
     seen = tracks.cycles(track(quantity, sign=sign), there, back)
     draft.counted(deed, tracks.last(seen), frame, tag=tag)
     do_not_thrash(scene, draft)
-    draft.ends_when(Above(times, done), seen > done)
+    draft.ends_when(signals.Above(times, done), seen > done)
     draft.seconds = max(4.0, 2.0 * count + 1.0)
 
 
 def charge_change(scene: Scene, draft: Draft, weight: float) -> None:
     """Penalize changes of the action."""
-    change = Cost(SoFar("action_change", 1 + scene.spec.act_dim), most=4.0)
+    change = Cost(signals.SoFar("action_change", 1 + scene.spec.act_dim), most=4.0)
     draft.pay("smooth", weight, change, "change of the action, as a cost")
 
 
@@ -209,7 +198,9 @@ def change_slowly(scene: Scene, draft: Draft) -> None:
 
 def charge_effort(draft: Draft, weight: float = 0.1) -> None:
     """Add a small effort penalty for stable learning."""
-    draft.pay("control", weight, Cost(Measured("effort")), "cost of the mean squared action")
+    draft.pay(
+        "control", weight, Cost(signals.Measured("effort")), "cost of the mean squared action"
+    )
 
 
 def save_effort(scene: Scene, draft: Draft, *, is_thrift: bool = False) -> None:
@@ -244,12 +235,13 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
             stay_on_feet(scene, draft)
         case "upright" if scene.has("uprightness", "height"):
             stay_upright(scene, draft)
-            value = tracks.share(track("uprightness") > UPRIGHT)
+            value = tracks.share(track("uprightness") > scene.posture("upright")["low"])
             draft.require("does not lean", value, 0.3, 0.8, tag="falls")
         case "no_drift" | "no_forward" if scene.has("displacement"):
             _stay(limit, scene, draft)
         case "no_turn" if scene.has("heading_turns"):
-            draft.pay("ahead", 0.2, Cost(Size(Measured("heading_rate")), most=3.0), "no turning")
+            turning = Cost(signals.Size(signals.Measured("heading_rate")), most=3.0)
+            draft.pay("ahead", 0.2, turning, "no turning")
             stated, value = _stated(limit, "rad"), tracks.farthest("heading_turns")
             turns = (stated or _TURN_RAD) / (2.0 * math.pi)
             title = (
@@ -257,13 +249,9 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
             )
             draft.require(title, value, 4.0 * turns, turns, tag="drifts")
         case "no_jump" if scene.has("air_time"):
-            draft.pay("grounded", 0.3, Pay(Grounded()), "a foot on the ground")
+            draft.pay("grounded", 0.3, Pay(signals.Grounded()), "a foot on the ground")
             value = tracks.mean(metrics.flying(0.1, 0.05))
             draft.require("stays on the ground", value, 0.3, 0.05, tag="too_high")
-        case "low_height" | "keep_height" if scene.has("height"):
-            _keep_height(limit, scene, draft)
-        case "no_hands":
-            _keep_off_ground(scene.hands or scene.feet("front"), "hands", scene, draft)
         case "no_touch":
             _keep_off_ground(limit.bodies, limit.part or "body", scene, draft)
         case "no_slip" if scene.leg is not None:
@@ -289,37 +277,16 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
     most = _stated(limit, "m") or _DRIFT_M
     if limit.kind == "no_forward":
         title, value = f"stays within {most:g} m ahead", tracks.highest("displacement")
-        backward = Measured("forward_velocity", sign=-1)
+        backward = signals.Measured("forward_velocity", sign=-1)
         draft.pay("stay", 0.3, Pay(backward, -2.0, 0.0), "no forward motion")
     else:
         # Small weight: if the cost exceeded the alive reward, the robot would learn to fall.
-        draft.pay("stay", 0.2, Stay(Gone(scene.axes), most), "no motion away from the start")
+        near = Stay(signals.Gone(scene.axes), most)
+        draft.pay("stay", 0.2, near, "no motion away from the start")
         title, value = f"stays within {most:g} m", tracks.farthest("displacement")
         if scene.has("y_position"):
             value = tracks.highest(metrics.gone())
     draft.require(title, value, 3.0 * most, most, tag="drifts")
-
-
-def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
-    """Keep the torso below, above or near a height."""
-    stated = _stated(limit, "m")
-    if limit.kind == "low_height":
-        most = stated or scene.lies + 0.7 * (scene.stands - scene.lies)
-        pays = Pay(Measured("height", minus=most, sign=-1), -1.0, 0.0)
-        title, tag = f"keeps its torso below {most:.2g} m", "too_high"
-        value = tracks.share(track("height") < most)
-    elif stated is not None and limit.amount and limit.amount.rule == "at_least":
-        pays = Pay(Measured("height", minus=stated), -1.0, 0.0)
-        title, tag = f"keeps its torso above {stated:.2g} m", "too_low"
-        value = tracks.share(track("height") > stated)
-    else:
-        about = stated or scene.stands
-        pays = Cost(Size(Measured("height", minus=about)), most=1.0)
-        off = round(min(_HEIGHT_M, 0.2 * about), 3)
-        title, tag = f"keeps its torso {about:.2g} m high (± {off:g} m)", "too_low"
-        value = tracks.share(abs(track("height") - about) < off)
-    draft.pay("tall", 2.0, pays, title)
-    draft.require(title, value, 0.2, 0.75, tag=tag)
 
 
 def _keep_off_ground(bodies: Sequence[str], name: str, scene: Scene, draft: Draft) -> None:
@@ -330,10 +297,17 @@ def _keep_off_ground(bodies: Sequence[str], name: str, scene: Scene, draft: Draf
     if set(scene.spec.feet) <= set(bodies):
         raise scene.cannot(f"keep its {name} off the ground", "it has no other foot to stand on")
     least = scene.spec.robot.contact_threshold
-    touch = Cost(Touching(tuple(bodies), least))
+    touch = Cost(signals.Touching(tuple(bodies), least))
     draft.pay("handed", 0.5, touch, f"{name} on the ground, as a cost")
     value = tracks.mean(metrics.touching(tuple(bodies), least))
     draft.require(f"keeps its {name} off the ground", value, 0.4, 0.05, tag="falls")
+
+
+def within(seen: Measure, low: float, high: float) -> Measure:
+    """Return whether a measure is between bounds, of which one may be infinite."""
+    if math.isinf(low):
+        return seen < high
+    return seen > low if math.isinf(high) else (seen > low) & (seen < high)
 
 
 def hold_quantity(held: Held, scene: Scene, draft: Draft) -> None:
@@ -354,29 +328,25 @@ def hold_quantity(held: Held, scene: Scene, draft: Draft) -> None:
             why = f"it reaches from {scale * ends[0]:.0f} to {scale * ends[1]:.0f} {unit}"
             raise scene.cannot(f"hold the {held.name} {between}", why)
     of, other = (*held.of, None, None)[:2]
-    signal, seen = Measured(held.quantity, of), track(held.quantity, *held.of[:1])
+    signal, seen = signals.Measured(held.quantity, of), track(held.quantity, *held.of[:1])
     if of is not None and other is not None:
-        signal, seen = Over(of, other), seen - track(held.quantity, other)
+        signal, seen = signals.Over(of, other), seen - track(held.quantity, other)
     if held.zero or held.sign < 0:
-        signal, seen = Less(signal, held.zero, held.sign), seen - held.zero
+        signal, seen = signals.Less(signal, held.zero, held.sign), seen - held.zero
         seen = -seen if held.sign < 0 else seen
     if held.is_size:
-        signal, seen = Size(signal), abs(seen)
+        signal, seen = signals.Size(signal), abs(seen)
     if is_open:
-        pays = terms.Sigmoid(Less(signal, bound, -1 if is_most else 1), width)
-        mask = seen < high if is_most else seen > low
+        pays = terms.Sigmoid(signals.Less(signal, bound, -1 if is_most else 1), width)
     else:
         pays = terms.Peak(signal, middle, max(high - middle, width))
-        mask = (seen > low) & (seen < high)
     number = sum(name.startswith("held") for name in draft.names) + 1
     draft.pay(f"held_{number}", 1.0, pays, f"{held.name} {between}")
     if held.is_peak:
-        value = tracks.highest(seen)
-        title, span = f"reaches a {held.name} {between}", 0.2 * abs(bound if is_open else middle)
-        if is_open:
-            draft.score(title, value, bound + span * (1 if is_most else -1), bound, weight=4.0)
-        else:
-            draft.score(title, value, 0.0, middle, within=high - middle, weight=4.0)
+        title, value = f"reaches a {held.name} {between}", tracks.highest(seen)
+        zero = (1.2 if is_most else 0.8) * bound if is_open else 0.0
+        goal, width = (bound, None) if is_open else (middle, high - middle)
+        draft.score(title, value, zero, goal, within=width, weight=4.0)
         return
     title = f"keeps the {held.name} {between}"
-    draft.score(title, tracks.share(mask), 0.2, 0.8, weight=4.0, tag="drifts")
+    draft.score(title, tracks.share(within(seen, low, high)), 0.2, 0.8, weight=4.0, tag="drifts")

@@ -154,8 +154,9 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.pay("rise", 0.3 if travels else 2.0, rise, "upward velocity")
     if not travels:
         draft.pay("air", 0.5, Pay(signals.Airborne(), 0.0, 1.0), "in the air")
-    title, value = "hops at least once per second", tracks.per_second(hops)
-    draft.score(title, value, 0.15, 1.0, weight=3.0, tag="drags")
+    if not (frame.count and frame.within_s):
+        title, value = "hops at least once per second", tracks.per_second(hops)
+        draft.score(title, value, 0.15, 1.0, weight=3.0, tag="drags")
     draft.score("is airborne", tracks.share(track("air_time") > 0.0), 0.05, 0.2, tag="too_low")
     if frame.dimension == "height":
         goal = sizes.jump_height(frame, scene)
@@ -177,7 +178,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.seconds = max(2.0, float(frame.count))
     land_together(scene, draft)
     scene.require("forward_velocity", "hop")
-    if frame.dimension == "distance" and (length := frame.given("m")) is not None:
+    if (length := frame.way_m) is not None:
         travel.go(frame, scene, draft)
         under_way, way = 0.85 * length, travel.seen_from_start(frame, scene)
         draft.parts = [
@@ -366,8 +367,6 @@ def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
         up = 0.8 * target
         draft.ends_when(Above(rise, up), seen > up, frame.duration_s or 0.3)
     _keep_control(frame, scene, draft)
-    if frame.duration_s:
-        draft.seconds = max(frame.duration_s + 2.0, 4.0)
 
 
 def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -425,7 +424,7 @@ def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
     fast = signals.KickSpeed(foot, mine, others, sign)
     ahead = tracks.column(track("body_position", foot), 0) - track("x_position")
     swing = tracks.rate_of(ahead if sign > 0 else -ahead)
-    free = metrics.on_feet((mine,), others) if others else metrics.lifted(mine)
+    free = metrics.on_feet((mine,), others) if others else metrics.contact((mine,)) <= 0.0
     words = "speed of the free foot relative to the torso"
     seen = replace(swing * free, words=words, unit="m/s")
     draft.pay("kick", 2.0, Ratio(fast, speed, low=0.0, most=1.5), words)

@@ -7,12 +7,12 @@
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from telic.composer._amounts import Reading, number_reader
+from telic.composer._amounts import Reading, denied
 from telic.composer.frames import NEAR, Held
 from telic.composer.lexicon import (
     PhraseReader,
@@ -24,6 +24,7 @@ from telic.composer.lexicon import (
     word_table,
 )
 from telic.envs.spec import EnvSpec, Limb
+from telic.quantities import QUANTITIES
 
 _PAIRED = ("leg", "foot", "arm", "hand", "thigh", "shin", "upper arm")
 _ONE_OF_MANY = {"left", "right", "first", "second", "third", "fourth"}
@@ -34,6 +35,7 @@ _STRAIGHT, _BENT, _HEAD_LEGS = 0.26, 0.5, 0.33
 the head above the shoulders in leg lengths"""
 _WHOLE = {"torso", "cart", "base", "pole", "poles", "tip", "target"}
 _BENDS = {"bend", "bending", "flex", "flexing", "bent", "flexed"}
+_NEVER = {"never", "not", "without", "don't", "avoid", "avoiding", "no"}
 _MOST_TILT = 1.2
 """largest tilt of a torso in rad that a prompt holds"""
 _SIDES = {"left", "right", "front", "rear"}
@@ -200,30 +202,18 @@ def place_words() -> dict[str, str]:
 
 
 def read_held(
-    tokens: Sequence[Token], start: int, spec: EnvSpec, parts: Mapping[int, BodyPart]
+    tokens: Sequence[Token], start: int, spec: EnvSpec, readers: Mapping[str, PhraseReader]
 ) -> tuple[tuple[int, ...], tuple[Held, ...]] | None:
     """Return the quantities that are held by the words at a position."""
-    most = [None, "about", "at_most"] if tokens[start].word.startswith("limit") else ["at_most"]
-
-    def body(_: Sequence[Token], place: int) -> tuple[tuple[int, ...], BodyPart] | None:
-        part = parts.get(place)
-        return (part.at, part) if part and (part.bodies or part.name == "head") else None
-
-    readers: dict[str, PhraseReader] = {
-        "amount": number_reader("amount", "bare"),
-        "length": number_reader("m"),
-        "bounded": number_reader("amount", rules=[*most, "at_least", "range"]),
-        "range": number_reader("amount", rules=["range"]),
-        "most": number_reader("amount", rules=most),
-        "body": body,
-        "joint": lambda _, place: _find_joints(tokens, place, spec),
-    }
     match = lexicon().find(tokens, start, "held", readers=readers)
     if match is None:
         return None
     sense, words = match.senses[0], [tokens[place].word for place in match.at]
     kind, says, read = sense.value, sense.says, [*match.read]
     amounts = [each for each in read if isinstance(each, Reading)]
+    own = [tokens[place].word for place in match.at if not amounts or place not in amounts[0].at]
+    if amounts and _NEVER & {*own}:  # "never above 20 degrees", "never exceeding a pitch of 1 rad"
+        amounts = [denied(replace(amounts[0], rule=amounts[0].rule or "at_least"))]
     given = _interval(amounts[0], words, says) if amounts else None
     # Neither "raise your arms above 45 degrees" nor "roll over 360 degrees" holds a quantity.
     is_limb = kind == "joint" and {"arm", "arms", "leg", "legs"} & {*words}
@@ -236,10 +226,11 @@ def read_held(
     if kind in ("joint", "straight", "bent"):
         found = tuple(_joint(each, kind, given, words, spec) for each in read[0])
     elif says["quantity"] == "body_height":
-        found = _heights(kind, read, spec)
+        found = _heights(kind, read, given, spec)
     else:
         assert given is not None
         names = says["quantity"].split(" and ")
+        names = [each for each in names if QUANTITIES[each].available(spec)] or names
         found = tuple(_held(each.replace("_", " "), each, given, says) for each in names)
     return (match.at, found) if found else None
 
@@ -272,7 +263,7 @@ def _interval(
 # ---- joints
 
 
-def _find_joints(
+def find_joints(
     tokens: Sequence[Token], start: int, spec: EnvSpec
 ) -> tuple[tuple[int, ...], tuple[Limb, ...]] | None:
     """Return the joints with all words at a position in their names, such as "left knee"."""
@@ -333,8 +324,12 @@ def _joint(
 # ---- heights of bodies
 
 
-def _heights(kind: str, read: Sequence[Any], spec: EnvSpec) -> tuple[Held, ...]:
+def _heights(
+    kind: str, read: Sequence[Any], given: tuple[float, float] | None, spec: EnvSpec
+) -> tuple[Held, ...]:
     """Return the heights of bodies relative to the ground or to another body."""
+    if kind == "height" and given and read[0].name == "torso":
+        return (Held("torso height", "height", *given, "m"),)
     sides = BodyPart((), "shoulder", bodies_of(frozenset({"upper arm"}), "upper arm", spec))
     ends, other = _outermost(read[0]), [*read, sides][1]  # "arms out" are as high as the shoulders
     is_in_torso = read[0].name == "head" and not any("head" in end for end in ends)
@@ -350,6 +345,7 @@ def _heights(kind: str, read: Sequence[Any], spec: EnvSpec) -> tuple[Held, ...]:
         base, low, name = found[:1], found[1], f"height above the {found[2]}"
     near = 2.0 * NEAR["m"]
     bounds = {
+        "height": given or (low, low),
         "above": (low, math.inf),
         "below": (-math.inf, low),
         "level": (low - near, low + near),

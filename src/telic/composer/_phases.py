@@ -1,10 +1,11 @@
 """Arrange the frames of an intent into sequential phases of simultaneous frames."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from telic.composer.frames import OPPOSITE, Amount, Frame, Limit, ParsedIntent
+from telic.composer.frames import OPPOSITE, Amount, Frame, ParsedIntent
 from telic.composer.lexicon import word_table
 
 _ABOUT_FACE = 180.0
@@ -16,8 +17,7 @@ _LIMBS = ("lift", "kick", "swing")
 _RESTS = {"stand", "stop", "sit", "lie"}
 _STANDS_AFTER = {*_DEEDS, "hop", "reach", "lift", "stand", "balance"}
 """verbs that already end with standing"""
-_WANDERS = {*_DEEDS, "kick", "swing", "sit", "balance", "turn"}
-"""verbs during which the robot could drift away"""
+_DEGREES = {"backward": 180.0, "left": 90.0, "right": -90.0}
 _HOW = ("amount", "bounds", "degree", "dimension", "factor")
 _RESTING = {"lie": ("lying",), "sit": ("low",)}
 _HELD = {"stand", "stand_up", "balance", "sit", "lie"}
@@ -25,14 +25,7 @@ _HELD = {"stand", "stand_up", "balance", "sit", "lie"}
 _ON_REAR_OR_FRONT = {"rear_legs", "front_legs"}
 _POSES = {"low", "two_legs", "one_leg", *_ON_REAR_OR_FRONT}
 _LOW_VERBS = {"sit", "lie", "roll", "flip", "stand_up", "lean"}
-_LOW_POSES = {
-    "low",
-    "lying",
-    "hands",
-    "plank",
-    "upside_down",
-    *_ON_REAR_OR_FRONT,
-}
+_LOW_POSES = {"low", "lying", "hands", "plank", "upside_down", *_ON_REAR_OR_FRONT}
 
 
 def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
@@ -64,10 +57,13 @@ def _oriented(phases: Sequence[Sequence[Frame]]) -> list[list[Frame]]:
     """Return phases with their initial heading, to which words like "back" refer."""
     found: list[list[Frame]] = []
     heading: float | None = 0.0
+    here = [0.0, 0.0]
     for index, phase in enumerate(phases):
         found.append([])
         for frame in phase:
             update: dict[str, Any] = {"phase": index, "heading": heading}
+            if frame.point is not None:
+                update |= _to_point(frame, frame.point, here)
             is_side = frame.verb == "turn" and frame.direction in ("left", "right")
             if frame.is_of_start and heading:
                 update["is_of_start"] = False
@@ -78,9 +74,31 @@ def _oriented(phases: Sequence[Sequence[Frame]]) -> list[list[Frame]]:
                 update |= {"amount": QUARTER, "dimension": "turning"}  # "turn left and walk"
             found[-1].append(replace(frame, **update))
         for frame in found[-1]:
-            turned = _turned(frame)
+            degrees = frame.bearing
+            if degrees is None and frame.verb == "go" and heading is not None:
+                degrees = heading + _DEGREES.get(frame.direction or "forward", 0.0)
+            for axis, along in enumerate((math.cos, math.sin)):
+                here[axis] += along(math.radians(degrees or 0.0)) * (frame.way_m or 0.0)
+            turned = None if frame.point and frame.point[1] else _turned(frame)
             heading = None if heading is None or turned is None else (heading + turned) % 360.0
     return found
+
+
+def _to_point(
+    frame: Frame, point: tuple[float, float | None], here: Sequence[float]
+) -> dict[str, Any]:
+    """Return the fields of a frame that goes from one point to another."""
+    ahead = round(point[0] - here[0], 6)
+    aside = None if point[1] is None else round(point[1] - here[1], 6)
+    if not ahead and not aside:
+        return {"verb": "stand", "gait": None, "point": None}  # it is there already
+    return {
+        "point": (ahead, aside),
+        "pace": frame.amount if frame.given("m/s") else None,
+        "amount": Amount(round(math.hypot(ahead, aside or 0.0), 6), "m", "about"),
+        "dimension": "speed" if frame.degree or frame.factor else "distance",
+        "direction": "backward" if ahead < 0.0 else "forward",
+    }
 
 
 def _is_bare(frame: Frame) -> bool:
@@ -111,27 +129,14 @@ def comes_home(frame: Frame) -> bool:
     return frame.verb == "go" and frame.gait == "return" and frame.phase > 0 and is_open
 
 
-def limits_of(parsed: ParsedIntent) -> tuple[Limit, ...]:
-    """Return the limits of an intent. Actions in place imply staying in place."""
-    stays = [
-        Limit(kind="no_drift", words=f"{frame.word} in place")
-        for frame in parsed.frames
-        if frame.direction == "in_place" and frame.verb in _WANDERS
-    ]
-    is_going = any(frame.verb in _TRAVELS for frame in parsed.frames)
-    is_limited = any(limit.kind == "no_drift" for limit in parsed.limits)
-    if not stays or is_limited or (is_going and len(arrange(parsed)) > 1):
-        return parsed.limits
-    return (*parsed.limits, stays[0])
-
-
-def goes_low(frames: Sequence[Frame], limits: tuple[Limit, ...]) -> bool:
+def goes_low(frames: Sequence[Frame]) -> bool:
     """Return whether the intent requires poses that an environment would treat as a fall."""
-    return any(limit.kind == "low_height" for limit in limits) or any(
+    return any(
         frame.verb in _LOW_VERBS
         or _LOW_POSES & set(frame.postures)
         or (frame.verb == "swing" and frame.direction == "up")
         or frame.gait == "crawl"
+        or any(held.quantity == "height" and math.isinf(held.low) for held in frame.held)
         for frame in frames
     )
 
@@ -146,6 +151,7 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
         is_most = frame.amount is not None and frame.amount.rule == "at_most"
         is_back = frame.is_of_start and frame.direction == "backward" and frame.amount is None
         is_back = is_back or frame.gait == "return"  # "and walk back"
+        ways = [each for each in found if each.way_m]
         if frame.verb == "stop" and frame.way_m and not is_most:
             given: dict[str, Any] = {"amount": frame.amount, "dimension": "distance"}
             if last is None or way is None:
@@ -153,7 +159,9 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
             elif way.way_m is None:
                 found[last] = replace(way, **given)
             frame = replace(frame, amount=None, dimension=None)
-        elif way and way.way_m and frame.verb == "go" and is_back and not frame.duration_s:
+        elif frame.gait == "return" and (len(ways) > 1 or any(each.point for each in ways)):
+            frame = replace(frame, gait=None, point=(0.0, 0.0), phase=found[-1].phase + 1)
+        elif way and way.given("m") and frame.verb == "go" and is_back and not frame.duration_s:
             frame = replace(
                 frame,
                 phase=max(frame.phase, way.phase + 1),
@@ -181,9 +189,10 @@ def _completed(frames: Sequence[Frame]) -> list[Frame]:
             kept = max(2, round(seconds / row["every"])) if seconds else row["kept"]
             frame = replace(frame, count=kept, count_rule="at_least")
         if frame.verb in _DEEDS and "lying" in frame.postures:
-            postures = tuple(each for each in frame.postures if each != "lying")
+            lies = tuple(each for each in frame.postures if each == "lying" or each[:3] == "on_")
+            postures = tuple(each for each in frame.postures if each not in lies)
             found.append(replace(frame, postures=postures))
-            frame = Frame(verb="lie", word=frame.word, phase=frame.phase)
+            frame = Frame(verb="lie", word=frame.word, phase=frame.phase, postures=lies)
         found.append(frame)
     return found
 

@@ -1,15 +1,16 @@
 """Poses (standing, balancing, sitting, lying, getting up), postures and styles."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from telic.composer import _manners as manners
 from telic.composer._draft import Draft
 from telic.composer._parts import bodies_of
 from telic.composer._sizes import GENTLE, QUICK
 from telic.composer._travel import SETTLED, seen_from_start
-from telic.composer.frames import Frame, Limit, Posture, Style
+from telic.composer.frames import Frame, Held, Limit, Posture, Style
 from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
 from telic.judges import metrics, tracks
@@ -65,11 +66,9 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
             why = f"it stands {scene.stands:.2g} m high, and lies {scene.lies:.2g} m high"
             raise scene.cannot(f"torso {about:.2g} m high", why, "height")
         width = max(abs(about - scene.stands) / 3.0, 0.01)
-        draft.pay("about", 1.0, terms.Peak(Measured("height"), about, 2.0 * width), "height")
-        title = f"holds its torso {about:.2g} m high (± {width:.2g} m)"
-        value = tracks.share(abs(track("height") - about) < width)
-        draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
-    elif is_plain and scene.has("height"):
+        held = Held("torso height", "height", about - width, about + width, "m")
+        manners.hold_quantity(held, scene, draft)
+    elif is_plain and scene.has("height") and "height" not in {h.quantity for h in frame.held}:
         width = min(0.25, 0.4 * (scene.stands - scene.lies))
         peak = terms.Peak(Measured("height", minus=scene.stands), 0.0, width)
         draft.pay("posture", 0.5, peak, "at its standing height")
@@ -82,7 +81,6 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
         _do_not_move_first(frame, scene, draft)
     if scene.has("speed"):
         end_at_rest(draft, frame.duration_s or _SEQUEL_S)
-    _last(frame, draft)
 
 
 def _do_not_move_first(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -116,23 +114,18 @@ def rest_in_time(before: Sequence[Frame], now: Sequence[Frame], draft: Draft) ->
     draft.require(f"comes to rest within {late:.2g} s", value, 1.7 * late, late, tag="drifts")
 
 
-def _last(frame: Frame, draft: Draft) -> None:
-    if frame.duration_s:
-        draft.seconds = max(frame.duration_s + 1.0, draft.seconds)
-
-
 def balance(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Keep poles, or the robot itself, upright."""
     if not scene.has("pole_angle"):
         stand(frame, scene, draft)
         return
-    angle, seen = signals.PoleAngle(), metrics.pole_angle()
+    angle, seen, most = signals.PoleAngle(), metrics.pole_angle(), frame.given("rad")
     draft.pay("upright", 1.0, terms.SmallSquare(angle, 20.0), "poles upright")
-    title, value = "keeps the pole up", tracks.share(seen < 0.15)
-    draft.score(title, value, 0.2, 0.95, weight=3.0, tag="falls")
+    title = f"keeps the pole within {math.degrees(most):.3g}°" if most else "keeps the pole up"
+    most = most or 0.15
+    draft.score(title, tracks.share(seen < most), 0.2, 0.95, weight=3.0, tag="falls")
     lasts = frame.duration_s or _SEQUEL_S
-    draft.ends_when(Below(angle, 0.15), seen < 0.15, lasts)
-    _last(frame, draft)
+    draft.ends_when(Below(angle, most), seen < most, lasts)
 
 
 def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -164,7 +157,6 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
     lasts = frame.duration_s or _SEQUEL_S
     draft.ends_when(Above(height, shortened(low)), track("height") > low, lasts)
     draft.ends_when(Below(height, shortened(high)), track("height") < high, lasts)
-    _last(frame, draft)
 
 
 def _sit_on_haunches(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -184,7 +176,6 @@ def _sit_on_haunches(frame: Frame, scene: Scene, draft: Draft) -> None:
     manners.hold_still(scene, draft, weight=0.5)
     lasts = frame.duration_s or _SEQUEL_S
     draft.ends_when(Above(pitch, _TILTED), seen > _TILTED, lasts)
-    _last(frame, draft)
 
 
 def lean(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -217,7 +208,6 @@ def lean(frame: Frame, scene: Scene, draft: Draft) -> None:
         manners.hold_still(scene, draft, weight=0.5)
     far, lasts = 0.7 * angle, frame.duration_s or _SEQUEL_S
     draft.ends_when(Above(tilt, far), seen > far, lasts)
-    _last(frame, draft)
 
 
 def lie(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -236,7 +226,6 @@ def lie(frame: Frame, scene: Scene, draft: Draft) -> None:
     title, value = "lies on the ground", tracks.share(held)
     draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
     manners.hold_still(scene, draft, weight=0.5)
-    _last(frame, draft)
 
 
 def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -258,7 +247,6 @@ def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.score(title, value, 0.05, 0.4, weight=1.0, tag="falls")
     up = track("height") > 0.9 * goal
     draft.ends_when(Above(height, shortened(0.9 * goal)), up, frame.duration_s or 0.3)
-    _last(frame, draft)
 
 
 def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -304,24 +292,10 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
     is_pole = posture == "upright" and scene.has("pole_angle")
     if posture in OWN.get(frame.verb, ()) or is_pole:
         return
+    if row := scene.posture(posture):
+        _hold_quantity(row, scene, draft)
+        return
     match posture:
-        case "upright" | "level":
-            is_level = posture == "level"
-            scene.require("uprightness", "keep its torso level" if is_level else "be upright")
-            manners.be_upright(draft, 0.5)
-            least, title = (
-                (0.95, "keeps its torso level") if is_level else (manners.UPRIGHT, "is upright")
-            )
-            value = tracks.share(track("uprightness") > least)
-            draft.score(f"{title}", value, 0.3, 0.8, weight=2.0, tag="falls")
-        case "upside_down":
-            scene.require("uprightness", "be upside down")
-            draft.pay("upside", 1.5, Pay(Measured("uprightness", sign=-1)), "upside down")
-            value = tracks.share(track("uprightness") < -0.7)
-            title, tag = "is upside down", "under_rotates"
-            draft.score(title, value, 0.1, 0.6, weight=4.0, tag=tag)
-        case "low" | "high" | "lying":
-            _hold_height(posture, scene, draft)
         case "hands" | "plank":
             rest_on_hands(scene, draft, is_plank=posture == "plank")
         case "straight_line" if scene.has("y_position"):
@@ -337,21 +311,26 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
             _hold_feet(posture, frame, scene, draft)
 
 
-def _hold_height(posture: Posture, scene: Scene, draft: Draft) -> None:
-    scene.require("height", f"be {posture}")
-    span = scene.stands - scene.lies
-    share = {"high": 0.9, "low": 0.6, "lying": 0.25}[posture]
-    limit, is_high = scene.lies + share * span, posture == "high"
-    way = "above" if is_high else "below"
-    pays = terms.Sigmoid(
-        Measured("height", minus=limit, sign=1 if is_high else -1), shortened(0.1 * span)
-    )
-    draft.pay(posture, 1.0, pays, f"torso {way} {limit:.2g} m")
-    held = track("height") > limit if is_high else track("height") < limit
-    is_lying = posture == "lying"
-    title = "lies on the ground" if is_lying else f"holds its torso {way} {limit:.2g} m"
-    tag = "too_low" if is_high else "too_high"
-    draft.score(title, tracks.share(held), 0.2, 0.75, weight=2.0, tag=tag)
+def _hold_quantity(row: Mapping[str, Any], scene: Scene, draft: Draft) -> None:
+    """Hold the quantity of a posture above, below or between bounds."""
+    quantity, sign, (name, weight) = row["quantity"], row.get("sign", 1), row["pays"]
+    low, high = row.get("low", -math.inf), row.get("high", math.inf)
+    scene.require(quantity, row["what"])
+    seen, signal = track(quantity, sign=sign or 1), Measured(quantity, sign=sign or 1)
+    seen, signal = (seen, signal) if sign else (abs(seen), Size(signal))
+    pays, limit = Pay(signal, -1.0, 1.0), 0.0
+    if quantity == "height":
+        span, is_low = scene.stands - scene.lies, math.isinf(low)
+        low, high = scene.lies + low * span, scene.lies + high * span
+        limit = high if is_low else low
+        less = Measured("height", minus=limit, sign=-1 if is_low else 1)
+        pays = terms.Sigmoid(less, shortened(0.1 * span))
+    elif quantity != "uprightness":
+        pays = terms.Peak(signal, (low + high) / 2.0, 0.8)
+    title = row["title"].format(limit)
+    draft.pay(name, weight, pays, title)
+    score = {key: row[key] for key in ("zero", "goal", "weight", "tag")}
+    draft.score(title, tracks.share(manners.within(seen, low, high)), **score)
 
 
 def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:

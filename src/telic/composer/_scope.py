@@ -41,6 +41,7 @@ _PLAIN_UP = ("up", "upward", "upwards", "vertically")
 _ON_REAR = {"front legs", "front feet", "front leg", "front foot"}
 _PLAIN_GAITS = {None, "run", "walk", "return"}
 """gaits that differ only in speed or destination"""
+_PLAIN = Frame("go", "")
 _OTHER, _MUCH = 1.37, 11.0
 """factors applied to a number to test whether any criterion depends on it"""
 _FITS = {
@@ -49,15 +50,13 @@ _FITS = {
     "most": {"fast", "much", "very_fast"},
 }
 """words that may contribute to a degree"""
-_CLEARED: dict[str, dict[str, Any]] = {
-    "direction": {"direction": None},
-    "degree": {"degree": None, "dimension": None},
-    "part": {"part": None, "bodies": ()},
-    "until_end": {"until_end": False},
-    "within": {"within_s": None},
-    "held": {"held": ()},
-    "ground": {"ground": None, "hardest": None},
+_FIELDS = {
+    "degree": ("degree", "dimension"),
+    "part": ("part", "bodies"),
+    "within": ("within_s",),
+    "ground": ("ground", "hardest"),
 }
+"""fields of a frame that a slot fills, if not the one of its name"""
 _SAME = 0.01
 """relative tolerance for equal goals, because titles show two digits"""
 _LASTS = re.compile(r"\b(share|longest|per_second|full_seconds)\(")
@@ -76,35 +75,25 @@ def audit_words(
     trial = _Ablation(parsed, scene, made, build)
     covered: list[CoveredPhrase] = []
     left: list[WordClaim] = []
-    doubts = [*made.doubts]
     stated: set[str] = set()
     weights = {each.title: each.weight for each in made.criteria}
+    gaits = {e.title for e in made.criteria if e.tag == "wrong_gait" and e.weight >= 3.0}
     for claim in parsed.claims:
         titles = trial.carriers(claim)
         if titles and titles != trial.all and claim.slot != "verb":
             stated.add(max(titles, key=lambda title: weights[title]))
         elif claim.slot == "verb" and parsed.frames[claim.index].gait not in _PLAIN_GAITS:
-            stated |= {
-                each.title
-                for each in made.criteria
-                if each.tag == "wrong_gait" and each.weight >= 3.0
-            }
+            stated |= gaits
         if titles is None:
             left.append(claim)
-        elif claim.judged_as:
+            continue
+        covered.append(CoveredPhrase(words=claim.judged_as or claim.words, criteria=titles))
+        if claim.judged_as:
             left.append(replace(claim, words=f"{claim.words} (judged as {claim.judged_as})"))
-            covered.append(CoveredPhrase(words=claim.judged_as, criteria=titles))
-        else:
-            covered.append(CoveredPhrase(words=claim.words, criteria=titles))
-        is_speed = claim.slot == "degree" and claim.value and claim.dimension == "speed"
-        number = parsed.frames[claim.index].given("m/s") if is_speed else None
-        if number is not None:
-            doubts.append(f'"{claim.words}" is interpreted as {number:g} m/s, the given number')
     # Report only the outer phrase of "far" and "as far as you can".
     spans = [(each.at[0], each.at[-1]) for each in left]
     dropped = [e.words for e in left if not any(a < e.at[0] <= e.at[-1] < b for a, b in spans)]
-    update = {"covered": tuple(covered), "dropped": tuple(dropped), "doubts": tuple(doubts)}
-    return made.model_copy(update=update), stated
+    return made.model_copy(update={"covered": tuple(covered), "dropped": tuple(dropped)}), stated
 
 
 def still_covered(made: Composition, edited: Composition) -> Composition:
@@ -200,8 +189,9 @@ class _Ablation:
         is_most = any(amount.rule == "at_most" for amount in given)
         if slot == "amount" and (is_most or frame.count_rule == "at_most"):
             # Exceeding an upper bound must reduce the score.
-            ways = {each.title: each.direction for each in self.made.criteria}
-            return tuple(title for title in titles or () if ways[title] != "at_least") or None
+            criteria = [each for each in self.made.criteria if each.title in (titles or ())]
+            bounded = [e for e in criteria if e.direction != "at_least" or " < " in e.measure]
+            return tuple(each.title for each in bounded) or None
         return titles
 
     def _posture(self, posture: Posture, frame: Frame) -> tuple[str, ...] | None:
@@ -279,8 +269,9 @@ def _is_own(slot: str, frame: Frame, scene: Scene) -> bool:
 
 def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
     """Yield changes of a frame that test whether any criterion depends on a slot."""
-    if slot in _CLEARED:
-        yield _CLEARED[slot]
+    fields = _FIELDS.get(slot, (slot,))
+    if slot not in ("count", "amount", "duration", "period"):
+        yield {name: getattr(_PLAIN, name) for name in fields}
     if slot == "direction" and frame.direction in OPPOSITE:
         yield {"direction": OPPOSITE[frame.direction]}  # forward may be what is done anyway
     elif slot == "part":

@@ -9,7 +9,7 @@ in an episode are rejected.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -67,19 +67,17 @@ def _with_best(goal: Goal, scene: Scene, what: str) -> Goal:
     best = scene.known.get(f"best_{what}")
     if not goal.is_open or best is None:
         return goal
-    if (
-        what == "speed"
-        and _NEAR_BEST * best < goal.value
-        and best > froude_speed(scene, FROUDE["run"])
-    ):
+    is_fast = what == "speed" and best > froude_speed(scene, FROUDE["run"])
+    if is_fast and _NEAR_BEST * best < goal.value:
         # The goal cannot exceed the best known value.
         source = f"{_NEAR_BEST:.0%} of the best known value"
         goal = goal._replace(value=_NEAR_BEST * best, source=source)
     return goal._replace(best=best, best_source=scene.known[f"best_{what}_source"])
 
 
-def compared(frame: Frame, plain: Goal, unit: str) -> Goal:
+def compared(frame: Frame, goal: Callable[[Frame, Scene], Goal], scene: Scene, unit: str) -> Goal:
     """Return the goal of a comparison as a multiple of the plain goal."""
+    plain = goal(replace(frame, factor=None, degree=None), scene)
     factor = frame.factor or 1.0
     source = f"{factor:g} times the {plain.value:.2g} {unit} of a plain {frame.word}"
     return Goal(factor * plain.value, factor < 1.0, source, base=plain.value)
@@ -88,8 +86,7 @@ def compared(frame: Frame, plain: Goal, unit: str) -> Goal:
 def speed(frame: Frame, scene: Scene) -> Goal:
     """Return the speed goal of a frame, in m/s."""
     if frame.factor is not None and frame.dimension == "speed":
-        plain = replace(frame, factor=None, dimension=None, degree=None)
-        return compared(frame, speed(plain, scene), "m/s")
+        return compared(frame, speed, scene, "m/s")
     amount, top = frame.amount, scene.top_speed
     reached = "its known top speed" if "top_speed" in scene.known else "the top speed for its size"
     if amount and amount.unit in ("m/s", "share") and amount.value > 0.0:
@@ -101,10 +98,8 @@ def speed(frame: Frame, scene: Scene) -> Goal:
             # Well below the upper bound, so that a speed at the bound does not pass.
             source = f"below the given {amount.value:g} m/s"
             return Goal(BELOW * amount.value, True, source, is_given=True)
-        within = [amount.value * share for share in frame.tolerances]
-        return Goal(
-            amount.value, is_exact, "as given", is_given=True, within=min(within, default=None)
-        )
+        within = min((amount.value * share for share in frame.tolerances), default=None)
+        return Goal(amount.value, is_exact, "as given", is_given=True, within=within)
     degree = frame.degree if frame.dimension in (None, "speed") else None
     if frame.dimension == "distance" and frame.degree == "most":
         degree = "most"  # maximum distance in a given time means maximum speed
@@ -159,8 +154,7 @@ def _top_share(gait: str | None, degree: Degree | None) -> float:
 def jump_height(frame: Frame, scene: Scene) -> Goal:
     """Return the goal for the jump height, in meters above standing."""
     if frame.factor is not None and frame.dimension == "height":
-        plain = replace(frame, factor=None, dimension=None, degree=None)
-        return compared(frame, jump_height(plain, scene), "m")
+        return compared(frame, jump_height, scene, "m")
     amount, leg = frame.amount, scene.leg or 0.0
     if amount is not None and amount.unit == "m" and frame.dimension != "distance":
         if amount.rule == "at_most":
@@ -183,7 +177,7 @@ def jump_height(frame: Frame, scene: Scene) -> Goal:
 def leap_length(frame: Frame, scene: Scene) -> Goal:
     """Return the goal for the leap distance, in meters of flight."""
     if frame.factor is not None and frame.dimension == "distance":
-        return compared(frame, leap_length(replace(frame, factor=None, degree=None), scene), "m")
+        return compared(frame, leap_length, scene, "m")
     length, leg = frame.given("m"), scene.leg or 0.0
     if length is not None and frame.dimension == "distance":
         return Goal(length, False, "as given")

@@ -38,6 +38,8 @@ class Deed:
 
 def implied_verb(item: Item) -> Act | None:
     """Return the verb that a word implies if the text has none."""
+    if item.point is not None:
+        return "go"
     if item.unit is not None:
         rates = dict.fromkeys(("m/s", "hz", "steps"), "go")
         return (rates | dict.fromkeys(("turns", "rad", "rad/s"), "turn")).get(item.unit)
@@ -106,8 +108,10 @@ class Slots:
         elif dimension == "speed" and "turning" in self._is:
             dimension = "turning"
         fills |= {"amount": amount, "degree": degree, "dimension": dimension, "factor": factor}
-        lasts, held = ([i for i in self.deed.items if i.slot == k] for k in ("until_end", "held"))
-        self.claims += [(item.slot, item, None) for item in (*lasts, *held)]
+        slots = ("until_end", "held", "point")
+        lasts, held, points = ([i for i in self.deed.items if i.slot == k] for k in slots)
+        self.claims += [(item.slot, item, None) for item in (*lasts, *held, *points)]
+        fills["point"] = points[-1].point if points else None
         fills["held"] = tuple(each for item in held for each in item.held)
         # "stay for 3 seconds" says how long instead
         fills |= {"bows": bool(says.get("bows")), "at_once": bool(says.get("at_once"))}
@@ -150,6 +154,8 @@ class Slots:
         self.claims += [("part", item, None) for item, _ in own]
         self.part = own[0][1] if own else None
         verb, name = self.deed.verb, self.part.name if self.part else ""
+        if any(item.point for item in self.deed.items) and verb in ("reach", "stop", "stand"):
+            return "go"
         if verb == "go" and targets:
             return "reach"
         if verb == "go" and any(item.unit == "turns" for item in self.deed.items):
@@ -166,7 +172,8 @@ class Slots:
         if verb == "roll" and any(0.1 < angle < _LEANS_RAD for angle in angles):
             self.deed.says.setdefault("direction", "right")
             return "lean"  # "roll your body left by 15 degrees"
-        postures = {sense.value for item in self.deed.items if (sense := item.sense(verb))}
+        senses = [sense for item in self.deed.items if (sense := item.sense(verb))]
+        postures = {each for s in senses for each in (s.value, *s.says.get("postures", ()))}
         is_limb = any(word in name for word in word_table("parts")["limbs"])
         if verb == "stand_up" and is_limb:
             return "lift"  # "rise your left hand"
@@ -186,11 +193,11 @@ class Slots:
         exact = [*dict.fromkeys(s.value for _, s in found if s.value not in _BESIDES)]
         if "left" in exact or "right" in exact:
             exact = [value for value in exact if value != "sideways"]
+        if own != "in_place" and (exact or own or "wanders" in self._is):
+            self.in_place += [item for item, sense in found if sense.value == "in_place"]
+            found = [each for each in found if each[0] not in self.in_place]
         for item, sense in found:
-            is_there = sense.value == "in_place" and own != "in_place"
-            if (exact or own) and is_there:
-                self.in_place.append(item)
-            elif sense.value not in exact[1:]:
+            if sense.value not in exact[1:]:
                 self.claims.append(("direction", item, sense))
                 fills["is_of_start"] = sense.says.get("frame") == "start"
         direction = exact[0] if exact else own if own else None
@@ -245,7 +252,7 @@ class Slots:
 
     def _number(self, dimension: str | None) -> None:
         """Fill the numeric slots. A second number of a kind remains unused."""
-        fills = self._fills
+        fills, is_going = self._fills, self.verb in ("go", "hop")
         for item in self.deed.items:
             reading = item.reading
             is_other = item.unit == "steps" and self.verb != "go"
@@ -277,6 +284,9 @@ class Slots:
                 middle = (first.value + amount.value) / 2
                 fills["amount"] = Amount(value=middle, unit=first.unit, rule="about")
                 fills["bounds"] = (first, amount)
+            elif first and amount and {first.unit, amount.unit} == {"m", "m/s"} and is_going:
+                fills["amount"], fills["pace"] = sorted((first, amount), key=lambda x: x.unit)
+                given = {"pace": amount}  # "walk 3 m at 1 m/s"
             elif not given or fills.keys() & given.keys():
                 continue
             else:
@@ -285,12 +295,11 @@ class Slots:
                     low, high = (amount.value + way * reading.spread for way in (-1, 1))
                     least = replace(amount, value=low, rule="at_least")
                     fills["bounds"] = least, replace(amount, value=high, rule="at_most")
-                if reading.period_s is not None and reading.rule is not None:
-                    fills["count_rule"] = reading.rule
-                if count is not None and reading.rule is not None:
+                if reading.rule is not None and (reading.period_s or count is not None):
                     # For counts, a strict comparison starts at the next integer.
                     step = _STRICTER[reading.rule] * reading.is_strict
-                    fills |= {"count": max(1, count + step), "count_rule": reading.rule}
+                    fills |= {} if count is None else {"count": max(1, count + step)}
+                    fills["count_rule"] = reading.rule
             self.claims.append((next(iter(given)).removesuffix("_s"), item, None))
 
     def _is_about(self, item: Item, amount: Amount, dimension: str | None) -> bool:
@@ -299,6 +308,8 @@ class Slots:
             return bool(dimension or self._senses("degree"))
         if amount.rule == "about" or item.senses or amount.unit not in ("m", "rad", "turns"):
             return True  # but not "finish within 20 cm", a height
+        if amount.unit == "rad" and self.verb == "balance":
+            return True
         return self._is["about"] != "duration" if amount.unit == "m" else "turning" in self._is
 
     def _bare(self, reading: Reading, dimension: str | None) -> tuple[Amount | None, int | None]:
@@ -313,7 +324,9 @@ class Slots:
             unit = "share" if is_part else units[dimension]
         if unit is not None:
             return Amount(value, cast("Unit", unit), reading.rule or "about"), None
-        counted = "counted" in self._is or self.deed.says.get("gait") == "step"
+        if self.deed.says.get("gait") == "step" and value >= 1:
+            return Amount(value, "steps", reading.rule or "about"), None
+        counted = "counted" in self._is
         return None, int(value) if counted and value >= 1 and value == int(value) else None
 
     def _postures(self, shift: int | None) -> set[str]:

@@ -15,6 +15,7 @@ from telic.composer._draft import Draft
 from telic.composer._manners import charge_change, stay_on_feet, stay_straight
 from telic.composer._phases import QUARTER
 from telic.composer.frames import Frame
+from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
 from telic.errors import Refused
 from telic.judges import metrics, tracks
@@ -122,6 +123,8 @@ def _way(frame: Frame, scene: Scene) -> str:
 def seen_from_start(frame: Frame, scene: Scene) -> metrics.Way:
     """Return the direction of travel in the start frame, including earlier turns."""
     name = _way(frame, scene)
+    if frame.bearing is not None and scene.has("y_position"):
+        return {0.0: "forward"}.get(frame.bearing, round(frame.bearing, 1))
     if frame.heading is None and scene.has("heading_velocity"):
         return "ahead" if name == "forward" else name
     if not frame.heading or frame.is_of_start or not scene.has("heading_velocity"):
@@ -200,12 +203,22 @@ def _go_distance(
     if not given:
         draft.doubt(f'"{frame.word}" is interpreted as {target:g} m along the rail')
     made, seen = signals.Made(way), tracks.change(metrics.place(way))
+    (x, y), paced = frame.point or (0.0, None), replace(frame, amount=frame.pace)
+    point = (x, y) if y else None
+    direction = f"toward ({point[0]:g}, {point[1]:g})" if point else direction
     pays = terms.Arrive(made, aim, max(0.2 * target, 0.1))
     draft.pay("way", 1.0, pays, f"close to {aim:.2g} m {direction}")
-    title, value = f"ends %s {direction}", tracks.last(seen)
     around = min([max(0.12 * target, 0.05), target / 4, *(target * k for k in frame.tolerances)])
-    within = None if is_least else around
-    draft.score(title, value, 0.5 * target, target, within=within, weight=3.0, tag="too_far")
+    if point is not None:
+        scene.require("y_position", f"go {direction}")
+        draft.pay("there", 1.0, terms.Near(signals.Gone(scene.axes, point), 1.0), "destination")
+        title, value = "ends %s from there", tracks.last(metrics.gone(at=point))
+        draft.score(title, value, 0.5 * target, around, weight=3.0, tag="too_far")
+        draft.is_seen = True
+    else:
+        title, value = f"ends %s {direction}", tracks.last(seen)
+        within = None if is_least else around
+        draft.score(title, value, 0.5 * target, target, within=within, weight=3.0, tag="too_far")
     title, value = f"covers %s {direction}", tracks.highest(seen)
     draft.score(title, value, 0.1 * target, 0.9 * target, weight=1.5, tag="too_slow")
     if scene.is_last:
@@ -214,9 +227,8 @@ def _go_distance(
         value = metrics.still_under_way(way, target)
         draft.require("has arrived before the end", value, 0.18, 0.1, tag="drifts")
     stay_straight(frame, scene, draft, way)
-    gait = gaits.gait_meant(frame, scene)
+    gait, usual = gaits.gait_meant(frame, scene), sizes.speed(paced, scene).value
     if frame.gait in sizes.FROUDE and not gaits.SUPPORT & {*frame.postures}:
-        usual = sizes.speed(replace(frame, amount=None), scene).value
         if gait is not None and gait.hertz * target / usual < _STRIDES:
             draft.doubt(f"{target:g} m is too short to judge the order of its touchdowns")
         elif gait is not None:  # judged only on the way, because the robot stands after arrival
@@ -224,23 +236,24 @@ def _go_distance(
             gaits.step_in(gait, frame, scene, draft, under_way, (way, 0.85 * target))
         gaits.go_in_steps(frame.gait, scene, draft, weight=0.2)
     stay_on_feet(scene, draft)
-    if frame.dimension == "speed" and (frame.degree or frame.factor):
-        goal = speed_meant(replace(frame, amount=None), scene, draft)
+    if frame.pace or (frame.dimension == "speed" and (frame.degree or frame.factor)):
+        goal = speed_meant(paced, scene, draft)
         within = 0.25 * goal.value if goal.is_exact else None
         value, zero = metrics.net_speed(way).until(way, 0.85 * target), 0.1 * goal.value
         title, tag = "averages %s on the way", "wrong_speed" if goal.is_exact else "too_slow"
         draft.score(title, value, zero, goal.value, within=within, weight=3.0, tag=tag, of=goal)
     there = (1.0 if is_least else 0.95) * target
     draft.ends_when(Above(made, there), seen > there)
-    usual = sizes.speed(replace(frame, amount=None), scene).value
     draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), sizes.MAX_S)
-    _arrive_in_time(frame, draft, seen < 0.88 * target)
+    be_in_time(frame, draft, seen < 0.88 * target)
 
 
-def _arrive_in_time(frame: Frame, draft: Draft, on_way: Measure) -> None:
+def be_in_time(frame: Frame, draft: Draft, on_way: Measure) -> None:
     """Judge a stated time limit, unless episodes are too short to exceed it."""
     limit, late = frame.within_s or 0.0, 1.5 * (frame.within_s or 0.0)
-    if 0.0 < late <= sizes.MAX_S:
+    if limit and frame.degree == "most":
+        draft.seconds = limit  # "as far as you can in 5 s"
+    elif 0.0 < late <= sizes.MAX_S:
         draft.seconds, value = max(draft.seconds, late), tracks.longest(on_way)
         draft.score("is on the way for %s", value, late, limit, weight=3.0, tag="too_slow")
 
@@ -441,7 +454,7 @@ def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
         draft.score("holds that heading", value, 0.02, 0.15, weight=1.0, tag="over_rotates")
     far = turns - tolerance
     draft.ends_when(Above(Part(heading, "turned"), far), turned > far)
-    _arrive_in_time(frame, draft, turned < far)
+    be_in_time(frame, draft, turned < far)
 
 
 # ---- commanded velocities
@@ -449,20 +462,7 @@ def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
 _Rates = tuple[float, float, float]
 _Spans = tuple[tuple[float, float], ...]
 _EVERY_S = 2.5
-_ONLY = {
-    "forward": ((0.0, 1.0), (0.0, 0.0)),
-    "backward": ((-1.0, 0.0), (0.0, 0.0)),
-    "left": ((0.0, 0.0), (0.0, 1.0)),
-    "right": ((0.0, 0.0), (-1.0, 0.0)),
-    "sideways": ((0.0, 0.0), (-1.0, 1.0)),
-}
-"""forward and sideways ranges for a stated direction, as fractions of the largest command"""
-_RATES = (
-    ("forward", "m/s", "forward velocity", "does not move forward or back", 2.0),
-    ("sideways", "m/s", "sideways velocity", "does not move sideways", 1.5),
-    ("turn", "rad/s", "turning rate", "does not turn", 1.5),
-)
-"""name, unit, description, title if never commanded, and weight of each rate"""
+_TABLE = word_table("commands")
 
 
 def command_range(frame: Frame, scene: Scene, draft: Draft) -> tuple[_Rates, _Spans]:
@@ -491,7 +491,7 @@ def command_range(frame: Frame, scene: Scene, draft: Draft) -> tuple[_Rates, _Sp
     ahead, aside, turn = (float(f"{value:.2g}") for value in (ahead, 0.5 * ahead, turn))
     every_way = ((-1.0, 1.0), (-1.0, 1.0))
     (back, forth), (right, left) = (
-        _ONLY.get(frame.direction, every_way) if frame.direction else every_way
+        _TABLE["only"].get(frame.direction, every_way) if frame.direction else every_way
     )
     low, high = back * ahead if lowest is None else lowest, forth * ahead
     right, left = right * aside, left * aside
@@ -505,7 +505,7 @@ def command_range(frame: Frame, scene: Scene, draft: Draft) -> tuple[_Rates, _Sp
 def track_commands(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Track commanded forward, sideways and turning velocities."""
     most, spans = command_range(frame, scene, draft)
-    names = (row[0] for row in _RATES)
+    names = _TABLE["rates"]
     draft.env_args["commands"] = {
         **{name: [*span] for name, span in zip(names, spans, strict=True)},
         "every_s": _EVERY_S,
@@ -529,7 +529,7 @@ def track_commands(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.pay("level", 0.5, terms.Level(), "vertical motion, roll and pitch, as a cost")
     if scene.has("action_change"):
         charge_change(scene, draft, 0.1)
-    for place, (_, unit, what, never, weight) in enumerate(_RATES):
+    for place, (unit, what, never, weight) in enumerate(_TABLE["rates"].values()):
         low, high = spans[place]
         is_commanded = (low, high) != (0.0, 0.0)
         value = metrics.command_error(place, (0.15 if is_commanded else 1.0) * most[place])

@@ -8,10 +8,11 @@ Simultaneous frames form a phase, and phases are executed in sequence. Demonstra
 (`telic.composer.reference`) or taken from a reference motion (`telic.composer.reference`).
 """
 
+import operator
 import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from telic.composer import _manners as manners
@@ -26,7 +27,7 @@ from telic.composer._conflict import (
 from telic.composer._draft import ORDINALS, Draft, composition, edit, put_in_order
 from telic.composer._grammar import side_clauses
 from telic.composer._movements import hop, jump, keep_away, kick, lift, reach, swing, turn_over
-from telic.composer._phases import arrange, comes_home, goes_low, limits_of, travels
+from telic.composer._phases import arrange, comes_home, goes_low, travels
 from telic.composer._scope import Build, audit_words, follow_edits, still_covered
 from telic.composer._sizes import MAX_S, require_sizes
 from telic.composer.frames import Act, Frame, ParsedIntent
@@ -51,29 +52,17 @@ from telic.rewards.signals import Gone, Measured
 from telic.rewards.terms import Home, Small
 
 _NOT_DENIED = r"(?<!not )(?<!n't )(?<!never )(?<!without )"
-BEHAVIORS: dict[Act, tuple[Callable[[Frame, Scene, Draft], None], str]] = {
-    "go": (travel.go, "run forward fast"),
-    "stand": (postures.stand, "stand still"),
-    "jump": (jump, "jump as high as possible"),
-    "flip": (turn_over, "do a backflip"),
-    "balance": (postures.balance, "balance the pole"),
-    "reach": (reach, "reach the target"),
-    "turn": (travel.turn, "turn 90 degrees left"),
-    "circle": (travel.circle, "walk in a circle"),
-    "hop": (hop, "hop in place"),
-    "roll": (turn_over, "roll over"),
-    "sit": (postures.sit, "crouch"),
-    "lie": (postures.lie, "lie down"),
-    "stand_up": (postures.stand_up, "stand up"),
-    "swing": (swing, "wave"),
-    "lift": (lift, "lift a foot"),
-    "kick": (kick, "kick"),
-    "obey": (travel.track_commands, "obey velocity commands"),
-    "stop": (postures.stand, ""),
-    "lean": (postures.lean, "lean forward"),
-    "avoid": (keep_away, "keep away from the target"),
+_NAMED = (jump, hop, reach, swing, lift, kick, travel.go, travel.turn, travel.circle)
+_POSES = (postures.stand, postures.balance, postures.sit, postures.lie, postures.stand_up)
+BEHAVIORS: dict[Act, Callable[[Frame, Scene, Draft], None]] = {
+    **{behavior.__name__: behavior for behavior in (*_NAMED, *_POSES, postures.lean)},
+    "flip": turn_over,
+    "roll": turn_over,
+    "stop": postures.stand,
+    "obey": travel.track_commands,
+    "avoid": keep_away,
 }
-"""behavior and example intent for each verb"""
+"""behavior of each verb"""
 
 
 def compose(
@@ -118,7 +107,7 @@ def _composed(
     for phrase, deeds in known.items():
         pattern = re.compile(rf"{_NOT_DENIED}\b({phrase})(?!\w)", re.IGNORECASE)
         for deed in deeds if pattern.search(intent) else ():
-            meant = pattern.sub(deed, intent)
+            meant = pattern.sub(deed, intent).strip()
             with suppress(BadEnvironment):
                 made = _composed(meant, spec, criteria, reference, may_omit)
                 doubts = (f'it is interpreted as "{meant}"', *made.doubts)
@@ -171,22 +160,14 @@ def _omitting(
 
     The main clause remains, and all others keep their actions and directions.
     """
-    verbs = [claim.at[0] for claim in parsed.claims if claim.slot == "verb"]
-    heads = {*verbs, *(place for place, _ in parsed.unknown)}
-    ways = {at for each in parsed.claims if each.slot in ("direction", "posture") for at in each.at}
-    pieces = [frozenset({*verbs[:1]})]
-    for piece in side_clauses(read_tokens(parsed.intent)):
-        if heads & piece or not ways & piece:
-            pieces.append(piece)
-        else:  # the direction of the action before it
-            pieces[-1] |= piece
-    pieces = [piece for piece in pieces if not {*verbs[:1]} & piece]
+    main = {*[claim.at[0] for claim in parsed.claims if claim.slot == "verb"][:1]}
+    pieces = [p for p in side_clauses(read_tokens(parsed.intent)) if not main & p]
+    deeds = {*map(_deed, parsed.frames)}
 
     def tried(omitted: frozenset[int]) -> tuple[ParsedIntent, Composition] | None:
         other = parse(parsed.intent, spec, omitted)
-        deeds = {(frame.verb, frame.word) for frame in parsed.frames}
-        ways = {None, "forward", *(frame.direction for frame in parsed.frames)}
-        if all((f.verb, f.word) in deeds and f.direction in ways for f in other.frames):
+        left = {*map(_deed, other.frames)}
+        if left <= deeds and {d[1] for d in deeds - left}.isdisjoint(d[1] for d in left):
             with suppress(UsageError, Refused):
                 return other, _checked(other, build, spec)
         return None
@@ -202,23 +183,30 @@ def _omitting(
     return found
 
 
+def _deed(frame: Frame) -> tuple[object, ...]:
+    """Return what must remain of an action if other words are omitted."""
+    return frame.verb, frame.word, frame.count, frame.direction or "forward", frame.postures
+
+
 def able(scene: Scene) -> list[str]:
     """Return an example intent for each behavior that this robot supports."""
     found: list[str] = []
-    for verb, (behavior, example) in BEHAVIORS.items():
-        if not example or (verb == "balance" and not scene.has("pole_angle")):
+    for verb, row in word_table("acts").items():
+        if not (example := row.get("example")) or (
+            verb == "balance" and not scene.has("pole_angle")
+        ):
             continue  # without a pole, balancing means standing
         if verb == "go" and not scene.spec.feet:
             example = "move to the right" if scene.on_rail else "go forward fast"
         with suppress(BadEnvironment):
-            behavior(Frame(verb=verb, word=verb), scene, Draft())
+            BEHAVIORS[verb](Frame(verb=verb, word=verb), scene, Draft())
             found.append(example)
     return [*found, *(EXAMPLES if can_have_block(scene.spec) else ())]
 
 
 def _scene(parsed: ParsedIntent, spec: EnvSpec) -> Scene:
     frames = [frame for phase in arrange(parsed) for frame in phase]
-    return Scene.of(spec, may_fall=goes_low(frames, parsed.limits))
+    return Scene.of(spec, may_fall=goes_low(frames))
 
 
 def _compose(
@@ -268,9 +256,6 @@ def _compose(
     timed, dt = drafts or [always], spec.dt_s or 1.0
     steps = max(10, round(min(sum(each.seconds for each in timed), MAX_S) / dt))
     env_args["max_episode_steps"] = steps
-    # Scripted demonstrations walk at full height, so they cannot show a low posture.
-    is_low = any(limit.kind == "low_height" for limit in parsed.limits)
-    is_scripted = reference is None and not is_low
     return composition(
         parsed.intent,
         spec.id,
@@ -282,7 +267,7 @@ def _compose(
         doubts=tuple(doubts),
         not_understood=parsed.unread,
         shown=() if reference is None else shown_motions(reference, steps * dt),
-        motions=demonstrated(phases, scene, steps * dt) if is_scripted else (),
+        motions=demonstrated(phases, scene, steps * dt) if reference is None else (),
         fine=right_failure_modes(phases, scene),
         is_written=is_written,
     )
@@ -297,10 +282,9 @@ def _drafts(
         landings = {"land", "landing", "end up", *(frame.word for frame in phase)}
         lies_next = any(frame.verb == "lie" and frame.word in landings for frame in after)
         drafts.append(_phase(phase, scene._replace(is_last=not after, lies_next=lies_next)))
-    for phase, draft in zip(phases[1:], drafts[1:], strict=True):
-        if phase[0].at_once:
+        if phase[0].at_once and len(drafts) > 1:
             words = f'"{phase[0].word}" is interpreted as the next movement'
-            draft.doubt(f"{words}, so doing both at once is not judged")
+            drafts[-1].doubt(f"{words}, so doing both at once is not judged")
     for before, now, draft in zip(phases, phases[1:], drafts[1:], strict=False):
         postures.rest_in_time(before, now, draft)
     always, drafts = (drafts[0], []) if len(drafts) == 1 else (Draft(), drafts)
@@ -312,7 +296,7 @@ def _drafts(
             always.pay("home", 2.0, home, "near the start, on the way back")
             value = tracks.last(metrics.gone(tuple(f"{axis}_position" for axis in scene.axes)))
             always.require("ends within 0.5 m of the start", value, 1.5, 0.5, tag="too_far")
-    for limit in limits_of(parsed):
+    for limit in parsed.limits:
         manners.respect(limit, scene, always)
     if scene.has("effort"):
         manners.charge_effort(always)
@@ -335,6 +319,7 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
     on_hands = scene.has_hands and any({"hands", "plank"} & {*frame.postures} for frame in frames)
     scene = scene._replace(is_on_hands=on_hands)
     for frame in frames:
+        before = len(draft.reached)
         draft.words.append(frame.word)
         if comes_home(frame):  # the way back is judged throughout the episode
             scene.require("displacement", "come back")
@@ -342,14 +327,17 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
             travel.stop_in_the_end(draft, 1.0, 0.4, 1.0)
             manners.stay_on_feet(scene, draft)
             postures.end_at_rest(draft, frame.duration_s or 1.0)
-            draft.seconds = max(draft.seconds, (frame.duration_s or 0.0) + 2.0)
         elif frame.verb == "go":
             if frame is going[0]:
                 travel.go(frame, scene, draft, aside=going[1] if len(going) > 1 else None)
         elif is_shown(frame, scene):
             wave_as_shown(frame, scene, draft)
         else:
-            BEHAVIORS[frame.verb][0](frame, scene, draft)
+            BEHAVIORS[frame.verb](frame, scene, draft)
+        draft.seconds = max(draft.seconds, (frame.duration_s or 0.0) + 1.0)
+        done = [each.judge for each in draft.reached[before:]]
+        if done and frame.verb != "turn" and frame.way_m is None:
+            travel.be_in_time(frame, draft, reduce(operator.and_, done) < 0.5)
         for held in frame.held:
             manners.hold_quantity(held, scene, draft)
         poses = [partial(postures.hold, each, frame, scene) for each in frame.postures]

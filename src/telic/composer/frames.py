@@ -72,6 +72,8 @@ class Frame:
     """of the degree or amount: speed, height, distance, turning, energy, duration or count"""
     amount: Amount | None = None
     bounds: tuple[Amount, ...] = ()
+    pace: Amount | None = None
+    """speed at which the distance of `amount` is traveled"""
     count: int | None = None
     count_rule: AmountRule = "about"
     duration_s: float | None = None
@@ -99,6 +101,8 @@ class Frame:
     """heading in degrees left of the initial heading, or None"""
     is_of_start: bool = False
     """whether directions refer to the start, not to the body"""
+    point: tuple[float, float | None] | None = None
+    """coordinates of the destination in m, relative to the initial position"""
     held: tuple[Held, ...] = ()
     at_once: bool = False
     """simultaneous with the previous frame"""
@@ -127,8 +131,16 @@ class Frame:
         return count if self.turns is None else self.turns * (count or 1.0)
 
     @property
+    def bearing(self) -> float | None:
+        """Direction of the destination in degrees left of the initial heading."""
+        point = self.point
+        return None if point is None else math.degrees(math.atan2(point[1] or 0.0, point[0]))
+
+    @property
     def way_m(self) -> float | None:
         """Given distance in meters."""
+        if self.point is not None:
+            return math.hypot(self.point[0], self.point[1] or 0.0)
         return None if self.dimension == "height" else self.given("m")
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 _MAX_NUMBER = 1e9
 _TOKEN = re.compile(
-    r"(?P<number>(?:(?<!\S)-)?\d+(?:[.,]\d+)*|(?<!\w)\.\d+)"
+    r"(?P<number>(?:(?<![^\s(\[,=])-)?\d+(?:[.,]\d+)*|(?<!\w)\.\d+)"
     r"|(?P<word>[^\W\d_]\w*(?:\.\d+(?!\w))?(?:'[^\W\d_]+)?)"
     r"|(?P<mark>\n+|>=|<=|\S)"
 )
@@ -39,6 +39,7 @@ _SLOTS = {
     "joins": "join",
     "grounds": "ground",
     "held": "held",
+    "points": "point",
     "units": "unit",
     "rules": "rule",
 }
@@ -46,7 +47,7 @@ _SLOTS = {
 _PHRASE_KEYS = ("words", "forbidden", "after")
 """keys of phrases in a row; the last two are the slots that they fill"""
 _INFLECTED = ("verb", "limit", "forbidden")
-PHRASES = tuple(slot for slot in _SLOTS.values() if slot not in ("held", "unit", "rule"))
+PHRASES = tuple(slot for slot in _SLOTS.values() if slot not in ("held", "point", "unit", "rule"))
 """slots whose words have a meaning on their own"""
 _MIN_TYPO = 5
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -88,6 +89,7 @@ def read_tokens(text: str, names: Iterable[str] = ()) -> list[Token]:
     """
     text = unicodedata.normalize("NFKC", readable(text)).translate(_STRAIGHT)
     text = re.sub(r"\+/?-(?=[\s\d.])|\bplus or minus\b", " ± ", text)
+    text = re.sub(r"([(\[]-?[\d.]+),(?=-?[\d.]+[)\]])", r"\1, ", text)  # coordinates
     known = {name.lower() for name in names}
     tokens: list[Token] = []
     for match in _TOKEN.finditer(text):
@@ -333,13 +335,17 @@ def word_table(name: str) -> dict[str, Any]:
 def lexicon() -> Lexicon:
     """Return the lexicon of all tables."""
     entries = [(phrase, Sense("idle", phrase)) for phrase in word_table("ignored")["phrases"]]
+    macros = word_table("ignored")["macros"]
     for name, slot in _SLOTS.items():
         for value, row in ((v, row) for v, rows in word_table(name).items() for row in rows):
             says = {k: v for k, v in row.items() if k not in _PHRASE_KEYS}
             for key in _PHRASE_KEYS:
                 own = slot if key == "words" else key
                 entries += [(phrase, Sense(own, value, says)) for phrase in row.get(key, ())]
-    return Lexicon(entries, word_table("ignored")["macros"])
+            for form in row.get("forms", ()):
+                phrase = macros[form].replace("{name}", f"({row['names']})")
+                entries.append((phrase, Sense(slot, value, says)))
+    return Lexicon(entries, macros)
 
 
 @lru_cache(maxsize=1)

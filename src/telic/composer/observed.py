@@ -13,12 +13,14 @@ For an arm, the words determine the contents of the environment: a block, and a 
 table or in the air.
 """
 
+import operator
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any, Literal, NamedTuple, get_args
 
-from telic.composer._amounts import Reading, number_reader, read_amount
+from telic.composer._amounts import Reading, denied, number_readers, read_amount
 from telic.composer._draft import Draft, composition, edit
 from telic.composer.lexicon import (
     Lexicon,
@@ -85,7 +87,7 @@ class Observable(NamedTuple):
 class ObservedCondition(NamedTuple):
     """Condition on an observable or on the return."""
 
-    kind: Literal["near", "above", "below", "reach", "return"]
+    kind: Literal["near", "above", "below", "reach", "return", "within"]
     what: str
     value: float
     tolerance: float | None = None
@@ -186,22 +188,24 @@ def _scan(
     phrases: Lexicon,
     readers: Mapping[str, PhraseReader],
     ignored: Collection[str],
-) -> tuple[list[Match], tuple[str, ...], bool]:
+) -> tuple[list[Match], tuple[str, ...], list[Match]]:
     """Match the longest phrase at each position, and collect the words outside of phrases.
 
-    Also return whether one of the phrases is negated.
+    Also return the phrases that are negated.
     """
     matches: list[Match] = []
     unknown: set[int] = set()
     left_out: set[int] = set()
-    place, denied, is_denied = 0, -2, False
+    place, denied, negated = 0, -2, list[Match]()
     while place < len(tokens):
         found = phrases.find(tokens, place, readers=readers)
         join = lexicon().find(tokens, place, "join")
         kind = join.senses[0].value if join is not None else None
         if found is not None:
             matches.append(found)
-            is_denied = is_denied or place - denied <= 1
+            if place - denied <= 1:
+                negated.append(found)
+                unknown -= {*range(denied - 2, denied)}
             place = found.end
         elif join is not None and kind == "until_end":
             place = join.end  # the behavior lasts anyway
@@ -212,7 +216,7 @@ def _scan(
             at = reading.at if reading is not None else (place,)
             (left_out if is_idle and reading is None else unknown).update(at)
             place = at[-1] + 1
-    return matches, quotes(tokens, unknown, left_out), is_denied
+    return matches, quotes(tokens, unknown, left_out), negated
 
 
 class _Reading:
@@ -221,11 +225,11 @@ class _Reading:
     def __init__(self, intent: str, spec: EnvSpec) -> None:
         self.wants: dict[ObservedCondition, str] = {}
         self.doubts: list[str] = []
-        self.known: dict[str, Observable] = {}
+        self.known: dict[str, list[Observable]] = {}
         """observables by name and by alternative name"""
         for each in observables(spec):
             for name in (each.name, *each.words):
-                self.known.setdefault(name, each)
+                self.known.setdefault(name, []).append(each)
         words = {word for name in self.known for word in (name, *name.split())}
         self._spec, self._tokens = spec, read_tokens(intent, words)
         names = Lexicon(
@@ -248,58 +252,64 @@ class _Reading:
         for slot, rows in (("column", columns), ("return", returns)):
             for value, words in rows.items():
                 entries += [(each, Sense(slot, value)) for each in words]
+        entries += [("{time}", Sense("within", ""))] if spec.dt_s else []
         phrases = Lexicon(entries, data["parts"] | data["columns"]["parts"])
-        readers = {"observable": named, "amount": number_reader()}
-        known = ignored_words() | own | {"and", "while"}
-        matches, left, is_denied = _scan(self._tokens, phrases, readers, known)
+        readers = {"observable": named, **number_readers()}
+        known = ignored_words() | own | {"and", "while", "with"}
+        matches, left, negated = _scan(self._tokens, phrases, readers, known)
         unread = list(left)
         for match in matches:
             text = quoted(self._tokens[match.at[0] : match.end])
-            wanted = self._wants(match)
+            wanted = self._wants(match, match in negated)
             if wanted is None:  # incompatible unit or unknown verb
                 unread.append(text)
             for want in wanted or ():
                 self.wants.setdefault(want, text)
-        if is_denied:  # the opposite is requested
-            self.wants = {}
+        if any(match.senses[0].slot != "column" for match in negated):
+            self.wants = {}  # the opposite is requested
         self.not_understood = tuple(unread)
 
-    def _wants(self, match: Match) -> tuple[ObservedCondition, ...] | None:
+    def _wants(self, match: Match, is_denied: bool = False) -> tuple[ObservedCondition, ...] | None:
         """Return the conditions expressed by a phrase, or None if it is not understood."""
         sense, text = match.senses[0], match.read
         if sense.slot == "phrase":
             return sense.says["wants"]
+        if sense.slot == "within":
+            limit = text[0].amount
+            seconds = limit.value * (self._spec.dt_s or 1.0 if limit.unit == "steps" else 1.0)
+            return (ObservedCondition("within", "time", seconds),)
         if sense.slot == "return":
             value = text[0].bare if text else self._spec.solved_return
             if value is None or (text and text[0].rule == "at_most"):
                 return None
-            if not text:
-                self.doubts.append(f"a high return is interpreted as {value:g} (solved)")
-            return (
-                ObservedCondition("return", "return", value, None, f"earns a return of {value:g}"),
-            )
+            solved = f"a high return is interpreted as {value:g} (solved)"
+            self.doubts += [] if text else [solved]
+            title = f"earns a return of {value:g}"
+            return (ObservedCondition("return", "return", value, None, title),)
         # A different verb or unit may be intended: "oscillate the cart", "at 1 Hz".
         words = [token.word for token in self._tokens]
         after = words[match.end : match.end + 1]
         before = [word for word in words[: match.at[0]] if word not in ignored_words()]
-        is_plain = words[match.at[0]] == text[0].split()[0]
-        is_other = is_plain and bool(before) and before[-1] not in ("and", "while", ",", ".")
+        is_plain = words[match.at[0]] == text[0].split()[0] and not is_denied
+        is_other = is_plain and not {*before[-1:]} <= {"and", "while", "with", ",", "."}
         if is_other or (text[-1].bare is not None and after and after[0] not in vocabulary()):
             return None
-        want = self._column(sense.value, self.known[text[0]], text[1:])
-        return None if want is None else (want,)
+        units = {each.amount.unit for each in text[1:] if each.amount}
+        fits = (each for each in self.known[text[0]] if units <= {each.unit})  # a cart's speed
+        what, number = next(fits, self.known[text[0]][0]), denied(text[1]) if is_denied else text[1]
+        want = self._column(sense.value, what, (number, *text[2:]))
+        return None if want is None or (is_denied and number.rule is None) else (want,)
 
     def _column(
         self, kind: str, what: Observable, words: Sequence[Reading]
     ) -> ObservedCondition | None:
         """Return a condition on an observable, or None if a number has an incompatible unit."""
-        values: list[float] = []
-        for each in words:
-            amount = each.amount if each.amount and what.unit in ("", each.amount.unit) else None
-            if each.bare is None and amount is None:
-                return None
-            values.append(each.bare if each.bare is not None else amount.value if amount else 0.0)
+        units = {each.amount.unit for each in words if each.amount}
+        if (what.unit and units - {what.unit}) or any(e.amount is e.bare is None for e in words):
+            return None
+        values = [each.amount.value if each.amount else each.bare or 0.0 for each in words]
         value, tolerance, rule = values[0], values[1:], words[0].rule if kind == "amount" else None
+        value = -value if kind == "left" else value
         if rule == "at_least":
             return ObservedCondition("above", what.name, value)
         # A small angle or speed means a small absolute value.
@@ -312,26 +322,22 @@ class _Reading:
             return ObservedCondition("near", what.name, value, words[0].spread * factor)
         if not tolerance:
             self.doubts.append(f"near is interpreted as within {what.near:g} of {value:g}")
-        return ObservedCondition(
-            "near", what.name, value, abs(tolerance[0]) if tolerance else what.near
-        )
+        around = abs(tolerance[0]) if tolerance else what.near
+        return ObservedCondition("near", what.name, value, around)
 
 
 def example_intents(spec: EnvSpec) -> str:
     """Return example intents for an environment."""
     names, phrases = [each.name for each in observables(spec)], _known(spec)[1]
-    examples = [f'"{phrase["example"]}"' for phrase in phrases]
-    examples.append(f'"keep {names[0]} near 0 within 0.1"')
-    examples.append(f'"keep obs {len(spec.obs_names) - 1} below 1"')
     is_solved = spec.solved_return is not None
-    examples.append('"get a high return"' if is_solved else '"get a return of at least 100"')
+    examples = [
+        *(f'"{phrase["example"]}"' for phrase in phrases),
+        f'"keep {names[0]} near 0 within 0.1", "keep obs {len(spec.obs_names) - 1} below 1"',
+        '"get a high return"' if is_solved else '"get a return of at least 100"',
+    ]
     listed = ", ".join(dict.fromkeys(names[:12])) + (", ..." if len(names) > 12 else "")
-    missing = ""
-    if not any("goal" in phrase["example"] for phrase in phrases):
-        missing = (
-            " To move an object to a goal, both must be observed by name, e.g. a Dict with puck "
-            "and goal."
-        )
+    missing = " To move an object to a goal, observe both by name, e.g. a Dict with puck and goal."
+    missing *= not any("goal" in phrase["example"] for phrase in phrases)
     return f"Examples: {', '.join(examples)}. Observed values: {listed}.{missing}"
 
 
@@ -351,9 +357,15 @@ def compose_observed(
         )
     draft = Draft(doubts=reading.doubts)
     titles: dict[str, tuple[str, ...]] = {}
-    for want, words in reading.wants.items():
+    known = {name: each[0] for name, each in reading.known.items()}
+    done: list[Measure] = []
+    for want, words in sorted(reading.wants.items(), key=lambda each: each[0].kind == "within"):
         before = len(draft.parts)
-        _ask(want, reading.known, draft)
+        if want.kind != "within":
+            done += _ask(want, known, draft)
+        elif done:
+            value, limit = tracks.longest(reduce(operator.and_, done) < 0.5), want.value
+            draft.score("is done within %s", value, 1.5 * limit, limit, tag="too_slow")
         own = tuple(part.title for part in draft.parts[before:])
         titles[words] = (*titles.get(words, ()), *own)
     if all(want.kind in ("near", "above", "below") for want in reading.wants):
@@ -390,15 +402,17 @@ def _finished(
     return made.model_copy(update={"covered": covered, "dropped": dropped})
 
 
-def _ask(want: ObservedCondition, known: dict[str, Observable], draft: Draft) -> None:
-    """Add the reward terms and criteria of one condition."""
+def _ask(
+    want: ObservedCondition, known: dict[str, Observable], draft: Draft
+) -> tuple[Measure, ...]:
+    """Add the reward terms and criteria of one condition. Return where it holds."""
     number = sum(name.startswith(("near", "there", "earned")) for name in draft.names) + 1
     if want.kind == "return":
         draft.pay(f"earned_{number}", 1.0, terms.Pay(Given("env_reward")), "built-in reward")
         zero = want.value - max(abs(want.value), 1.0)
         value, meaning = tracks.total("env_reward"), "return of the episode"
         _once(want.title, value, meaning, zero, want.value, "", draft)
-        return
+        return ()
     what = known[want.what]
     x, seen = Observed(what.kind, what.columns), tracks.observed(what.kind, what.columns)
     seen = replace(seen, digits=_DIGITS)
@@ -414,26 +428,30 @@ def _ask(want: ObservedCondition, known: dict[str, Observable], draft: Draft) ->
         draft.pay(f"there_{number}", 20.0, there, f"{what.name} from {want.value:g} on")
         title, meaning = want.title or f"gets {what.name} to {want.value:g}", f"highest {what.name}"
         _once(title, tracks.highest(seen), meaning, start, want.value, what.unit, draft)
-        return
+        return (seen >= want.value,)
     if want.kind == "near":
         tolerance = shortened(want.tolerance or what.near, _DIGITS)
-        words = f"{what.name} near {want.value:g}"
+        words, held = (
+            f"{what.name} within {tolerance:g} of {want.value:g}",
+            abs(seen - at) < tolerance,
+        )
         draft.pay(f"near_{number}", 1.0, terms.Hill(x, at, tolerance), words)
-        words = f"{what.name}: way to {want.value:g}"
-        draft.pay(f"way_{number}", 0.5, terms.Off(x, at, max(what.span, tolerance)), words)
-        value = tracks.share(abs(seen - at) < tolerance)
+        pays = terms.Off(x, at, max(what.span, tolerance))
+        draft.pay(f"way_{number}", 0.5, pays, f"{what.name}: way to {want.value:g}")
         title = want.title or f"keeps {what.name} within {tolerance:g}{unit} of {want.value:g}"
-        words = f"{what.name} within {tolerance:g} of {want.value:g}"
     else:
         is_above = want.kind == "above"
-        words = f"{what.name} {want.kind} {want.value:g}"
+        words, held = (
+            f"{what.name} {want.kind} {want.value:g}",
+            seen > at if is_above else seen < at,
+        )
         pays = terms.Sigmoid(Less(x, at, sign=1 if is_above else -1), what.near)
         draft.pay(f"there_{number}", 1.0, pays, words)
-        value = tracks.share(seen > at if is_above else seen < at)
         title = want.title or f"keeps {words}{unit}"
     goal = _SHARE_OF_THE_WAY if what.is_far and (want.value or not what.starts_at_0) else _SHARE
-    value = replace(value, words=f"share of the time with {words}")
+    value = replace(tracks.share(held), words=f"share of the time with {words}")
     draft.score(title, value, 0.2 * goal, goal, weight=2.0, tag="too_far")
+    return (held,)
 
 
 def _once(
@@ -483,8 +501,8 @@ def compose_block(
     """
     tokens = read_tokens(intent)
     known = ignored_words() | {"and", "then", "it", "arm", "gripper", "robot"}
-    readers = {"amount": number_reader("m")}
-    matches, unread, is_denied = _scan(tokens, _phrases(), readers, known)
+    readers = number_readers()
+    matches, unread, negated = _scan(tokens, _phrases(), readers, known)
     words: dict[str, str] = {}
     heights: list[Reading] = []
     for match in matches:
@@ -492,7 +510,7 @@ def compose_block(
         heights += match.read
     task = "pick" if "pick" in words else "push"
     is_kept_down = words.pop("denied", None) is not None and task == "pick"
-    if task not in words or is_kept_down or is_denied:
+    if task not in words or is_kept_down or negated:
         raise Refused(
             f'"{intent}" does not specify an action for the block.',
             hint=f"Examples: {', '.join(EXAMPLES)}.",

@@ -45,12 +45,12 @@ from telic.composer.lexicon import (
 from telic.envs.spec import EnvSpec
 
 _UP = {"upright", "high"}
-_NEW = {"direction", "degree", "posture", "style", "number"}
+_NEW = {"direction", "degree", "posture", "style", "number", "point"}
 _WAITING = {"stand": "wait", "go": "go", "turn": "turn"}
-_TRUNK = {None, "torso", "head", "pelvis", "waist", "cart"}
+_TRUNK = {None, "torso", "pelvis", "waist", "cart"}
 _POLE = ("pole", "poles", "tip")
 _ARMS = ("arm", "arms", "hand", "hands")
-_HELD = {"upright": "upright", "low": "low_height", "high": "keep_height"}
+_KEPT = ("upright", "low", "high")
 _SLOTS = ("direction", "degree", "posture", "style", "part")
 _JOINTS = (",", ".", "and", "then")
 _POSES = ("sit", "lie", "lean", "lift")
@@ -164,7 +164,7 @@ class _Deeds:
     def frames(self) -> tuple[tuple[Frame, ...], tuple[WordClaim, ...]]:
         """Fill the slots of every action. Returns the frames, and the words of slots and limits."""
         frames: list[Frame] = []
-        claims: list[WordClaim] = []
+        claims, stays = list[WordClaim](), list[Item]()
 
         def claim(slot: str, at: Sequence[int], index: int, *says: Any) -> None:
             places = tuple(sorted(set(at)))
@@ -179,15 +179,14 @@ class _Deeds:
                 claim("verb", deed.at, index, str(frames[-1].verb), None, judged_as)
             for slot, item, sense in slots.claims:
                 self.used.update(item.at)
-                if sense is None:
-                    claim(slot, item.at, index)
-                elif sense.slot == "dimension":
-                    claim(slot, item.at, index, "", sense.value)
-                else:
-                    says = sense.says.get("dimension"), sense.says.get("judged_as", "")
-                    claim(slot, item.at, index, sense.value, *says)
-            for item in slots.in_place:
-                self._limit("no_drift", item.at)
+                says = sense.says if sense else {}
+                given = [sense.value if sense else "", says.get("dimension")]
+                given = ["", *given[:1]] if sense and sense.slot == "dimension" else given
+                claim(slot, item.at, index, *given, says.get("judged_as", ""))
+            stays += slots.in_place
+        goes = any("travels" in word_table("acts")[frame.verb] for frame in frames)
+        for item in stays if not goes or len({frame.phase for frame in frames}) == 1 else ():
+            self._limit("no_drift", item.at)
         for index, at in self._limit_claims:
             claim("limit", at, index, str(self.limits[index].kind))
         return tuple(frames), tuple(claims)
@@ -242,6 +241,7 @@ class _Deeds:
         says["at_once"] = self._at_once and any(each.phase == self._phase for each in self.all)
         self.used.update(verb.at)
         own = [Item("part", verb.part.at, part=verb.part)] if verb.part else []
+        own += [Item("number", verb.at, reading=verb.reading)] if verb.reading else []
         loose, self._pending = [*self._pending, *own, *items], []
         if last and last.verb == verb.act == "circle":  # "run in a circle, then in the other one"
             says = {"gait": last.says.get("gait"), **says}
@@ -328,7 +328,9 @@ class _Deeds:
             phase = self._phase if any(item.slot in new for item in items) else None
         else:
             new, old = (_directions(each, last.verb) for each in (items, last.items))
-            if new and old and not {"in_place", "sideways"} & {*new, *old}:
+            if all(any(item.point for item in each) for each in (items, last.items)):
+                phase = last.phase + 1
+            elif new and old and not {"in_place", "sideways"} & {*new, *old}:
                 is_leg = all(any(i.unit == "m" for i in each) for each in (items, last.items))
                 phase = last.phase + (is_leg or new[0] == OPPOSITE.get(old[0]))
         if phase is None:
@@ -361,9 +363,8 @@ class _Deeds:
         is_pole = (part is not None and part.endswith(_POLE)) or (
             holder is not None and self._has_pole and part is None and bool(postures & _UP)
         )
-        above = [item for item in others if item.unit == "m" and _is_height(item, None)]
-        raised = [item for item in others if "high" in _postures([item])] or above
-        is_limb = part not in (*_TRUNK, "target") and not is_pole
+        raised = [item for item in others if "high" in _postures([item])]
+        is_limb = part not in (*_TRUNK, "head", "target") and not is_pole
         if holder is None:
             is_raised = is_limb and (not acts or str(part).endswith(_ARMS))
             self._modify(others, part, acts, raised if is_raised else [])
@@ -430,25 +431,24 @@ class _Deeds:
         """
         last = self.all[-1] if self.all else None
         named = [item for item in items if item.part is not None][:1]
-        heights = [item for item in items if _is_height(item, part)]
-        if part == "head":  # neither its height nor its pose is measured
-            down = [item for item in items if "down" in {each.value for each in item.senses}]
-            gone = [item for item in items if item in (*heights, *down) or _postures([item])]
-            return [item for item in items if item not in (*gone, *(named if gone else ()))], False
-        taken: list[Item] = []
-        for item in items if part in _TRUNK and (holder or part) else ():
-            kind = _held_kind(item, part, acts)
-            if kind == "low_height" and "within" in {self._tokens[at].word for at in item.at}:
-                continue  # "keep your height within 2 cm" allows for so much around it
-            if kind is None and not (taken and any(each.value == "most" for each in item.senses)):
-                continue  # "as low as possible" is one limit
-            taken.append(item)
-            self.used.update(item.at)
-            if kind is not None and (item in heights or not heights):
+        kept, is_found = list[Item](), False
+        for item in items:
+            sense = item.sense() or item.sense("stand")
+            value = sense.value if sense is not None and acts and (holder or part) else ""
+            is_near = part == "cart" and item.unit == "m"  # "within 10 cm of the middle"
+            if part in _TRUNK and (value == "in_place" or is_near):
                 around = [each.at for each in (holder, *named, item) if each is not None]
                 amount = item.reading.amount if item.reading else None
-                self._limit(kind, [place for at in around for place in at], amount)
-        items = [item for item in items if item not in taken and not (taken and item in named)]
+                self._limit("no_drift", [place for at in around for place in at], amount)
+                is_found = True
+            elif part in _TRUNK and (value in _KEPT or (value == "up" and part is not None)):
+                high = (Sense("posture", "high"),)
+                kept.append(replace(item, senses=high) if value == "up" else item)
+                self.used.update(*(each.at for each in named))
+                is_found = True
+            else:
+                kept.append(item)
+        items = [item for item in kept if not (is_found and item in named)]
         is_own = last is not None and (
             "limb" in word_table("acts")[last.verb] or bool(last.says.get("weak"))
         )
@@ -457,8 +457,8 @@ class _Deeds:
         }
         is_about_noun = holder is not None and bool(nouns - {"speed"})
         is_plain = part is None or part == "target" or part.endswith(_POLE) or is_own
-        if (is_plain and not is_about_noun) or taken:
-            return items, bool(taken)
+        if (is_plain and not is_about_noun) or is_found:
+            return items, is_found
         of_it = {"direction"} if part in _TRUNK else {"direction", "posture"}
         of_it |= {"dimension", "style", "degree", "posture"} if is_about_noun else set[str]()
         given = [item for item in items if any(sense.slot in of_it for sense in item.senses)]
@@ -519,27 +519,6 @@ def _postures(items: Sequence[Item]) -> set[Posture]:
     named = {sense.value for sense in senses if sense.slot == "posture"}
     is_up = any(sense.value == "up" and sense.slot != "posture" for sense in senses)
     return named | ({"high"} if is_up else set[Posture]())
-
-
-def _held_kind(item: Item, part: str | None, acts: bool) -> LimitKind | None:
-    """Return the limit that "keep" implies with this item and possibly another action."""
-    if part == "cart" and item.unit == "m":
-        return "no_drift"  # "keep the cart within 10 cm of the middle"
-    if _is_height(item, part) and item.reading and item.reading.amount:
-        return "low_height" if item.reading.amount.rule == "at_most" else "keep_height"
-    sense = item.sense() or item.sense("stand")
-    if sense is None or not acts:
-        return None
-    if sense.slot == "posture":
-        return _HELD.get(sense.value)
-    is_up = sense.value == "up" and part is not None
-    return "no_drift" if sense.value == "in_place" else "keep_height" if is_up else None
-
-
-def _is_height(item: Item, part: str | None) -> bool:
-    """Return whether an item is a height limit, such as "below 1 m" or a torso height."""
-    amount = item.reading.amount if item.reading else None
-    return amount is not None and amount.unit == "m" and (amount.rule != "about" or bool(part))
 
 
 def _says_how_long(item: Item) -> bool:

@@ -267,7 +267,7 @@ def right_failure_modes(phases: Sequence[Sequence[Frame]], scene: Scene) -> tupl
     verbs = {frame.verb for frames in phases for frame in frames}
     if any(frame.held for frames in phases for frame in frames):
         return ()
-    if verbs <= {"lie"}:
+    if verbs <= {"lie"} and all({*f.postures} <= {"lying", "low"} for fs in phases for f in fs):
         return ("does nothing", "lies on its back", "topples over")
     is_once = len(phases) == 1 and not any(each.count or each.period_s for each in phases[0])
     poses = {"sit"} if is_once else set[Act]()  # going down and up again is a motion
@@ -321,12 +321,14 @@ def _going(frame: Frame, scene: Scene) -> dict[str, Any] | None:
     if frame.direction == "in_place":
         return None
     way = frame.given("m")
-    plain = frame if way is None else replace(frame, amount=None)
+    plain = frame if way is None else replace(frame, amount=frame.pace)
     goal = speed_meant(plain, scene, Draft())
     speed = goal.value * (1.0 if goal.is_exact else 1.1)
     if way is not None:  # in time
         speed = max(speed, way / (0.7 * (frame.within_s or MAX_S)))
     degrees = DEGREES.get(frame.direction or "forward", 0.0)
+    if frame.bearing is not None and scene.has("y_position"):
+        degrees = frame.bearing - (frame.heading or 0.0)
     degrees -= (frame.heading or 0.0) if frame.is_of_start else 0.0
     found: dict[str, Any] = _steps(gait_meant(frame, scene))
     for axis, angle in (("forward_mps", degrees), ("left_mps", degrees - 90.0)):

@@ -71,6 +71,11 @@ class Scene(NamedTuple):
         error.needs = needs
         return error
 
+    def posture(self, name: str) -> dict[str, Any]:
+        """Return the quantity that a posture holds, or nothing (`tables/postures.toml`)."""
+        row = word_table("postures")[name][0].get("hold", {})
+        return row | row.get("tall", {}) if self.is_tall else row
+
     @property
     def name(self) -> str:
         """Display name of the robot, without the suffix of a model file."""

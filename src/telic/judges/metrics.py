@@ -336,11 +336,12 @@ def motion_error(
 # ---- measures composed of these
 
 
-def gone(axes: Sequence[str] = _PLACES) -> Measure:
-    """Return the distance from the start."""
+def gone(axes: Sequence[str] = _PLACES, at: Sequence[float] = ()) -> Measure:
+    """Return the distance from the start, or from a point relative to the start."""
     ways = [change(track(axis)) for axis in axes]
+    ways = [way - to for way, to in zip(ways, at, strict=True)] if at else ways
     far = abs(ways[0]) if len(ways) == 1 else combined("hypot", *ways)
-    return replace(far, words="distance from the start")
+    return replace(far, words=f"distance from {tuple(at)}" if at else "distance from the start")
 
 
 def turned_back(direction: Way, aside: str | None = None) -> Measure:
@@ -386,19 +387,15 @@ def touching(bodies: Sequence[str], least: float) -> Measure:
     return replace(force > least, words=words)
 
 
-def lifted(*feet: int) -> Measure:
-    """Return whether all given feet are off the ground."""
-    return _contact(feet) <= 0.0
-
-
-def _contact(feet: Feet) -> Measure:
+def contact(feet: Feet) -> Measure:
+    """Return whether any of the given feet is on the ground."""
     return combined("maximum", *(column(track("foot_contact"), foot) for foot in feet))
 
 
 def on_feet(others: Feet, mine: Feet = ()) -> Measure:
     """Return whether the robot stands on a foot in `mine` (default: any), but none in `others`."""
-    held = (_contact(mine) if mine else track("feet_in_contact")) > 0.0
-    held = held & lifted(*others) if others else held
+    held = (contact(mine) if mine else track("feet_in_contact")) > 0.0
+    held = held & (contact(others) <= 0.0) if others else held
     return replace(held, words="it stands on the right feet only")
 
 

@@ -160,10 +160,10 @@ def Made(step: StepView, direction: str | float) -> Tensor:
 
 
 @signal("d", memory=lambda of: {"spot": 1 + 2 * len(of["axes"])})
-def Gone(step: StepView, axes: str) -> Tensor:
-    """Return the distance from the initial position along the given axes, in m."""
+def Gone(step: StepView, axes: str, at: tuple[float, ...] = ()) -> Tensor:
+    """Return the distance along the given axes from the initial position, or a point `at`, in m."""
     here = torch.stack([step.measured(f"{axis}_position") for axis in axes], -1)
-    gone = here - step.first("spot", here)
+    gone = here - step.first("spot", here) - (here.new_tensor(at) if at else 0.0)
     step.keep("spot", torch.cat((step.recall("spot")[:, : 1 + len(axes)], gone), -1))
     return norm(gone)
 
