@@ -543,8 +543,8 @@ def test_two_ways_at_once_have_the_speed_that_was_given_after_both():
         other = composed("Ant-v5", f"walk {how} forward and to the left")
         assert goals(one) == goals(other) and not one.dropped
     there = titles("Hopper-v5", "hop backward 1 m and come back")
-    assert "first: ends 1 m backward (± 0.12 m)" in there
-    assert "second: ends 1 m forward (± 0.12 m)" in there
+    assert "phase 1: ends 1 m backward (± 0.12 m)" in there
+    assert "phase 2: ends 1 m forward (± 0.12 m)" in there
 
 
 EDITS = [

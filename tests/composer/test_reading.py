@@ -603,14 +603,14 @@ def test_a_rate_is_an_amount_per_time_in_any_units():
 
 def test_sequential_and_simultaneous_parts_are_distinguished():
     for text in ("walk 2 m, turning left", "turn left while walking", "run, jumping twice"):
-        assert not any(title.startswith("first") for title in titles(text, "Ant")), text
+        assert not any(title.startswith("phase") for title in titles(text, "Ant")), text
     for one, other in itertools.permutations(["walk", "wave", "stand"], 2):
-        assert any(t.startswith("second: ") for t in titles(f"{one} for 3 s and {other} for 3 s"))
+        assert any(t.startswith("phase 2: ") for t in titles(f"{one} for 3 s and {other} for 3 s"))
     for joint, change in itertools.product((" and ", ", ", ", then "), ("slow down", "speed up")):
         phases = [frame.phase for frame in read(f"run{joint}{change}", "Walker2d").frames]
         assert phases == [0, 1], joint
     made = titles("walk forward, then walk backward without falling", "Ant")
-    assert "first: does not terminate early" in made and "does not terminate early" not in made
+    assert "phase 1: does not terminate early" in made and "does not terminate early" not in made
     with pytest.raises(Refused, match="in sequence"):
         composed(", then ".join(["walk forward", "jump"] * 5), "Ant")
 

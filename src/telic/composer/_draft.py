@@ -240,7 +240,7 @@ def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
             )
 
 
-ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+MAX_PHASES = 8
 _STAGES = {STAGE: 1.5, FINISH: 10.0}
 _HIDDEN = frozenset({"strayed"})
 """memory hidden from the policy because it depends on a state that only the simulation knows"""
@@ -252,11 +252,9 @@ def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
     Criteria that are part of all phases are not judged again for the episode as a whole.
     """
     own = [{part.title for part in draft.parts} for draft in drafts]
-    always.parts = [
-        part for part in always.parts if not all(part.title in titles for titles in own)
-    ]
+    always.parts = [part for part in always.parts if not all(part.title in each for each in own)]
     for index, draft in enumerate(drafts):
-        name, is_last = ORDINALS[index], index == len(drafts) - 1
+        name, is_last = f"phase {index + 1}", index == len(drafts) - 1
         main = max(draft.parts, key=lambda part: part.weight)
         draft.parts = [_titled(part, f"{name}: {part.title}") for part in draft.parts]
         if not main.is_about and not main.is_guard:

@@ -22,7 +22,7 @@ from telic.judges import metrics, tracks
 from telic.judges.tracks import Measure, track
 from telic.rewards import signals, terms
 from telic.rewards.signals import Above, Along, Below, Measured, Part, Turns
-from telic.rewards.terms import Exact, Ratio, Small
+from telic.rewards.terms import Exact, Ratio, Small, When
 
 AHEAD = ("forward", "backward", "left", "right")
 _RAIL_M = 0.5
@@ -238,7 +238,9 @@ def _go_distance(
     stay_on_feet(scene, draft)
     if frame.pace or (frame.dimension == "speed" and (frame.degree or frame.factor)):
         goal = speed_meant(paced, scene, draft)
-        within = 0.25 * goal.value if goal.is_exact else None
+        within = (0.25 if goal.is_given else 0.5) * goal.value if goal.is_exact else None
+        hurry = Exact(Along(way), goal.value, goal.value) if goal.is_exact else Along(way)
+        draft.pay("pace", 0.5, When(Below(made, 0.85 * target), hurry), "speed on the way")
         value, zero = metrics.net_speed(way).until(way, 0.85 * target), 0.1 * goal.value
         title, tag = "averages %s on the way", "wrong_speed" if goal.is_exact else "too_slow"
         draft.score(title, value, zero, goal.value, within=within, weight=3.0, tag=tag, of=goal)

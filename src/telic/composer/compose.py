@@ -24,7 +24,7 @@ from telic.composer._conflict import (
     require_possible,
     what_instead,
 )
-from telic.composer._draft import ORDINALS, Draft, composition, edit, put_in_order
+from telic.composer._draft import MAX_PHASES, Draft, composition, edit, put_in_order
 from telic.composer._grammar import side_clauses
 from telic.composer._movements import hop, jump, keep_away, kick, lift, reach, swing, turn_over
 from telic.composer._phases import arrange, comes_home, goes_low, travels
@@ -223,10 +223,10 @@ def _compose(
     """
     phases = arrange(parsed)
     scene = _scene(parsed, spec)._replace(reference=reference)
-    if not 0 < len(phases) <= len(ORDINALS):
+    if not 0 < len(phases) <= MAX_PHASES:
         raise Refused(
             f"The composer does not support {len(phases)} movements in sequence.",
-            hint=f"Use at most {len(ORDINALS)}.",
+            hint=f"Use at most {MAX_PHASES}.",
         )
     frames = [frame for phase in phases for frame in phase]
     travel.require_alone(frames)
