@@ -91,5 +91,5 @@ def test_what_cannot_be_followed_is_refused_with_a_reason(specs):
         chosen(specs, "walk forward, then do a backflip", "walk")
     with pytest.raises(UsageError, match="neither a motion library"):
         chosen(specs, "walk forward", "nowhere/walk-1")
-    with pytest.raises(Exception, match="composer"):
+    with pytest.raises(Exception, match="cannot be combined with --model"):
         SessionConfig(intent="walk", env=BIPED, motion="walk", model="host")

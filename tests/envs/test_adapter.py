@@ -186,7 +186,7 @@ def test_spaces_are_flattened_with_names(own):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"observe": "image"}, "images"),
+        ({"observe": "image"}, "image observations"),
         ({"observe": "text"}, "Text"),
         ({"observe": "wrong"}, r"shape \(2,\)"),
         ({"act": "multi"}, "MultiDiscrete"),

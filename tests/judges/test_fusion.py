@@ -143,7 +143,7 @@ def test_the_documentation_states_weights_and_margin():
     page = PAGE.read_text()
     assert len(EXAMPLES) == 4
     assert f"{CODE_WEIGHT:g} code + {1 - CODE_WEIGHT:.1f} vision" in page
-    assert f"**margin**, which is {MARGIN:g} or the spread" in page
+    assert f"**margin**: {MARGIN:g} or the spread" in page
 
 
 # ------------------------------------------------------- what holds for any two judges

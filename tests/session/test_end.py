@@ -169,7 +169,7 @@ def test_no_invented_signature_reads_as_passed(session):
     assert shown(session).state == "claimed"
     user_key()  # a new one
     page = shown(session)
-    assert page.state == "claimed" and "is not yours" in page.reasons[0]
+    assert page.state == "claimed" and "not your own" in page.reasons[0]
 
 
 def test_a_pass_signed_by_another_user_is_a_claim(config, tmp_path, monkeypatch):

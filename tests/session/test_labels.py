@@ -205,6 +205,6 @@ def test_the_report_says_what_people_say(session):
         "vetoed by bob",
         "it slides",
         "differ",
-        "fewer than 6 labels do not change scores",
+        "scores are only adjusted with at least 6 labels",
     ):
         assert words in printed

@@ -68,8 +68,9 @@ def test_the_target_counts_when_the_interval_reaches_it(stops):
 
 def test_budget_counts_and_deadline(stops):
     assert stops(state(budget_limits=StudyBudget(launches=0))) == {"budget_exhausted": "stop"}
-    held, rule = candidates("draft"), "max_candidates"
+    held, rule = candidates("rejected"), "max_candidates"
     assert stops(held, rule=rule, value=1) == {rule: "stop"}
+    assert stops(candidates("draft"), rule=rule, value=1) == {}, "it must be decided first"
     assert stops(held, rule=rule, value=2) == {}
     over = {"wallclock_deadline": "stop"}
     assert stops(rule="wallclock_deadline", at="2026-08-01T08:59:59Z") == over

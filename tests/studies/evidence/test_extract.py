@@ -61,5 +61,5 @@ def test_event_files_are_read_to_a_torn_end_and_damage_is_named(tmp_path):
     damaged = bytearray(whole)
     damaged[-10] ^= 1
     path.write_bytes(bytes(damaged))
-    with pytest.raises(TelicError, match="damaged"):
+    with pytest.raises(TelicError, match="corrupted"):
         read_rows("tensorboard", tmp_path)

@@ -14,7 +14,7 @@ from telic.errors import TelicError
 from telic.studies.candidates import transition
 from telic.studies.canonical import moment, utc_now
 from telic.studies.documents.base import SYSTEM, StudyActor
-from telic.studies.documents.candidate import CandidateStatus, Evidence, RunStatus
+from telic.studies.documents.candidate import CLOSED_STATUSES, CandidateStatus, Evidence, RunStatus
 from telic.studies.documents.contract import PHASES, RESOURCES, StopName, StopRule, StudyPhase
 from telic.studies.evidence._statistics import difference_interval, iqm, oriented, seed_of
 from telic.studies.evidence.measurement import analyze_run
@@ -266,9 +266,10 @@ def _budget_exhausted(study: Study, rule: StopRule) -> str | None:
 
 
 def _max_candidates(study: Study, rule: StopRule) -> str | None:
-    tried = [each for each in study.state.candidates.values() if each.kind != "baseline"]
+    ours = [each for each in study.state.candidates.values() if each.kind != "baseline"]
+    tried = [each for each in ours if each.status in CLOSED_STATUSES]
     is_over = rule.value is not None and len(tried) >= rule.value
-    return f"all {len(tried)} planned candidates are used" if is_over else None
+    return f"all {len(tried)} planned candidates are decided" if is_over else None
 
 
 def _no_progress(study: Study, rule: StopRule) -> str | None:
