@@ -40,10 +40,8 @@ _CLOSED = ("negation", "aside")
 _IF = ("if", "when", "whenever", "unless")  # what follows is not done: "but if you fall, stop"
 _NEGATIONS = ("without", "never", "don't", "dont")
 _NOUNS, _JOINED = ("at", "with", "of", "in", "a", "the", "its", "your"), (",", ".", "and", "then")
-_SHORT = 4  # maximum length of words in "-ing" that are nouns: "ring"
 _ENDS = ("", ",", ".", "and", "then", "but")
 _PRONOUNS = ("left one", "right one", "other one", "same one")
-_FOOT_M = 0.3048
 _MEASURED = {"m": {"height", "distance"}, "m/s": {"speed"}}
 """dimensions that a word after a number may specify, as in "1 m high" """
 _GRADED = {"low", "high"}
@@ -201,7 +199,8 @@ def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause],
             join = _join_meant(item, words, rest, last)
             join = "aside" if unread == "condition" and words[item.at[0]] == "," else join
             if join == "while" and last.items and not rest:  # "jump and wave at the same time"
-                _join_at_once(clauses)
+                for each in takewhile(lambda each: each.join == "and", reversed(clauses)):
+                    each.join = "while"
             # "without running and jumping": "and" continues the negation
             is_and = item.is_join("and") and words[item.at[0]] not in (",", ".", "but")
             is_ing = item.end < len(words) and words[item.end].endswith("ing")
@@ -231,12 +230,6 @@ def _open_clause(clauses: list[Clause], item: Item, join: str, after: str) -> No
         clauses.append(Clause(join, is_opening=join == "stop"))
     elif _STRENGTH[join] > _STRENGTH[last.join] and last.delay is None:
         last.join = join  # the stronger of two in a row (", and then")
-
-
-def _join_at_once(clauses: list[Clause]) -> None:
-    """Mark the last clauses joined by "and" as simultaneous."""
-    for clause in takewhile(lambda each: each.join == "and", reversed(clauses)):
-        clause.join = "while"
 
 
 def _join_meant(item: Item, words: Sequence[str], rest: Sequence[Item], last: Clause) -> str:
@@ -366,7 +359,9 @@ class _Scanner:
             for place in range(last, item.at[0]):
                 word = self._words[place]
                 if not self._tokens[place].silent and word not in (*ignored_words(), "again"):
-                    is_participle = len(word) > _SHORT and word.endswith("ing") and word != "during"
+                    is_participle = (
+                        len(word) > len("ring") and word.endswith("ing") and word != "during"
+                    )
                     is_own = (begins or holds) and not word.endswith("ly")  # "keep pitch low"
                     is_unknown = is_own or is_participle
                     begins = False
@@ -459,7 +454,8 @@ class _Scanner:
         limit = senses[0].value if senses[0].slot == "limit" else None
         slot = "until_end" if senses[0].value == "until_end" else senses[0].slot
         given = [each for each in match.read if isinstance(each, Reading) and each.amount]
-        amount = _at_most(given[0].amount) if limit and given and given[0].amount else None
+        most = given[0].amount if limit and given else None
+        amount = most and replace(most, rule="at_most")
         reading = given[0] if given and slot == "verb" else None
         parts = [each for each in match.read if isinstance(each, BodyPart)]
         part = parts[0] if parts else None
@@ -477,7 +473,7 @@ class _Scanner:
             goes = before is not None and (before.value in _TRAVELS or before.slot == "direction")
             if not goes or not is_foot or self._words[reading.at[0]] == "from":
                 return [replace(item, reading=Reading(reading.at))]
-            length, at = round(_FOOT_M * reading.bare, 9), (*reading.at, *part.at)
+            length, at = round(0.3048 * reading.bare, 9), (*reading.at, *part.at)
             feet = Amount(value=length, unit="m", rule=reading.rule or "about")
             item = Item("number", at, reading=Reading(at, feet, rule=reading.rule))
         if phrase is not None and phrase.end > end:
@@ -565,7 +561,8 @@ class _Scanner:
             return limit
         if unit != reading.amount.unit:
             return None  # a limited amount is allowed, and the amount is not judged
-        return replace(limit, at=(*limit.at, *reading.at), amount=_at_most(reading.amount))
+        limit = replace(limit, amount=replace(reading.amount, rule="at_most"))
+        return replace(limit, at=(*limit.at, *reading.at))
 
     def _has_object(self, verb: Item, after: Item | None) -> bool:
         """Return whether the verb has an object, as in "turn your head" or "pick up a box"."""
@@ -580,8 +577,3 @@ class _Scanner:
             return verb.act == "lift" and self._is_unknown(place)
         is_whole = after.part.name in (*_WHOLE, "target") or verb.says("weak")
         return "whole" in word_table("acts")[verb.senses[0].value] and not is_whole
-
-
-def _at_most(amount: Amount) -> Amount:
-    """Return an amount as an upper bound, as in "without moving more than 1 m"."""
-    return replace(amount, rule="at_most")

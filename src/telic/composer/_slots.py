@@ -86,7 +86,8 @@ class Slots:
             amount = replace(amount, value=-amount.value)
             back = "right" if verb == "turn" else "backward"
             back = "left" if fills["direction"] == "right" else back
-            fills["direction"] = back if says.get("direction") else fills["direction"] or back
+            is_axis = says.get("direction") or fills["direction"] == "forward"  # "-1 m/s along x"
+            fills["direction"] = back if is_axis else fills["direction"] or back
         if amount is not None and amount.unit == "share":
             degree = None if degree == "most" else degree  # "80 % of top speed"
             if factor is not None:  # "20 % faster"

@@ -72,18 +72,26 @@ def compose(
     reference: Reference | None = None,
     *,
     may_omit: bool = True,
+    is_plain: bool = False,
 ) -> Composition:
     """Compose criteria, reward and judge for an intent in an environment.
 
     If the intent is refused and `may_omit`, side clauses are omitted. `criteria` may be criteria of
     an earlier call that the user edited. Titles, constraints and reward follow edited goals
-    (`telic.composer._scope`), and removed criteria are not judged.
+    (`telic.composer._scope`), and removed criteria are not judged. `is_plain` keeps the notation.
 
     Raises:
         Refused: the intent was not understood or requires an unsupported behavior.
         BadEnvironment: the robot is not capable of the behavior.
         Contradiction: two parts of the intent or two criteria are mutually exclusive.
     """
+    meant = intent
+    for phrase, plain in word_table("requests")["notation"].items() if not is_plain else ():
+        meant = re.sub(phrase, plain, meant, flags=re.IGNORECASE).strip() or intent
+    if meant != intent:
+        made = compose(meant, spec, criteria, reference, may_omit=may_omit, is_plain=True)
+        doubts = (f'it is interpreted as "{meant}"', *made.doubts)
+        return made.model_copy(update={"intent": intent, "doubts": doubts})
     if is_observed(intent, spec):
         return compose_observed(intent, spec, criteria)
     try:

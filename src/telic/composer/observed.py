@@ -44,7 +44,7 @@ from telic.judges.tracks import Measure
 from telic.quantities.quantity import ObservedKind
 from telic.rewards import terms
 from telic.rewards.node import shortened
-from telic.rewards.signals import Above, Below, Block, Given, Less, Measured, Observed, Part
+from telic.rewards.signals import Above, Below, Block, Cycles, Given, Less, Measured, Observed, Part
 from telic.robots.terrain import ArmTask
 
 _DIGITS = 6
@@ -60,8 +60,6 @@ EXAMPLES = ("push the block to the goal", "pick up the block and lift it to the 
 _LIFT_M, _MAX_LIFT_M = 0.15, 0.3
 _SECONDS = {"push": 4.0, "pick": 5.0}
 _STEPS = {"push": 1_500_000, "pick": 5_000_000}
-_LOG_STD = -1.0
-"""small initial action noise, because large actions throw the block off the table"""
 
 
 class Observable(NamedTuple):
@@ -87,7 +85,7 @@ class Observable(NamedTuple):
 class ObservedCondition(NamedTuple):
     """Condition on an observable or on the return."""
 
-    kind: Literal["near", "above", "below", "reach", "return", "within"]
+    kind: Literal["near", "above", "below", "reach", "return", "within", "swing"]
     what: str
     value: float
     tolerance: float | None = None
@@ -429,22 +427,26 @@ def _ask(
         title, meaning = want.title or f"gets {what.name} to {want.value:g}", f"highest {what.name}"
         _once(title, tracks.highest(seen), meaning, start, want.value, what.unit, draft)
         return (seen >= want.value,)
+    if want.kind == "swing":
+        high, low = at + (want.tolerance or what.near), at - (want.tolerance or what.near)
+        swings = Cycles(x, high, low)
+        draft.pay("swing", 1.0, terms.Done(swings), f"{what.name}: once per swing")
+        draft.pay("next", 0.5, terms.Toward(swings), "on the way to the other side")
+        times = tracks.last(tracks.cycles(seen, high, low))
+        draft.score(f"{want.title}, %s times", times, 0.0, 3.0, weight=3.0, tag="too_low")
+        return ()
     if want.kind == "near":
         tolerance = shortened(want.tolerance or what.near, _DIGITS)
-        words, held = (
-            f"{what.name} within {tolerance:g} of {want.value:g}",
-            abs(seen - at) < tolerance,
-        )
+        words = f"{what.name} within {tolerance:g} of {want.value:g}"
+        held = abs(seen - at) < tolerance
         draft.pay(f"near_{number}", 1.0, terms.Hill(x, at, tolerance), words)
         pays = terms.Off(x, at, max(what.span, tolerance))
         draft.pay(f"way_{number}", 0.5, pays, f"{what.name}: way to {want.value:g}")
         title = want.title or f"keeps {what.name} within {tolerance:g}{unit} of {want.value:g}"
     else:
         is_above = want.kind == "above"
-        words, held = (
-            f"{what.name} {want.kind} {want.value:g}",
-            seen > at if is_above else seen < at,
-        )
+        words = f"{what.name} {'above' if is_above else 'below'} {want.value:g}"
+        held = seen > at if is_above else seen < at
         pays = terms.Sigmoid(Less(x, at, sign=1 if is_above else -1), what.near)
         draft.pay(f"there_{number}", 1.0, pays, words)
         title = want.title or f"keeps {words}{unit}"
@@ -543,14 +545,10 @@ def compose_block(
         draft,
         {text: titles.get(about, ()) for about, text in words.items()},
         env_args={"task": task, "max_episode_steps": steps},
-        settings={"log_std": _LOG_STD},
+        settings={"log_std": -1.0},  # large actions throw the block off the table
         steps=_STEPS[task],
         not_understood=unread,
     )
-
-
-_Titles = dict[str, tuple[str, ...]]
-"""titles of criteria by topic"""
 
 
 def _be_there(draft: Draft, farthest: float) -> tuple[str, str]:
@@ -565,7 +563,7 @@ def _be_there(draft: Draft, farthest: float) -> tuple[str, str]:
     return close, draft.score("keeps it there", value, 0.05, 0.4, weight=2.0, tag="drifts")
 
 
-def _push(draft: Draft) -> _Titles:
+def _push(draft: Draft) -> dict[str, tuple[str, ...]]:
     """Push the block along the table to the goal."""
     there = _be_there(draft, 0.07)
     value = tracks.share(abs(metrics.block("start")) < 0.03)
@@ -573,7 +571,7 @@ def _push(draft: Draft) -> _Titles:
     return {"push": (*there, pushes), "where": there, "keeps": there[1:], "holds": there}
 
 
-def _pick(lift: float | None, draft: Draft) -> _Titles:
+def _pick(lift: float | None, draft: Draft) -> dict[str, tuple[str, ...]]:
     """Lift the block with the gripper to the goal or to a height."""
     height, block, risen = lift or 0.1, Block(), metrics.block("start")
     draft.pay("near", 1.0, terms.Near(Part(block, "near"), 8.0), "hand close to the block")

@@ -348,7 +348,8 @@ class _Deeds:
             self._pending += items
         if not acts and self._pending:
             words = quoted(self._tokens[items[0].at[0] : items[-1].end])
-            verb = next(filter(None, map(implied_verb, self._pending)), "stand")
+            verbs = filter(None, map(implied_verb, self._pending))
+            verb = next(verbs, "balance" if self._has_pole else "stand")
             self.all.append(Deed(verb, words, self._phase, {}, self._pending))
             self._pending = []
 
