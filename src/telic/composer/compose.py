@@ -193,16 +193,16 @@ def _omitting(
 
 def _deed(frame: Frame) -> tuple[object, ...]:
     """Return what must remain of an action if other words are omitted."""
-    return frame.verb, frame.word, frame.count, frame.direction or "forward", frame.postures
+    way = (not frame.ground and frame.direction) or "forward"  # "up" the stairs is also forward
+    return frame.verb, frame.word, frame.count, way, frame.postures
 
 
 def able(scene: Scene) -> list[str]:
     """Return an example intent for each behavior that this robot supports."""
     found: list[str] = []
     for verb, row in word_table("acts").items():
-        if not (example := row.get("example")) or (
-            verb == "balance" and not scene.has("pole_angle")
-        ):
+        lacks_pole = verb == "balance" and not scene.has("pole_angle")
+        if lacks_pole or not (example := row.get("example")):
             continue  # without a pole, balancing means standing
         if verb == "go" and not scene.spec.feet:
             example = "move to the right" if scene.on_rail else "go forward fast"

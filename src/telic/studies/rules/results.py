@@ -266,10 +266,9 @@ def _budget_exhausted(study: Study, rule: StopRule) -> str | None:
 
 
 def _max_candidates(study: Study, rule: StopRule) -> str | None:
-    ours = [each for each in study.state.candidates.values() if each.kind != "baseline"]
-    tried = [each for each in ours if each.status in CLOSED_STATUSES]
-    is_over = rule.value is not None and len(tried) >= rule.value
-    return f"all {len(tried)} planned candidates are decided" if is_over else None
+    ours, most = study.state.candidates.values(), rule.value
+    tried = sum(each.kind != "baseline" and each.status in CLOSED_STATUSES for each in ours)
+    return f"all {tried} planned candidates are decided" if most and tried >= most else None
 
 
 def _no_progress(study: Study, rule: StopRule) -> str | None:
