@@ -19,7 +19,7 @@ RUN = Motion(seconds=4, forward_mps=2.2, stride_hz=2)
 
 def test_a_later_phase_counts_only_after_the_one_before_it():
     scores = judged(CHEETAH, "jump, then stand still", [STILL]).criteria
-    later = [each for each in scores if each.title.startswith("second") and not each.is_guard]
+    later = [each for each in scores if each.title.startswith("phase 2") and not each.is_guard]
     assert later and all(each.counted == 0.0 for each in later)
 
 
