@@ -273,6 +273,14 @@ def test_a_scene_that_is_shared_holds_no_file_that_only_its_model_names(tmp_path
     assert model_files(model) == [model]
     write_scene(model, mujoco.MjModel.from_xml_path(str(model)), tmp_path / "out")
     assert [each.name for each in (tmp_path / "out").rglob("*") if each.is_file()] == ["scene.xml"]
+    write_png(place / "own.png", np.zeros((8, 8, 3), np.uint8))
+    faces = f'<texture {{}} name="t" file="own.png" fileup="{secret}" fileleft="{picture}"/>'
+    for kind in ('type="cube"', 'type="2d"', ""):
+        model.write_text(SHARED.format(faces.format(kind)).replace('"."', '"/"', 2))
+        model.write_text(model.read_text().replace("own.png", str(place / "own.png")))
+        write_scene(model, mujoco.MjModel.from_xml_path(str(model)), tmp_path / "out")
+        assert [each.name for each in (tmp_path / "out/assets").iterdir()] == ["own.png"], kind
+    (tmp_path / "out/assets/own.png").unlink()
     (place / "link.png").symlink_to(picture)
     for name in ("../passport.png", "link.png"):
         model.write_text(SHARED.format(f'<texture type="2d" name="t" file="{name}"/>'))

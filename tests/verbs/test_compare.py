@@ -1,10 +1,13 @@
 """Judging recorded episodes again, and comparing results seed by seed."""
 
+import shutil
+
 import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
 from telic.errors import UsageError
+from telic.storage.files import read_json, write_json
 from telic.storage.layout import SessionFolder
 from telic.storage.trajectories import read_trajectory, write_trajectory
 from telic.verbs.compare import _difference, compare, judge
@@ -37,6 +40,12 @@ def test_recorded_episodes_are_scored_again_by_the_same_and_by_another_judge(ask
     new = judge(session.path.name, judge=file, episodes=3, **where)
     assert (new.recorded, new.episodes, new.flipped) == (False, 3, None)
     assert SessionFolder(session.path).judge.exists()  # the recorded verdict stays
+
+    planted, judged = session.path / "iter_9", read_json(session.path / "iter_1/judgment.json")
+    write_json(planted / "judgment.json", {**judged, "number": 9})
+    with pytest.raises(UsageError, match=r"does not list iter_9/judgment\.json"):
+        compare(session.path.name, session.path.name, **where)
+    shutil.rmtree(planted)
 
     changed = next(session.path.glob(f"iter_1/judged/{same.member}/episode_00.npz"))
     episode = read_trajectory(changed)

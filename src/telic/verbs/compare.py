@@ -121,8 +121,8 @@ def _session(artifact: Artifact) -> _Measured:
         criteria = read_record(folder.asked, MeasurableIntent).criteria
     # Iteration 0 of a branch belongs to its origin.
     files = [folder.iteration(number).judgment for number in folder.iterations() if number]
-    judged = [read_record(file, SessionIteration) for file in files if file.exists()]
-    best = max(judged, key=lambda each: -1.0 if each.score is None else each.score, default=None)
+    read = {file: read_record(file, SessionIteration) for file in files if file.exists()}
+    best = max(read.values(), key=lambda x: -1.0 if x.score is None else x.score, default=None)
     values, reward = dict[str, float](), None
     if best is not None:
         code = folder.iteration(best.number).reward
@@ -130,7 +130,7 @@ def _session(artifact: Artifact) -> _Measured:
         own = [each for each in best.members if each.variant == best.variant]
         scores = {f"seed {each.seed}": each.judgment.score for each in own}
         values = {name: score for name, score in scores.items() if score is not None}
-    fault = check_end(folder, ())[0] if folder.summary.exists() else None
+    fault = check_end(folder, read)[0] if folder.summary.exists() else None
     fault = None if fault in (None, NOT_SIGNED_OFF) else f"{folder.name}: {fault}."
     return _Measured(config.env, config.model_dump(), reward, values, {}, criteria, fault)
 
