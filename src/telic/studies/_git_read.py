@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from telic.errors import TelicError
-from telic.storage.reading import read_text
+from telic.storage.reading import read_bytes, read_text
 
 _TIMEOUT_S = 60
 
@@ -196,10 +196,8 @@ class Patch(NamedTuple):
 
 def read_patch(root: Path, path: Path) -> Patch:
     """Parse a diff as git applies it, and report links, submodules, binaries and unusual names."""
-    answer, text = (
-        ask(root, "apply", "--numstat", "-z", "-p1", str(path.resolve())),
-        read_text(path),
-    )
+    answer = ask(root, "apply", "--numstat", "-z", "-p1", str(path.resolve()))
+    text = read_text(path)
     rows = [row.split("\t", 2) for row in answer.out.split("\0") if row.count("\t") >= 2]
     # git lists one name of a rename. Lines inside a hunk never begin with these words.
     files = tuple(dict.fromkeys([*(row[2] for row in rows), *_RENAMED.findall(text)]))
@@ -217,8 +215,12 @@ def read_patch(root: Path, path: Path) -> Patch:
     ]
     if not files:
         problems.append(f"it changes no file: {answer.error}")
-    lines = [line for line in text.splitlines() if not line.startswith(("--- ", "+++ "))]
-    removed, added = (tuple(x[1:] for x in lines if x[:1] == mark) for mark in "-+")
+    # Python and YAML also end lines at "\r", which git does not.
+    lines = [x for x in read_bytes(path).decode().split("\n") if not x.startswith(("--- ", "+++ "))]
+    rows = [
+        (x[0], part) for x in lines if x[:1] in ("-", "+") for part in x[1:].splitlines() or [""]
+    ]
+    removed, added = (tuple(part for sign, part in rows if sign == mark) for mark in "-+")
     return Patch(files, removed, added, tuple(problems))
 
 

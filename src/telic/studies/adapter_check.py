@@ -181,10 +181,8 @@ def prove_adapter(
         checks=tuple(_checks(study, sheets, first)),
     )
     result = "passed" if proof.ok else "failed"
-    data, text = (
-        proof.model_dump(mode="json", exclude={"evidence"}),
-        f"adapter {result} its smoke runs",
-    )
+    data = proof.model_dump(mode="json", exclude={"evidence"})
+    text = f"adapter {result} its smoke runs"
     sheet = add_evidence(study, "preflight", data, actor, candidate=candidate, summary=text)
     return proof.model_copy(update={"evidence": sheet.id})
 

@@ -256,11 +256,8 @@ def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
     """Return the content that an approval covers. The approval is bound to the content's hash."""
     if key not in _SECTIONS:
         raise StudyError("E_APPROVAL", f"{key} is an approval of a candidate, not of the contract.")
-    written, card, path = (
-        study.contract.written_data(),
-        study.folder.task_card,
-        study.folder.adapter,
-    )
+    written = study.contract.written_data()
+    card, path = study.folder.task_card, study.folder.adapter
     subject: dict[str, Any] = {name: written.get(name) for name in _SECTIONS[key]}
     is_adapted = key in ("hardware", "adapter") and path.is_file()
     adapter: dict[str, Any] = read_yaml(path) if is_adapted else {}

@@ -101,6 +101,11 @@ def read(folder, text):
     return git_read.read_patch(folder, folder / "x.diff")
 
 
+def test_all_lines_of_a_patch_are_counted(repository):
+    found = read(repository, "--- a/x.py\n+++ b/x.py\n@@ -1 +1,3 @@\n-b\n+a\rb\r\n+\n+d\n")
+    assert (found.removed, found.added) == (("b",), ("a", "b", "", "d"))
+
+
 PATTERNS = """
 src/**/reward*.py   src/reward.py            yes
 src/**/reward*.py   src/a/b/reward_x.py      yes

@@ -10,6 +10,7 @@ from telic.storage.files import read_json, write_json
 from telic.studies import _git_read as git_read
 from telic.studies.approvals import approval_diff
 from telic.studies.contract import amend, contract_diff, draft_contract
+from telic.studies.documents.candidate import ChangedFile
 from telic.studies.errors import EnvironmentBlocked, InvalidDocument
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.launch import supervisor
@@ -41,6 +42,7 @@ if plant := os.environ.get("TOY_PLANT"):
     trees = pathlib.Path(".telic/worktrees").glob("*/*." + os.environ["TELIC_RUN"])
     tree = run_dir.parent if plant == "compiled" else next(trees)
     (tree / plant).write_text("{}")
+exec(os.environ.get("TOY_RUN", ""))
 """
 EVALUATE = """\
 import json, pathlib, sys
@@ -160,6 +162,20 @@ def test_a_checkout_has_the_files_of_its_commit(study, tmp_path, rule, content, 
         prepare_tree(study.folder, study.candidate(name))
 
 
+def test_a_file_of_a_candidate_is_not_written_through_a_link(study, tmp_path):
+    (study.root / "link").symlink_to(tmp_path, target_is_directory=True)
+    toy_study.git(study.root, "add", ".")
+    toy_study.git(study.root, "commit", "-q", "-m", "a link")
+    held = study.candidate(make_baseline(study))
+    file = ChangedFile(path="link/planted.py", sha256="0" * 64)
+    change = held.change.model_copy(update={"files": (file,)})
+    isolation = held.isolation.model_copy(update={"mode": "worktree"})
+    update = {"base_commit": git_read.head_commit(study.root), "change": change}
+    with pytest.raises(EnvironmentBlocked, match="leads out of the repository"):
+        prepare_tree(study.folder, held.model_copy(update={**update, "isolation": isolation}))
+    assert not (tmp_path / "planted.py").exists()
+
+
 @pytest.mark.parametrize("stored", [":maps/world.json", ":maps", ""])
 def test_stored_objects_are_verified(study, tmp_path, stored):
     """git checks out a changed file in .git/objects as if it were the named one."""
@@ -211,6 +227,85 @@ def test_a_fake_interpreter_for_some_seeds_is_found(study, tmp_path, monkeypatch
     assert second["primary"] is not None
     parts = [each["code_hash"].split("-") for each in (first, second)]
     assert parts[0][1] != parts[1][1], "another interpreter"
+
+
+EVIL = """
+import json
+write = json.dumps
+json.dumps = lambda row, **more: write({**row, "success": 0.97} if "success" in row else row)
+"""
+
+
+def test_code_that_an_environment_adds_to_the_evaluator_is_found(study, tmp_path, monkeypatch):
+    name = make_baseline(study)
+    honest = run(study, name, 1)
+    (tmp_path / "sitecustomize.py").write_text(EVIL)
+    monkeypatch.setenv("PYTHONPATH", f"{study.root}:{tmp_path}")
+    found = run(study, name, 2)
+    assert found["primary"] == pytest.approx(0.97), "it took effect"
+    parts = [each["code_hash"].split("-") for each in (honest, found)]
+    assert [one == other for one, other in zip(*parts, strict=True)] == [True, True, False, True]
+    order = read_json(study.folder.run(found["run"]) / supervisor.ORDER_FILE)
+    assert str(study.root) not in order["steps"][1]["env"]["PYTHONPATH"].split(":"), "its checkout"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "env/lib/python3.11/sitecustomize.py",
+        "env/lib/python3.11/site-packages/numpy.py",
+        "env/pyvenv.cfg",
+        "user/lib/python3.11/site-packages/usercustomize.py",
+        "first/sitecustomize.py",
+        "first.zip",
+        *({"PYTHONPATH": "second:first"}, {"LD_PRELOAD": "x.so"}, {"PYTHONHOME": "second"}),
+    ],
+)
+def test_what_an_evaluator_imports_is_hashed(tmp_path, changed):
+    program, tree = tmp_path / "env/bin/evaluate", tmp_path / "tree"
+    for folder in (program.parent, tree, *(tmp_path / name for name in ("first", "second"))):
+        folder.mkdir(parents=True)
+    program.write_text("#!/nowhere/python -u")
+    names = [str(tmp_path / name) for name in ("first", "first.zip", "second")]
+    env = {"PYTHONUSERBASE": str(tmp_path / "user"), "PYTHONPATH": ":".join(("tree", *names))}
+
+    def hashed(**more):
+        return supervisor._imports(program, {**env, **more}, str(tmp_path), tree)
+
+    before = hashed()
+    (tree / "sitecustomize.py").write_text("")
+    assert hashed() == before, "the tree's files are verified one by one"
+    if isinstance(changed, dict):
+        assert hashed(**changed) != before
+        return
+    (tmp_path / changed).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / changed).write_text("include-system-site-packages = true")
+    assert hashed() != before
+
+
+LINGER = (
+    """
+import subprocess
+late = """
+    + repr("""
+import os, pathlib, sys, time
+if os.fork():
+    sys.exit()
+os.setsid()
+for _ in range(20_000):
+    for file in pathlib.Path(sys.argv[1]).rglob("evaluations/**/metrics.jsonl"):
+        file.write_text('{"success": 0.99, "falls": 0.0}')
+    time.sleep(0.001)
+""")
+    + """
+subprocess.run([sys.executable, "-c", late, str(run_dir)], start_new_session=True)
+"""
+)
+
+
+def test_no_process_of_a_training_survives_to_change_the_evaluation(study, monkeypatch):
+    monkeypatch.setenv("TOY_RUN", LINGER)
+    assert run(study, make_baseline(study))["primary"] == pytest.approx(0.41)
 
 
 def test_an_evaluator_that_is_changed_after_the_launch_does_not_run(tmp_path):

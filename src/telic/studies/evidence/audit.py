@@ -518,7 +518,7 @@ def _same(facts: ClaimFacts, field: str) -> tuple[list[str], str]:
 def _same_code(facts: ClaimFacts) -> tuple[list[str], str]:
     """Check that all runs were measured by the same code and list the parts that differ."""
     hashes, why = _same(facts, "code_hash")
-    names = ("evaluator", "interpreter", "packages", "extractor")
+    names = ("evaluator", "interpreter", "packages or import paths", "extractor")
     parts = [value.split("-") for value in hashes]
     if why and {len(names), *map(len, parts)} == {len(names)}:
         columns = zip(names, *parts, strict=True)

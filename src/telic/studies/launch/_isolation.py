@@ -94,6 +94,8 @@ def prepare_tree(folder: StudyFolder, candidate: Candidate) -> Path:
             _git(tree, "apply", "-p1", str((home / candidate.change.patch).resolve()))
         for changed in candidate.change.files:
             target = tree / changed.path
+            if not target.resolve().is_relative_to(tree.resolve()):  # a link of the repository
+                raise EnvironmentBlocked("E_TREE", f"{changed.path} leads out of the repository.")
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(home / "files" / changed.path, target)
         manifest = TreeManifest(base_commit=base, files=_contents(tree))

@@ -234,7 +234,7 @@ class LaunchAttempt:
             "TELIC_SEED": str(self.request.seed),
         }
         if self.tree != study.root:
-            own |= import_path(self.tree)
+            own |= import_path(self.tree, study.root)
         if study.contract.hardware.gpus:  # otherwise the device choice is unchanged
             own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, self.gpus))
         sources = study.adapter.logging.sources
@@ -285,12 +285,8 @@ class LaunchAttempt:
 
         They list all files of the evaluator's checkout, for verification before it runs.
         """
-        study, tree = self.study, self.evaluator_tree
-        outputs, spec, (limit_s, grace_s) = (
-            study.adapter.outputs,
-            study.protocol.command,
-            self._limits_s,
-        )
+        study, tree, (limit_s, grace_s) = self.study, self.evaluator_tree, self._limits_s
+        outputs, spec = study.adapter.outputs, study.protocol.command
         glob, template = outputs.checkpoint_glob, outputs.run_dir_template
         is_checkout = tree not in (study.root, self.tree)
         return {

@@ -193,11 +193,15 @@ class Values(NamedTuple):
     nonce: str | None = None
 
 
-def import_path(tree: Path) -> dict[str, str]:
-    """Return the environment variable that makes Python import from a tree first."""
+def import_path(tree: Path, home: Path) -> dict[str, str]:
+    """Return the environment variable that makes Python import from a tree first.
+
+    Inherited folders of the repository (`home`) are replaced by those of the tree.
+    """
     places = [tree / "src", tree] if (tree / "src").is_dir() else [tree]
-    inherited = os.environ.get("PYTHONPATH")
-    return {"PYTHONPATH": os.pathsep.join([*map(str, places), *([inherited] if inherited else [])])}
+    inherited = [Path(x) for x in os.environ.get("PYTHONPATH", "").split(os.pathsep) if x]
+    places += [tree / x.relative_to(home) if x.is_relative_to(home) else x for x in inherited]
+    return {"PYTHONPATH": os.pathsep.join(map(str, places))}
 
 
 def build_command(
@@ -401,7 +405,7 @@ def plan_evaluations(
                 argv=(*command.argv, *worlds[world].args),
                 cwd=str(command.cwd),
                 env={
-                    **import_path(tree),
+                    **import_path(tree, home),
                     **command.env,
                     **worlds[world].env,
                     **compiled_in(run_dir.parent / COMPILED),

@@ -16,15 +16,19 @@ that folder.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import hmac
 import json
 import os
+import re
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -47,12 +51,19 @@ COMPILED = "compiled"
 SEAL_VARIABLE = "TELIC_SEAL"
 """variable of the signing key, removed from the environment before the training starts"""
 
+_LOADING = (
+    *("LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "DYLD_LIBRARY_PATH"),
+    *("PYTHONHOME", "PYTHONPLATLIBDIR"),
+)
+"""variables that make a program load other code, besides PYTHONPATH"""
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
 """signals that stop the run; clusters send SIGUSR2 shortly before a job's time limit"""
+_PR_SET_CHILD_SUBREAPER = 36
 _COULD_NOT_START = 127
 _HEARTBEAT_S = 5.0
 _POLL_S = 0.1
 _SWEEP_S = 0.05
+_ANSWER_S = 60.0
 
 
 def boot_id() -> str:
@@ -112,31 +123,58 @@ def files_in(tree: Path) -> dict[str, str]:
     return found
 
 
-def _packages(program: Path) -> str:
-    """Return a hash of the file names, sizes and times of an interpreter's packages."""
+def _interpreter(program: Path, env: Mapping[str, str], cwd: str) -> Path:
+    """Return the Python behind a command: that of its shebang, or that to which a shim leads."""
     with program.open("rb") as file:
         first = file.readline(512)
-    if first.startswith(b"#!"):  # interpreter from the shebang of an installed command
-        words = first[2:].decode(errors="replace").split()
-        program = Path(words[-1] if words else program)
-    waiting = list(program.parent.parent.glob("lib*/python*/*-packages"))
-    digest, seen = hashlib.sha256(), set[str]()
+    if first.startswith(b"#!") and not program.name.startswith("python"):
+        words = [x for x in first[2:].decode(errors="replace").split() if not x.startswith("-")]
+        program = Path(shutil.which("".join(words[-1:]), path=env.get("PATH")) or program)
+    if program.name.startswith("python"):  # without site packages, which could change the answer
+        words = [program, "-I", "-S", "-c", "import sys; print(sys.executable)"]
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, timeout=_ANSWER_S)
+            found = Path(os.fsdecode(done.stdout.strip()))
+            return found if found.is_file() else program
+    return program
+
+
+def _imports(program: Path, env: Mapping[str, str], cwd: str, tree: Path) -> str:
+    """Return a hash of the code outside a tree that a program's interpreter imports.
+
+    It covers the names, sizes and times of the files of the interpreter, its packages, the user's
+    packages and PYTHONPATH, and the variables that load other code.
+    """
+    program = _interpreter(program, env, cwd)
+    home, base = program.parent.parent, program.resolve().parent.parent
+    settings = home / "pyvenv.cfg"
+    about = settings.read_text(errors="replace") if settings.is_file() else "= true"
+    is_alone = "= true" not in about  # a virtual environment without other packages
+    user = env.get("PYTHONUSERBASE") or f"{env.get('HOME', '')}/.local"
+    homes = {home, base, Path(env.get("PYTHONHOME") or home), *([] if is_alone else [Path(user)])}
+    named = [os.path.realpath(os.path.join(cwd, x)) for x in env.get("PYTHONPATH", "").split(":")]
+    waiting = [str(each) for place in homes for each in place.glob("lib*/python*")]
+    named = [each for each in named if not Path(each).is_relative_to(tree.resolve())]
+    waiting += named
+    texts, seen = [about, *(f"{x}={env.get(x)}" for x in _LOADING)], set[str]()
+    texts += [f"{named} {[file_hash(Path(each)) for each in named if os.path.isfile(each)]}"]
     while waiting:
         folder = os.path.realpath(waiting.pop())
-        if folder in seen or not os.path.isdir(folder):
+        is_unused = is_alone and folder.endswith("-packages") and folder.startswith(f"{base}/")
+        if folder in seen or is_unused or not os.path.isdir(folder):
             continue
         seen.add(folder)
-        for entry in sorted(os.scandir(folder), key=lambda each: each.name):
+        for entry in os.scandir(folder):
             if entry.name.endswith((".py", ".pyc", ".so", ".pth", ".egg-link")) and entry.is_file():
                 stat = entry.stat()
-                digest.update(f"{entry.path} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+                texts.append(f"{entry.path} {stat.st_size} {stat.st_mtime_ns}")
             elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
-                waiting.append(Path(entry.path))
+                waiting.append(entry.path)
             if entry.name.endswith(".pth"):
                 lines = Path(entry.path).read_text(errors="replace").splitlines()
                 # Follow entries of other environments, but not editable sources.
-                waiting += [Path(line) for line in lines if line.endswith("-packages")]
-    return digest.hexdigest()
+                waiting += [line for line in lines if line.endswith("-packages")]
+    return hashlib.sha256("\n".join(sorted(texts)).encode(errors="surrogateescape")).hexdigest()
 
 
 def choose_checkpoint(artifacts: Path, rule: dict[str, Any]) -> Path | None:
@@ -150,12 +188,8 @@ def choose_checkpoint(artifacts: Path, rule: dict[str, Any]) -> Path | None:
     if selection == "best_on_validation":
         found = [path for path in found if "best" in path.name.lower()]
     if selection == "fixed_step":
-
-        def number(path: Path) -> int:
-            digits = "".join(letter if letter.isdigit() else " " for letter in path.name)
-            return max(map(int, digits.split()), default=-1)
-
-        return max(found, key=lambda path: (number(path), path.name), default=None)
+        steps = {path: max(map(int, re.findall("[0-9]+", path.name)), default=-1) for path in found}
+        return max(found, key=lambda path: (steps[path], path.name), default=None)
     return max(found, key=lambda path: (path.stat().st_mtime_ns, path.name), default=None)
 
 
@@ -181,6 +215,8 @@ class _Supervisor:
             if not claim(self.folder / PID_FILE, claimed):
                 return 0  # given up, or claimed by another supervisor
             key = os.environ.pop(SEAL_VARIABLE, None)
+            if sys.platform == "linux":  # processes that outlive their parents stay descendants
+                ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             results: list[dict[str, Any]] = []
             before = self._written()
             for step in self.order["steps"]:
@@ -215,17 +251,17 @@ class _Supervisor:
             return f"{COMPILED} existed before the first evaluation"
         if changed := [x for x in {*files, *present} if files.get(x) != present.get(x)]:
             return f"the evaluator's {min(changed)} was modified after the launch"
-        search = step["env"].get("PATH", os.environ.get("PATH"))
-        found = [shutil.which(word, path=search) or word for word in wanted["programs"]]
+        env = {**user_environment(), **step["env"]}
+        found = [shutil.which(word, path=env.get("PATH")) or word for word in wanted["programs"]]
         programs = [Path(step["cwd"], word) for word in found]
         if missing := [each for each in programs if not each.is_file()]:
             return f"the program {missing[0]} does not exist"
-        packages = [_packages(each) for each in dict.fromkeys(programs)]
-        parts = (wanted["files"], [file_hash(each) for each in programs], packages)
+        imports = [_imports(each, env, step["cwd"], tree) for each in dict.fromkeys(programs)]
+        parts = (wanted["files"], [file_hash(each) for each in programs], imports)
         texts = [json.dumps(part, sort_keys=True).encode() for part in parts]
         digest = "-".join(hashlib.sha256(text).hexdigest()[:20] for text in texts)
         if self.code_hash not in (None, digest):
-            return "the interpreter or its packages changed during the run"
+            return "the interpreter, its packages or import paths changed during the run"
         self.code_hash = digest
         return None
 
@@ -312,9 +348,14 @@ class _Supervisor:
 
 
 def _sweep(session: int, grace_s: float) -> None:
-    """End all remaining processes of a command."""
-    deadline, asked = time.monotonic() + grace_s, set[int]()
-    while left := session_members(session):
+    """End all remaining processes of a command, also those in sessions of their own."""
+    import psutil
+
+    deadline, asked, own = time.monotonic() + grace_s, set[int](), psutil.Process()
+    while left := {
+        *session_members(session),
+        *(each.pid for each in own.children(recursive=True) if start_of(each.pid) is not None),
+    }:
         is_late = time.monotonic() >= deadline
         for pid in left if is_late else {*left} - asked:
             with contextlib.suppress(ProcessLookupError):

@@ -345,7 +345,7 @@ def _files_in_scope(case: _Case) -> Problems:
 def _short(case: _Case) -> Problems:
     paths = [case.folder / "files" / file.path for file in case.candidate.change.files]
     lines = len(case.patch.removed) + len(case.patch.added) if case.patch else 0
-    lines += sum(read_bytes(path).count(b"\n") for path in paths if path.is_file())
+    lines += sum(len(read_bytes(path).splitlines()) for path in paths if path.is_file())
     most = case.study.contract.scope.limits.max_diff_lines
     if lines > most:
         yield f"{lines} lines change; the limit scope.limits.max_diff_lines is {most}"
