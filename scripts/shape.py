@@ -72,22 +72,22 @@ class Limit(NamedTuple):
 
 
 LINES: dict[tuple[str, ...], Limit] = {
-    ("core", "errors", "loop", "storage"): Limit(4_500, 4_739),
+    ("core", "errors", "loop", "storage"): Limit(4_500, 4_735),
     ("jobs", "sandbox"): Limit(5_000, 5_166),
-    ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_795),
-    ("quantities", "rewards", "judges"): Limit(8_000, 9_858),
+    ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_794),
+    ("quantities", "rewards", "judges"): Limit(8_000, 9_855),
     ("composer", "authors", "llm"): Limit(9_000, 12_873),
-    ("training",): Limit(8_500, 9_390),
-    ("session", "bench"): Limit(5_000, 6_044),
+    ("training",): Limit(8_500, 9_385),
+    ("session", "bench"): Limit(5_000, 6_043),
     ("search",): Limit(4_000, 4_169),
-    ("tracking", "motions"): Limit(9_500, 9_539),
-    ("studies", "plugin"): Limit(11_000, 11_813),
-    ("verbs", "cli", "mcp", "web", "connections", "gym"): Limit(10_000, 10_552),
+    ("tracking", "motions"): Limit(9_500, 9_538),
+    ("studies", "plugin"): Limit(11_000, 11_828),
+    ("verbs", "cli", "mcp", "web", "connections", "gym"): Limit(10_000, 10_547),
     ("report",): Limit(1_500, 1_323),
 }
 """limits on the lines of groups of packages"""
 TOTALS = {
-    "lines": Limit(80_000, 96_784),
+    "lines": Limit(80_000, 96_783),
     "modules": Limit(380, 395),
     "public names per 1,000 lines": Limit(10, 22.7),
     "names defined in two files": Limit(0, 0),

@@ -234,7 +234,9 @@ def list_runs(runs_dir: Path) -> list[RunFolder]:
     if not runs_dir.is_dir():
         return []
     runs = [RunFolder(each) for each in runs_dir.iterdir() if is_run(each)]
-    return sorted(runs, key=lambda run: (_last_active(run), run.name), reverse=True)
+    return sorted(
+        runs, key=lambda x: (changed_at(x.status) or changed_at(x.config), x.name), reverse=True
+    )
 
 
 def new_name(kind: str, letters: int = 8) -> str:
@@ -255,10 +257,6 @@ def changed_at(path: Path | str) -> float:
         return os.stat(path).st_mtime
     except OSError:
         return 0.0
-
-
-def _last_active(run: RunFolder) -> float:
-    return changed_at(run.status) or changed_at(run.config)
 
 
 def _artifacts(folder: Path, pattern: str) -> list[EvaluationFile]:

@@ -114,12 +114,6 @@ def stand_ins(words: Sequence[str]) -> list[str]:
     return [word for word in words if _STAND_IN.search(word) or _CAPITALS.search(word)]
 
 
-def _is_usable(words: Sequence[str]) -> bool:
-    """Return whether a documented command can run unchanged: no placeholders, uploads or shell."""
-    is_refused = any(_UPLOADS.search(word) or word in _OPERATORS or "{" in word for word in words)
-    return not is_refused and not stand_ins(words)
-
-
 class _Script(NamedTuple):
     """Python script or installed command in the repository."""
 
@@ -220,7 +214,9 @@ class _Draft(SourceTree):
                     except ValueError:
                         continue
                     target = self._target(words)
-                    if target is not None and _is_usable(words):
+                    # Placeholders, uploads and shell syntax cannot run unchanged.
+                    odd = any(_UPLOADS.search(x) or x in _OPERATORS or "{" in x for x in words)
+                    if target is not None and not odd and not stand_ins(words):
                         yield target, tuple(words), f"{page}:{number}"
 
     def _target(self, words: list[str]) -> str | None:

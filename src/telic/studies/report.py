@@ -37,10 +37,6 @@ _RESOURCES = {
     "cpu_core_h": "CPU cores (h)",
     "env_steps": "environment steps",
     "launches": "launches",
-    "llm_usd": "models (USD)",
-    "llm_tokens": "model tokens",
-    "llm_calls": "model calls",
-    "disk_gb": "disk (GB)",
 }
 Blocks = Sequence[doc.AnyBlock]
 

@@ -60,12 +60,6 @@ def fact(
     return answer
 
 
-def _is_intact(path: Path, recorded: Sha) -> bool:
-    """Return whether an evidence file has the hash that the ledger recorded."""
-    sheet = read_record(path, Evidence)
-    return sheet.compute_hash() == sheet.content_hash == recorded
-
-
 class Study:
     """Study with its files, its ledger and cached facts that are derived from both."""
 
@@ -356,14 +350,14 @@ class Study:
 
     def altered(self, names: Iterable[str]) -> list[str]:
         """Return the evidence whose files are missing or differ from the ledger."""
-        held = {
-            name: (self.state.evidence.get(name), self.folder.evidence_file(name)) for name in names
-        }
-        return [
-            name
-            for name, (entry, path) in held.items()
-            if entry is None or not path.is_file() or not _is_intact(path, entry.hash)
-        ]
+        found: list[str] = []
+        for name in names:
+            entry, path = self.state.evidence.get(name), self.folder.evidence_file(name)
+            sheet = read_record(path, Evidence) if entry and path.is_file() else None
+            hashes = {entry and entry.hash, sheet and sheet.content_hash}
+            if sheet is None or hashes != {sheet.compute_hash()}:
+                found.append(name)
+        return found
 
     @fact
     def audits(self, candidate: str) -> tuple[Audit, ...]:

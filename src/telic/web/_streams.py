@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -56,15 +55,11 @@ class StreamMessage(Record):
     """all running work that is sent when it changes"""
 
 
-def events_log(artifact: Artifact) -> Path:
-    """Return the path of an artifact's event log."""
-    return artifact.path / ("ledger.jsonl" if artifact.kind == "study" else "events.jsonl")
-
-
 def read_page(artifact: Artifact, position: int, most_bytes: int = _MAX_BYTES) -> EventPage:
     """Return the events after a position, skipping damaged lines."""
     events, start = list[dict[str, Any]](), position
-    while position - start < most_bytes and (lines := read_lines(events_log(artifact), position)):
+    log = artifact.path / ("ledger.jsonl" if artifact.kind == "study" else "events.jsonl")
+    while position - start < most_bytes and (lines := read_lines(log, position)):
         position = lines[-1].end
         for line in lines:
             try:

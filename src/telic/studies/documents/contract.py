@@ -164,10 +164,6 @@ class Resources(DocumentPart):
     cpu_core_h: float | None = Field(default=None, ge=0)
     env_steps: float | None = Field(default=None, ge=0)
     launches: float | None = Field(default=None, ge=0)
-    llm_usd: float | None = Field(default=None, ge=0)
-    llm_tokens: float | None = Field(default=None, ge=0)
-    llm_calls: float | None = Field(default=None, ge=0)
-    disk_gb: float | None = Field(default=None, ge=0)
 
 
 RESOURCES: tuple[str, ...] = tuple(Resources.model_fields)

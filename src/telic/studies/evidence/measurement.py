@@ -129,7 +129,10 @@ def analyze_run(
             if isinstance(error, BrokenIntegrity) and not is_unusable:
                 raise
             problem = problem or (f"the evaluation {name}: " if names else "") + error.message
-    means = {} if problem else {world: _means(tables) for world, tables in worlds.items()}
+    means = {
+        world: {key: fmean(x[key] for x in rows) for key in set.intersection(*map(set, rows))}
+        for world, rows in ({} if problem else worlds).items()
+    }
     nominal = means.pop(NOMINAL, {})
     score = nominal.pop("", None)
     series = read_run_log(study, run).series if series is None else series
@@ -171,12 +174,6 @@ def analyze_run(
     )
     text = f"not measured: {found.problem}" if score is None else f"{score:.6g}"
     return add_evidence(study, "metrics", found.as_data(), actor, run=run, summary=text)
-
-
-def _means(tables: list[dict[str, float]]) -> dict[str, float]:
-    """Return the mean of each key that all tables contain."""
-    keys = [key for key in tables[0] if all(key in each for each in tables)]
-    return {key: fmean(each[key] for each in tables) for key in keys}
 
 
 def _read_log(study: Study, path: Path) -> tuple[dict[str, float], dict[str, Series]]:

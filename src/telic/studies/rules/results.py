@@ -20,7 +20,7 @@ from telic.studies.evidence._statistics import difference_interval, iqm, oriente
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.review import is_approved_since, last_review, reflect_run
 from telic.studies.queue import JOB_OVER
-from telic.studies.state import DecisionState, StudyState
+from telic.studies.state import StudyState
 from telic.studies.study import Study, fact
 
 # ---------------------------------------------------------------------------- phases
@@ -273,7 +273,8 @@ def _max_candidates(study: Study, rule: StopRule) -> str | None:
 
 def _no_progress(study: Study, rule: StopRule) -> str | None:
     most = rule.k or 5
-    recent = [x for x in _final(study.state) if x.phase == "promotion"][-most:]
+    ended = [each for each in study.state.decisions.values() if each.to in _ENDED]
+    recent = [x for x in ended if x.phase == "promotion"][-most:]
     if len(recent) == most and all(x.to != CandidateStatus.ACCEPTED for x in recent):
         return f"the last {most} promotions were not accepted"
     return None
@@ -311,11 +312,6 @@ def _human_stop(study: Study, rule: StopRule) -> str | None:
     if study.state.study_status == "paused":
         return "the study is paused"
     return "a file named STOP exists" if study.folder.stop_file.exists() else None
-
-
-def _final(state: StudyState) -> list[DecisionState]:
-    """Return the decisions by which candidates were ended."""
-    return [each for each in state.decisions.values() if each.to in _ENDED]
 
 
 _RULES: dict[StopName, tuple[Callable[[Study, StopRule], str | None], _Effect]] = {

@@ -461,7 +461,7 @@ def write_deployment(policy: Policy, environment: Environment, folder: Path) -> 
     write_text(folder / "run.py", read_text(_RUNNER))
     write_license(model_file, folder)
     readme = jinja2.Template(read_text(_README), trim_blocks=True, keep_trailing_newline=True)
-    write_text(folder / "README.md", readme.render(about=about, fields=field_table()))
+    write_text(folder / "README.md", readme.render(about=about, fields=_fields(Deployment, "")))
     return about
 
 
@@ -494,11 +494,6 @@ def starts_of(environment: Environment, count: int, seed: int) -> RobotStarts:
 
 
 # ------------------------------------------------------------------------------- documentation
-
-
-def field_table() -> list[tuple[str, str]]:
-    """Return the name and description of every field of deploy.json."""
-    return _fields(Deployment, "")
 
 
 def _fields(record: type[Record], prefix: str) -> list[tuple[str, str]]:
