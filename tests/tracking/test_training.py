@@ -74,6 +74,16 @@ def trained(tmp_path_factory) -> Path:
         return train_tracker(tiny(*CONFIG), folder, options).path
 
 
+def test_a_run_keeps_its_resolved_configuration_and_numbers_of_tokens(trained):
+    run = RunFolder(trained)
+    assert train.read_config(run) == tiny(*CONFIG)
+    rows = [json.loads(line) for line in run.members()[0].scalars.read_text().splitlines()]
+    training = [row for row in rows if row.get("type") != "eval"]
+    assert len(training) == 5
+    for name in ("loss_alignment", "loss_reconstruction", "loss_cycle", "start_coverage"):
+        assert all(row[name] is not None for row in training)
+
+
 def test_stopped_training_resumes_exactly(trained, tmp_path):
     calls = iter([False, True])
     options = TrackingOptions(
@@ -261,16 +271,6 @@ def test_a_warm_up_learns_the_guide_and_leaves_weights_of_losses_and_rates_alone
     collecting(alone, 0)()
     warm_up(alone, config)
     torch.testing.assert_close(alone.population.flat[0], population.flat[1], atol=1e-4, rtol=1e-3)
-
-
-def test_a_run_keeps_its_resolved_configuration_and_numbers_of_tokens(trained):
-    run = RunFolder(trained)
-    assert train.read_config(run) == tiny(*CONFIG)
-    rows = [json.loads(line) for line in run.members()[0].scalars.read_text().splitlines()]
-    training = [row for row in rows if row.get("type") != "eval"]
-    assert len(training) == 5
-    for name in ("loss_alignment", "loss_reconstruction", "loss_cycle", "start_coverage"):
-        assert all(row[name] is not None for row in training)
 
 
 def test_what_cannot_be_scheduled_is_refused():
