@@ -72,11 +72,11 @@ class Limit(NamedTuple):
 
 
 LINES: dict[tuple[str, ...], Limit] = {
-    ("core", "errors", "loop", "storage"): Limit(4_500, 4_735),
+    ("core", "errors", "loop", "storage"): Limit(4_500, 4_734),
     ("jobs", "sandbox"): Limit(5_000, 5_166),
     ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_794),
     ("quantities", "rewards", "judges"): Limit(8_000, 9_855),
-    ("composer", "authors", "llm"): Limit(9_000, 12_873),
+    ("composer", "authors", "llm"): Limit(9_000, 12_874),
     ("training",): Limit(8_500, 9_385),
     ("session", "bench"): Limit(5_000, 6_043),
     ("search",): Limit(4_000, 4_169),

@@ -619,3 +619,11 @@ def test_a_bound_or_an_unknown_detail_refuses_nothing_and_changes_no_goal(robot)
             assert not lost, (text + detail, lost)
             named = made.not_understood or made.dropped or len(made.doubts) > len(plain.doubts)
             assert named or len(made.criteria) > len(plain.criteria)
+
+
+def test_a_stated_speed_on_a_rail_is_judged_more_strictly_than_a_vague_one():
+    rail = "InvertedPendulum-v5"
+    assert "averages 0.2 m/s on the way (± 0.1 m/s)" in titles(rail, "move slowly to the right")
+    for way in ("to the right", "0.4 m to the right"):
+        stated = titles(rail, f"move {way} at 0.2 m/s")
+        assert "averages 0.2 m/s on the way (± 0.05 m/s)" in stated, way

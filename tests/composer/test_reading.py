@@ -138,6 +138,7 @@ Hopper: hop in place => hop in_place
 Hopper: keep hopping => hop until_end
 Humanoid: hop on the right foot five times => hop x5 [right foot] one_leg
 Ant: the ant should jump in place three times => jump x3; ! no_drift
+Ant: jump straight up => jump; ! no_drift
 Humanoid: do ten jumps => jump x10
 Hopper: take one step forward => go step forward 1steps/count
 HalfCheetah: do a backflip and land on your feet => flip backward; 1) stand upright

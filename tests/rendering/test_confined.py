@@ -64,7 +64,7 @@ def scene(tmp_path) -> Path:
     (inside / "drawn.py").write_text(text)
     facts = TrajectoryFacts(env_id="HalfCheetah-v5", dt_s=0.5, seed=1)
     columns = {"next_obs": np.zeros((3, 1)), "obs": np.zeros((3, 1)), "action": np.ones((3, 1))}
-    write_trajectory(inside / "told.npz", Trajectory(columns, facts))
+    write_trajectory(inside / "forged.npz", Trajectory(columns, facts))
     return inside
 
 
@@ -76,7 +76,7 @@ def test_an_environment_that_draws_itself_can_do_nothing_else(scene, monkeypatch
     env = f"{scene / 'drawn.py'}:Env"
     limit = {"max_episode_steps": 100}  # telic's, of which the environment knows nothing
     job = RenderJob(
-        trajectory=scene / "told.npz", output=video, env=env, env_args=limit, caption=False
+        trajectory=scene / "forged.npz", output=video, env=env, env_args=limit, caption=False
     )
     (drawn,) = render([job], backend="rays")
     assert "not approved" in drawn.error and not video.exists()

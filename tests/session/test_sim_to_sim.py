@@ -148,9 +148,9 @@ def test_what_is_damaged_is_refused_by_name(played, tmp_path, name, damage):
         arrays[name] = arrays[name] + np.inf
     else:
         arrays[name] = np.array([{"no": "numbers"}], dtype=object)
-    np.savez(tmp_path / "told.npz", **arrays)
+    np.savez(tmp_path / "forged.npz", **arrays)
     fake = shutil.copytree(folder, tmp_path / "deploy")
     copies = "import shutil, sys\nshutil.copy({!r}, sys.argv[sys.argv.index('--out') + 1])\n"
-    (fake / "run.py").write_text(copies.format(str(tmp_path / "told.npz")))
+    (fake / "run.py").write_text(copies.format(str(tmp_path / "forged.npz")))
     with pytest.raises(BadFile, match=name if damage != "objects" else "contains no arrays"):
         play_bundle(fake, starts, tmp_path)

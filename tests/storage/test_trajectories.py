@@ -164,7 +164,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
 )
 def test_a_file_is_not_believed_in_what_to_import_or_open(facts, tmp_path):
     reported = TrajectoryFacts(dt_s=0.1, **facts)
-    path = tmp_path / "told.npz"
+    path = tmp_path / "episode.npz"
     write_trajectory(path, Trajectory({"qpos": np.zeros((2, 3))}, reported))
     with pytest.raises(Refused, match="must not refer"):
         require_registered(read_trajectory(path).facts, path)

@@ -203,7 +203,8 @@ def _go_distance(
     if not given:
         draft.doubt(f'"{frame.word}" is interpreted as {target:g} m along the rail')
     made, seen = signals.Made(way), tracks.change(metrics.place(way))
-    (x, y), paced = frame.point or (0.0, None), replace(frame, amount=frame.pace)
+    pace = frame.amount if frame.given("m/s") else frame.pace
+    (x, y), paced = frame.point or (0.0, None), replace(frame, amount=pace)
     point = (x, y) if y else None
     direction = f"toward ({point[0]:g}, {point[1]:g})" if point else direction
     pays = terms.Arrive(made, aim, max(0.2 * target, 0.1))
@@ -236,7 +237,7 @@ def _go_distance(
             gaits.step_in(gait, frame, scene, draft, under_way, (way, 0.85 * target))
         gaits.go_in_steps(frame.gait, scene, draft, weight=0.2)
     stay_on_feet(scene, draft)
-    if frame.pace or (frame.dimension == "speed" and (frame.degree or frame.factor)):
+    if pace or (frame.dimension == "speed" and (frame.degree or frame.factor)):
         goal = speed_meant(paced, scene, draft)
         within = (0.25 if goal.is_given else 0.5) * goal.value if goal.is_exact else None
         hurry = Exact(Along(way), goal.value, goal.value) if goal.is_exact else Along(way)

@@ -234,9 +234,8 @@ def list_runs(runs_dir: Path) -> list[RunFolder]:
     if not runs_dir.is_dir():
         return []
     runs = [RunFolder(each) for each in runs_dir.iterdir() if is_run(each)]
-    return sorted(
-        runs, key=lambda x: (changed_at(x.status) or changed_at(x.config), x.name), reverse=True
-    )
+    runs.sort(key=lambda x: (changed_at(x.status) or changed_at(x.config), x.name), reverse=True)
+    return runs
 
 
 def new_name(kind: str, letters: int = 8) -> str:

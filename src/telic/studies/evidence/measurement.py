@@ -130,7 +130,7 @@ def analyze_run(
                 raise
             problem = problem or (f"the evaluation {name}: " if names else "") + error.message
     means = {
-        world: {key: fmean(x[key] for x in rows) for key in set.intersection(*map(set, rows))}
+        world: {key: fmean(x[key] for x in rows) for key in rows[0] if all(key in x for x in rows)}
         for world, rows in ({} if problem else worlds).items()
     }
     nominal = means.pop(NOMINAL, {})
