@@ -14,8 +14,10 @@ from telic.jobs.launcher import SlurmJobs, read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JobRecord, JobSpec
 from telic.storage.files import read_record
-from tests.jobs.slurm import pretend, until
+from tests.jobs.slurm import cluster, pretend, until
 from tests.testing.contracts import LauncherContract
+
+__all__ = ["cluster"]
 
 
 @pytest.fixture
@@ -139,7 +141,7 @@ def test_a_real_cluster_requeues_at_the_time_limit_and_stops_when_cancelled(tmp_
         for name in ("waits.1", "stays.1"):
             subprocess.run(["scancel", "--name", name], check=True)
         for each in (waits, futures[1]):
-            assert each.result(60).state == "stopped" and len(each.result().attempts) == 1
+            assert each.result(300).state == "stopped" and len(each.result().attempts) == 1
             assert each.result().reason.endswith("was cancelled")
         done = futures[0].result(240)
     assert (done.state, done.code, len(done.attempts)) == ("done", 0, 1)

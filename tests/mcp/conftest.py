@@ -9,6 +9,7 @@ from telic.mcp._workplace import ServerContext
 from telic.mcp.server import make_server
 from tests.mcp.host import Host
 from tests.mcp.toy import ENVIRONMENT_SECRET, Person, make_repository
+from tests.studies.toy import making as point_mass
 
 
 @pytest.fixture
@@ -48,6 +49,14 @@ def repository(tmp_path, monkeypatch):
 def host(repository):
     """Open a client of a server in this process: `async with host(...) as call`."""
     return host_in(repository)
+
+
+@pytest.fixture
+def toy_host(tmp_path, monkeypatch):
+    """Open a client of a server in the repository of the toy study."""
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
+    point_mass.make_repository(tmp_path / "repo")
+    return host_in(tmp_path / "repo")
 
 
 def host_in(repository):

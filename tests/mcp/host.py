@@ -15,8 +15,6 @@ class Host:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.received: list[str] = []
-        self.reviewer = self
-        """another agent, where one is asked: nobody reviews what they wrote"""
 
     async def __call__(self, tool: str, **arguments) -> dict:
         found = await self.client.call_tool(tool, arguments)

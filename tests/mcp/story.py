@@ -3,8 +3,11 @@
 import shlex
 from typing import NamedTuple
 
+import pytest
+
 from telic.studies.documents.base import read_yaml, value_at, write_yaml
 from tests.mcp import toy as blink
+from tests.mcp.host import Refusal
 from tests.studies.toy import making as point_mass
 from tests.studies.toy.driver import IDEAS
 
@@ -137,7 +140,9 @@ async def advance(call, args, ideas):
 
 async def review(call, args, ideas):
     finding = "Racing pays, but let what was agreed on decide: success on fresh seeds."
-    await call.reviewer("study_audit", about=args["candidate"], finding=finding, exploit=False)
+    with pytest.raises(Refusal, match="may be the author"):
+        await call("study_audit", about=args["candidate"], finding=finding, exploit=False)
+    await agree(call, args, ideas)
 
 
 async def decide(call, args, ideas):

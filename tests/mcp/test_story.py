@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from mcp_types import Implementation
 
 from tests.mcp.story import POINT_MASS, idea, run_until, set_up, weights
 from tests.mcp.toy import ENVIRONMENT_SECRET, SECRET, Person
@@ -48,11 +47,7 @@ async def test_from_nothing_to_a_trusted_baseline_and_the_next_candidate(host, r
 
 @pytest.mark.long
 async def test_the_toy_study_ends_over_mcp_as_it_does_from_the_command_line(toy_host):
-    another = Implementation(name="reviewer", version="1")
-    async with (
-        toy_host(Person(), allow_launch=True) as call,
-        toy_host(client_info=another) as call.reviewer,
-    ):
+    async with toy_host(Person(), allow_launch=True) as call:
         await set_up(call, POINT_MASS)
         done = await run_until(call, weights())
         found = await call("study_status", about="candidates")
@@ -68,3 +63,15 @@ async def test_the_toy_study_ends_over_mcp_as_it_does_from_the_command_line(toy_
         assert all(name in report for name in found)
         assert len(call.received) <= 60, "three candidates"
         assert (await call("study_verify"))["ok"]
+
+
+@pytest.mark.long
+async def test_a_study_with_one_change_takes_at_most_thirty_calls(toy_host):
+    async with toy_host(Person(), allow_launch=True) as call:
+        await set_up(call, POINT_MASS)
+        await run_until(call, weights()[-1:])
+        assert (await call("study_verify"))["ok"]
+        await report_of(call)
+        found = await call("study_status", about="candidates")
+        assert [each["status"] for each in found.values()] == ["accepted", "accepted"]
+        assert len(call.received) <= 30
