@@ -66,7 +66,7 @@ SlurmctldPort={ports[0]}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={home}/munge.socket,cred_expire=2
+AuthInfo=socket={home}/munge.socket
 StateSaveLocation={home}/state
 SlurmdSpoolDir={home}/%n
 SlurmctldPidFile={home}/controller.pid
