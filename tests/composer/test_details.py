@@ -179,7 +179,8 @@ def test_a_gripper_is_open_or_closed(env):
 @pytest.mark.parametrize("env", ["fetch", "yam"])
 def test_hovering_is_above_the_block_only(env):
     for text in ("hover above the block", "hold the gripper right over the cube"):
-        assert compose(text, spec_of(env)).env_args["task"] == "push"
+        for spec in (spec_of(env), spec_of(env, task="push")):  # also if its block is there already
+            assert compose(text, spec).env_args["task"] == "push"
         assert passes(env, text, to_block_z=-0.1)
         assert not passes(env, text, to_block_z=-0.1, to_block_x=0.2)
         assert not passes(env, text, to_block_z=0.1)
@@ -213,3 +214,24 @@ def test_going_back_and_forth_between_two_values_keeps_neither():
         assert [each.title for each in made.criteria] == [
             f"goes back and forth between {low} and {high}, at least 3 times"
         ]
+
+
+def test_a_pose_before_then_is_a_phase():
+    for pose in ("on all fours", "supine", "upside down"):
+        made = titles("HumanoidStandup-v5", f"get {pose}, then stand up")
+        assert any(title.startswith("phase 2: gets its torso") for title in made), pose
+        assert not any(title.startswith("phase 1: gets its torso") for title in made), pose
+
+
+def test_a_bow_ends_what_moves_before_it():
+    for side, move in product(("left", "right"), ("walk two steps", "take 3 steps backward")):
+        made = titles(MAN, f"{move}, turn {side} and bow")
+        assert f"phase 2: turns 90° to the {side} (± 22°)" in [t.replace("23", "22") for t in made]
+        assert "phase 3: bows and comes up once" in made
+
+
+def test_the_size_of_an_obstacle_belongs_to_no_action():
+    for size, how in product(("1 m", "about half a meter", "30 cm"), ("wide", "deep", "thick")):
+        made = compose(f"jump over a puddle, {size} {how}", spec_of(MAN))
+        assert [each.title for each in made.criteria] == titles(MAN, "jump"), (size, how)
+        assert how in named(made)

@@ -195,9 +195,8 @@ def change_slowly(scene: Scene, draft: Draft) -> None:
 
 def charge_effort(draft: Draft, weight: float = 0.1) -> None:
     """Add a small effort penalty for stable learning."""
-    draft.pay(
-        "control", weight, Cost(signals.Measured("effort")), "cost of the mean squared action"
-    )
+    effort = Cost(signals.Measured("effort"))
+    draft.pay("control", weight, effort, "cost of the mean squared action")
 
 
 def save_effort(scene: Scene, draft: Draft, *, is_thrift: bool = False) -> None:

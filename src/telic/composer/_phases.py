@@ -215,6 +215,7 @@ def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
     if verbs & {"flip", "roll", "reach"}:
         return not is_timed
     is_landing = not frame.until_end and not is_timed and frame.verb == "stand"
+    is_landing = is_landing and not (verbs == {"stand"} and any(each.held for each in before))
     return bool("stand_up" in verbs or (is_landing and verbs & _STANDS_AFTER) or frame in before)
 
 
@@ -259,7 +260,8 @@ def _goes_with(frame: Frame, now: list[Frame]) -> bool:
     if {frame.verb, *verbs} <= {"stand", *_LIMBS} and len({frame.verb, *verbs}) > 1:
         # A limb moves while it stands: not in "wave and stand".
         return frame.at_once or (frame.verb in ("lift", "swing") and not is_timed)
-    if frame.verb in _RESTS or verbs & {*_RESTS, "stand_up"} or frame.gait == "return":
+    is_next = frame.verb in _RESTS or frame.gait == "return" or (frame.bows and verbs & _MOVES)
+    if is_next or verbs & {*_RESTS, "stand_up"}:
         return False
     if frame.verb == "stand_up" and verbs & _MOVES:
         return False  # "do a roll and come back up": a robot that stays up does not roll
@@ -276,7 +278,7 @@ def _goes_with(frame: Frame, now: list[Frame]) -> bool:
     by_angle = any(each.count is not None or each.turns is not None for each in turned)
     # "turn around and walk back", "walk 2 m and turn left"; but "walk 2 m, turning left".
     if frame.verb in _MOVES and not frame.word.endswith("ing"):
-        goes = any(each.verb == "go" and each.way_m is not None for each in now)
+        goes = any(each.verb == "go" and (each.way_m or each.given("steps")) for each in now)
         does = any(each.verb in _DEEDS and each.count is not None for each in now)
         return not (goes or does or turned)
     return not (frame.verb == "go" and by_angle)

@@ -209,11 +209,8 @@ class Slots:
         kind, hardest = says.get("ground"), None
         for item, sense in self._senses("ground"):
             climbs = sense.says.get("direction")
-            given = [
-                claim
-                for claim in self.claims
-                if claim[2] and direction in (claim[2].value, claim[2].says.get("direction"))
-            ]
+            ways = [(c, (c[2].value, c[2].says.get("direction"))) for c in self.claims if c[2]]
+            given = [claim for claim, way in ways if direction in way]
             is_both = {climbs, direction} == {"up", "down"}
             if is_both and all(item.at < other.at for _, other, _ in given):
                 self.claims = [claim for claim in self.claims if claim not in given]

@@ -304,7 +304,8 @@ def compose_observed(
         own = tuple(part.title for part in draft.parts[before:])
         titles[words] = (*titles.get(words, ()), *own)
     used = [k for want in reading.wants if want.what in known for k in known[want.what].columns]
-    task = {"task": "push"} if max(used, default=0) >= len(spec.obs_names) else {}
+    has_block = max(used, default=0) >= (*spec.obs_names, "block_x").index("block_x")
+    task = {"task": "push"} if has_block and can_have_block(spec) else {}
     if all(want.kind in ("near", "above", "below") for want in reading.wants):
         draft.pay("alive", 1.0, terms.Alive(), "the episode continues")
     steps = spec.max_episode_steps

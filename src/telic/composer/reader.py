@@ -140,6 +140,9 @@ class _Deeds:
         verbs = {item.act for item in items}
         moves = {"no_turn": {"turn", "flip", "roll"} & verbs, "no_drift": {"go", "jump"} & verbs}
         for group in groups:
+            if group[0].join == "then" and _postures(self._pending) - _UP - {"level"}:
+                self.all.append(Deed("stand", "hold", self._phase, {}, self._pending))
+                self._pending = []  # "get on all fours, then stand up"
             if self.all:
                 self._phase = self.all[-1].phase + 1
             for clause in group:
@@ -148,9 +151,9 @@ class _Deeds:
                     self._wait(clause, clause.delay)
                 items = [item for item in clause.items if item.limit is None]
                 for item in clause.items:
-                    if item.senses and item.says("at_rest") and moves.get(item.limit or ""):
-                        continue  # "do a pirouette, finishing face to the front"
-                    if item.limit is not None:
+                    # Not in "do a pirouette, finishing face to the front".
+                    is_end = item.senses and item.says("at_rest") and moves.get(item.limit or "")
+                    if item.limit is not None and not is_end:
                         self._limit(item.limit, item.at, item.amount, item.part)
                 if clause.acts:
                     self._add_verbs(items)
@@ -460,12 +463,10 @@ class _Deeds:
             else:
                 kept.append(item)
         items = [item for item in kept if not (is_found and item in named)]
-        is_own = last is not None and (
-            "limb" in word_table("acts")[last.verb] or bool(last.says.get("weak"))
-        )
-        nouns = {
-            sense.value for item in items for sense in item.senses if sense.slot == "dimension"
-        }
+        acts_of = word_table("acts")[last.verb] if last else {}
+        is_own = "limb" in acts_of or bool(last and last.says.get("weak"))
+        senses = [sense for item in items for sense in item.senses]
+        nouns = {sense.value for sense in senses if sense.slot == "dimension"}
         is_about_noun = holder is not None and bool(nouns - {"speed"})
         is_plain = part is None or part == "target" or part.endswith(_POLE) or is_own
         if (is_plain and not is_about_noun) or is_found:
