@@ -16,13 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from telic.authors._cast import Answer, RoleModels
-from telic.authors._context import (
-    calls,
-    configured,
-    criterion_words,
-    example_table,
-    phase_words,
-)
+from telic.authors._context import calls, configured, criterion_words, example_table, phase_words
 from telic.authors._history import SessionHistory
 from telic.authors._second_reader import able_reading, conditions, not_judged, stated_seconds
 from telic.authors._vision import VisionJudge, contrast_of

@@ -16,15 +16,7 @@ from telic.storage.reading import given_text, parse_json
 ENV = "HalfCheetah-v5"
 ITERATIONS, SEEDS = 4, (1, 2, 3)
 THRESHOLD, EPISODES, FIRST_REWARDS = 0.8, 64, 3
-ROLES = (
-    "elicitor",
-    "reward_author",
-    "judge_author",
-    "reviewer",
-    "reviser",
-    "vision",
-    "analyst",
-)
+ROLES = ("elicitor", "reward_author", "judge_author", "reviewer", "reviser", "vision", "analyst")
 """model roles in requests, work orders and traces"""
 _OLD_ROLES = {"reader": "elicitor", "reward": "reward_author", "judge": "judge_author"}
 """role names used in session.json by earlier versions"""
@@ -75,10 +67,7 @@ class SessionConfig(Config):
         description="Number of initial reward candidates, compared in screening runs.",
     )
     threshold: float = Field(
-        default=THRESHOLD,
-        ge=0,
-        le=1,
-        description="Required lower confidence bound of the score.",
+        default=THRESHOLD, ge=0, le=1, description="Required lower confidence bound of the score."
     )
     episodes: int = Field(
         default=EPISODES,
@@ -134,8 +123,7 @@ class SessionConfig(Config):
     )
     approve: bool = Field(default=False, description="Wait for telic approve before training.")
     accept_partial: bool = Field(
-        default=False,
-        description="Accept a pass even if parts of the prompt are not measured.",
+        default=False, description="Accept a pass even if parts of the prompt are not measured."
     )
     robustness: bool = Field(
         default=True,

@@ -134,9 +134,8 @@ def _of_poses(frame: Frame, scene: Scene) -> Iterator[Demand]:
 
 def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
     word, phase, way = frame.word, frame.phase, frame.way_m
-    if not (
-        frame.duration_s or frame.count or way or frame.given("steps")
-    ):  # what ends can be followed by rest
+    ends = frame.duration_s or frame.count or way or frame.given("steps")
+    if not ends:  # what ends can be followed by rest
         yield Demand(_SPEED, _MOVES_MPS, _FAR, word, phase)
     if frame.verb == "circle" or (frame.verb == "hop" and frame.direction is None):
         return
@@ -213,11 +212,8 @@ def what_instead(intent: str, name: str, able: Sequence[str], works: Callable[[s
     """Return suggestions after a refusal: the intent nearest in meaning, or the use of a model."""
     words, options = re.findall(r"\w+", intent.lower()), list[str]()
     foreign = [word for word in words if word in word_table("requests")["foreign"]["words"]]
-    is_foreign = (
-        len(foreign) > 1
-        or (foreign and len(words) < 4)
-        or not "".join(filter(str.isalpha, intent)).isascii()
-    )
+    letters = "".join(filter(str.isalpha, intent))
+    is_foreign = len(foreign) > (len(words) >= 4) or not letters.isascii()
     for meaning, deeds in word_table("requests")["near"].items():
         if re.search(rf"\b({meaning})(s|es|ing|ped|ed)?\b", intent, re.IGNORECASE):
             options += deeds

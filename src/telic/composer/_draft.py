@@ -310,15 +310,10 @@ def composition(
         for number, each in enumerate((*phases, always), 1)
         for part in each.parts
     )
-    ends = tuple(
-        EpisodePhase()
-        if draft is phases[-1]
-        else EpisodePhase(
-            until=" & ".join(dict.fromkeys(f"({each.judge})" for each in draft.reached)),
-            seconds=_seconds(draft),
-        )
-        for draft in phases
-    )
+    until = [" & ".join({f"({each.judge})": 0 for each in draft.reached}) for draft in phases[:-1]]
+    lasts = map(_seconds, phases)
+    ends = [EpisodePhase(until=u, seconds=s) for u, s in zip(until, lasts, strict=False)]
+    ends = (*ends, *[EpisodePhase()] * bool(phases))
     return Composition(
         intent=intent,
         env=env,
@@ -375,14 +370,8 @@ def _reward_file(intent: str, env: str, phases: Sequence[Draft], always: Draft) 
     if turns:
         kept.append(f"phase_hz = {turns[0]:.8g}")
     given = ", ".join(f'"{name}": {weight:g}' for name, weight in weights.items())
-    body = [
-        f'"""{_plain(intent)}"""',
-        "",
-        f"weights = {{{given}}}",
-        *kept,
-        *lines,
-        f"description = {written(_plain(intent))}",
-    ]
+    body = [f'"""{_plain(intent)}"""', "", f"weights = {{{given}}}", *kept, *lines]
+    body.append(f"description = {written(_plain(intent))}")
     measured = {name for name in made if hasattr(signals, name)}
     return (
         f'"""{_plain(intent)} ({env}). Written by the composer."""\n\n'

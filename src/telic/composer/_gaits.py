@@ -124,12 +124,8 @@ def corners_of(direction: Direction | None, scene: Scene) -> dict[str, int] | No
     robot = scene.spec.robot
     if robot is None or len(robot.feet) != 4 or len(robot.legs) != 4:
         return None
-    x, y = {
-        "backward": (-1.0, 0.0),
-        "left": (0.0, 1.0),
-        "sideways": (0.0, 1.0),
-        "right": (0.0, -1.0),
-    }.get(direction or "forward", (1.0, 0.0))
+    angle = math.radians(metrics.DEGREES.get(direction or "forward", 0.0))
+    x, y = math.cos(angle), math.sin(angle)
     ahead = [leg.place[0] * x + leg.place[1] * y for leg in robot.legs]
     aside = [leg.place[1] * x - leg.place[0] * y for leg in robot.legs]
     found: dict[str, int] = {}

@@ -8,6 +8,7 @@ Clauses are in order of execution: "stand after jumping" means jump, then stand.
 negation, condition, alternative or comparison is not parsed.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -39,7 +40,8 @@ _STRENGTH |= {"then": 4, "after": 4, "before": 4, "first": 4}
 _CLOSED = ("negation", "aside")
 _IF = ("if", "when", "whenever", "unless")  # what follows is not done: "but if you fall, stop"
 _NEGATIONS = ("without", "never", "don't", "dont")
-_NOUNS, _JOINED = ("at", "with", "of", "in", "a", "the", "its", "your"), (",", ".", "and", "then")
+_NOUNS = ("at", "with", "of", "in", "a", "the", "its", "your")
+_JOINED = (",", ".", "and", "then", "to")
 _ENDS = ("", ",", ".", "and", "then", "but")
 _PRONOUNS = ("left one", "right one", "other one", "same one")
 _MEASURED = {"m": {"height", "distance"}, "m/s": {"speed"}}
@@ -145,9 +147,8 @@ def outline(tokens: Sequence[Token], spec: EnvSpec) -> Outline:
         if is_step and clause.items[0].is_acting and not tokens[first].word.endswith("ing"):
             clause.join = "then"  # "creep, freeze for 2 s, then jump"
         # A full stop between "run" and "keep upright" does not start a new phase.
-        later = clause.join in ("then", "after", "before") or (
-            clause.join == "stop" and clause.acts
-        )
+        is_stop = clause.join == "stop" and clause.acts
+        later = is_stop or clause.join in ("then", "after", "before")
         if opened == "while" and clause.join == "and":
             clause.join = "while"  # "while you hop, turn"
         if any(sense.says.get("changes") for sense in clause.items[0].senses):
@@ -189,13 +190,14 @@ def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause],
             negated = item
         elif item.slot != "join":
             is_limit = item.limit is not None and not item.senses
-            negated = item if is_limit or words[item.at[0]] in _NEGATIONS else None
-            last.items.append(item)
+            is_denied = words[item.at[0]] in _NEGATIONS
+            negated = item if is_limit or is_denied else None
+            if is_denied and item.act and last.items and all(each.part for each in last.items):
+                last.items, unread = [], "negation"  # "the legs don't move"
+            else:
+                last.items.append(item)
         else:
-            rest = items[place + 1 :]
-            rest = rest[
-                : next((k for k, each in enumerate(rest) if each.slot == "join"), len(rest))
-            ]
+            rest = [*takewhile(lambda each: each.slot != "join", items[place + 1 :])]
             join = _join_meant(item, words, rest, last)
             join = "aside" if unread == "condition" and words[item.at[0]] == "," else join
             if join == "while" and last.items and not rest:  # "jump and wave at the same time"
@@ -208,6 +210,8 @@ def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause],
             is_list = is_ing and any(form.endswith("ing") for form in forms)
             if join in ("negation", "aside", "or"):  # the first alternative is used
                 is_if = words[item.at[0]] in _IF and not last.items and len(clauses) > 1
+                if join == "negation" and all(each.part for each in last.items):
+                    last.items.clear()  # "the legs shouldn't move"
                 unread, negated = "condition" if is_if else join, None
             elif join != "manner" and not (
                 is_and and (unread == "aside" or ((unread or negated) and is_list))
@@ -354,25 +358,26 @@ class _Scanner:
         unknown action begins a clause, or ends in "-ing".
         """
         kept: list[Item] = []
-        begins, holds, is_unknown, last = True, False, False, 0
+        begins, holds, is_unknown, acts, last = True, False, False, False, 0
         for item in items:
             for place in range(last, item.at[0]):
                 word = self._words[place]
                 if not self._tokens[place].silent and word not in (*ignored_words(), "again"):
-                    is_participle = (
-                        len(word) > len("ring") and word.endswith("ing") and word != "during"
-                    )
+                    is_participle = bool(re.fullmatch(r"(?!during)\w{2,}ing", word))
                     is_own = (begins or holds) and not word.endswith("ly")  # "keep pitch low"
                     is_unknown = is_own or is_participle
                     begins = False
             if item.slot == "join":  # "glancing left and right" is one deed
                 is_unknown = is_unknown and self._words[item.at[0]] == "and"
             is_angle = item.unit in ("rad", "turns")  # "turn the head by 60 degrees"
-            if item.slot in ("verb", "limit") or (item.slot == "number" and not is_angle):
+            is_way = item.unit == "m" and not acts  # "the center of gravity at 0.9 m"
+            is_other = is_angle or is_way
+            if item.slot in ("verb", "limit") or (item.slot == "number" and not is_other):
                 is_unknown = False
-            if not (is_unknown and (item.slot in _MANNERS or is_angle)):
+            if not (is_unknown and (item.slot in _MANNERS or is_other)):
                 kept.append(item)
             begins, last = item.slot == "join", item.end
+            acts = not begins and (acts or item.is_acting)
             is_verb = item.slot == "verb"
             holds = item.says("holder") if is_verb else holds and not begins
         for k in range(len(kept) - 2, 0, -1):  # "walk hands up" is "walk with hands up"
@@ -451,6 +456,9 @@ class _Scanner:
                 return None
         elif senses[0].says.get("noun") and determiners() & {*before} and before[-1] != "way":
             return None  # "a straight back"
+        is_participle = senses[0].slot == "verb" and self._words[place].endswith("ing")
+        if is_participle and {*before[-1:]} & determiners() and self._is_unknown(match.end):
+            return None  # "the charging station"
         limit = senses[0].value if senses[0].slot == "limit" else None
         slot = "until_end" if senses[0].value == "until_end" else senses[0].slot
         given = [each for each in match.read if isinstance(each, Reading) and each.amount]

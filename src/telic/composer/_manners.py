@@ -52,9 +52,8 @@ def stay_on_feet(scene: Scene, draft: Draft, *, alive: float | None = None) -> N
         draft.require("is not on its back", value, 0.3, 0.8, tag="falls")
     if torso is not None and robot is not None and not scene.may_fall:
         least = _RESTS_ON * robot.contact_threshold
-        draft.pay(
-            "body", 0.3, Cost(signals.Touching((torso,), least)), "body on the ground, as a cost"
-        )
+        drags = Cost(signals.Touching((torso,), least))
+        draft.pay("body", 0.3, drags, "body on the ground, as a cost")
         value = tracks.share(metrics.touching((torso,), least))
         draft.require("keeps its body off the ground", value, 0.4, 0.1, tag="falls")
     do_not_chatter(draft)
@@ -76,9 +75,8 @@ def stay_upright(scene: Scene, draft: Draft) -> None:
 
 def be_upright(draft: Draft, weight: float) -> None:
     """Reward an upright torso."""
-    draft.pay(
-        "upright", weight, Pay(signals.Measured("uprightness"), -1.0, 1.0), "the right way up"
-    )
+    up = Pay(signals.Measured("uprightness"), -1.0, 1.0)
+    draft.pay("upright", weight, up, "the right way up")
 
 
 def stay_straight(
@@ -122,9 +120,8 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
         title = "rests for half of the time without a break"
         draft.score(title, value, 0.1, 0.5, weight=weight, tag="drifts")
     if scene.has("joint_speed") and not scene.is_waving:
-        draft.pay(
-            "calm", 0.3 * weight, Small(signals.Measured("joint_speed"), 1.0), "joints at rest"
-        )
+        calm = Small(signals.Measured("joint_speed"), 1.0)
+        draft.pay("calm", 0.3 * weight, calm, "joints at rest")
         title, value = "joints rest", tracks.share(track("joint_speed") < 1.5)
         draft.score(title, value, 0.3, 0.8, weight=1.5 * weight, tag="jitters")
 
@@ -198,9 +195,8 @@ def change_slowly(scene: Scene, draft: Draft) -> None:
 
 def charge_effort(draft: Draft, weight: float = 0.1) -> None:
     """Add a small effort penalty for stable learning."""
-    draft.pay(
-        "control", weight, Cost(signals.Measured("effort")), "cost of the mean squared action"
-    )
+    effort = Cost(signals.Measured("effort"))
+    draft.pay("control", weight, effort, "cost of the mean squared action")
 
 
 def save_effort(scene: Scene, draft: Draft, *, is_thrift: bool = False) -> None:

@@ -461,11 +461,8 @@ def _ends(frame: Frame, scene: Scene, what: str) -> tuple[str, ...]:
     if spec.robot is None or not spec.body_names:
         raise scene.cannot(f"{what} anything", "it has no body parts", "body_position")
     scene.require("body_height", f"{what} a limb")
-    if (
-        not scene.has("height")
-        and "target_y" in spec.joint_names
-        and "target_z" not in spec.joint_names
-    ):
+    is_flat = "target_y" in spec.joint_names and "target_z" not in spec.joint_names
+    if is_flat and not scene.has("height"):
         raise scene.cannot(f"{what} anything", "its arm moves in a plane", "body_position")
     if frame.part and not frame.bodies:
         names = ", ".join(name for name in spec.body_names if name != "world")

@@ -236,7 +236,7 @@ def read_held(
 
 
 def _held(name: str, quantity: str, given: tuple[float, float], says: Mapping[str, Any]) -> Held:
-    is_size = bool(says.get("sized")) and math.isinf(given[0])
+    is_size = bool(says.get("sized")) and math.isinf(given[0]) and given[1] > 0.0
     return Held(name, quantity, *given, says["unit"], is_size=is_size, is_peak="is_peak" in says)
 
 

@@ -188,6 +188,9 @@ def _completed(frames: Sequence[Frame]) -> list[Frame]:
         if is_open and (seconds or frame.until_end):
             kept = max(2, round(seconds / row["every"])) if seconds else row["kept"]
             frame = replace(frame, count=kept, count_rule="at_least")
+        if frame.count is not None:  # the height of a repeated motion changes
+            kept = tuple(each for each in frame.held if each.is_peak or each.quantity != "height")
+            frame = replace(frame, held=kept)
         if frame.verb in _DEEDS and "lying" in frame.postures:
             lies = tuple(each for each in frame.postures if each == "lying" or each[:3] == "on_")
             postures = tuple(each for each in frame.postures if each not in lies)
@@ -212,6 +215,7 @@ def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
     if verbs & {"flip", "roll", "reach"}:
         return not is_timed
     is_landing = not frame.until_end and not is_timed and frame.verb == "stand"
+    is_landing = is_landing and not (verbs == {"stand"} and any(each.held for each in before))
     return bool("stand_up" in verbs or (is_landing and verbs & _STANDS_AFTER) or frame in before)
 
 
@@ -256,14 +260,15 @@ def _goes_with(frame: Frame, now: list[Frame]) -> bool:
     if {frame.verb, *verbs} <= {"stand", *_LIMBS} and len({frame.verb, *verbs}) > 1:
         # A limb moves while it stands: not in "wave and stand".
         return frame.at_once or (frame.verb in ("lift", "swing") and not is_timed)
-    if frame.verb in _RESTS or verbs & {*_RESTS, "stand_up"}:
+    is_next = frame.verb in _RESTS or frame.gait == "return" or (frame.bows and verbs & _MOVES)
+    if is_next or verbs & {*_RESTS, "stand_up"}:
         return False
     if frame.verb == "stand_up" and verbs & _MOVES:
         return False  # "do a roll and come back up": a robot that stays up does not roll
     if frame.duration_s is not None and is_timed and not frame.at_once:
         return False  # "walk for 3 s, hop for 3 s"
     if frame.verb in verbs:
-        ahead = {"forward", "backward"}
+        ahead = {None, "forward", "backward"}
         going = [each for each in now if each.verb == "go"]
         crosses = len(going) == 1 and (frame.direction in ahead) != (going[0].direction in ahead)
         return frame.verb in _LIMBS or (frame.verb == "go" and crosses)
@@ -273,12 +278,9 @@ def _goes_with(frame: Frame, now: list[Frame]) -> bool:
     by_angle = any(each.count is not None or each.turns is not None for each in turned)
     # "turn around and walk back", "walk 2 m and turn left"; but "walk 2 m, turning left".
     if frame.verb in _MOVES and not frame.word.endswith("ing"):
-        ends = any(
-            (each.verb == "go" and each.way_m is not None)
-            or (each.verb in _DEEDS and each.count is not None)
-            for each in now
-        )
-        return not (ends or turned)
+        goes = any(each.verb == "go" and (each.way_m or each.given("steps")) for each in now)
+        does = any(each.verb in _DEEDS and each.count is not None for each in now)
+        return not (goes or does or turned)
     return not (frame.verb == "go" and by_angle)
 
 
@@ -288,10 +290,8 @@ def _add(frame: Frame, now: list[Frame]) -> None:
         if other.verb == frame.verb == "go" and not (other.amount or other.degree or other.factor):
             how = {name: getattr(frame, name) for name in _HOW}
             now[index] = replace(other, **how)  # "walk forward and to the left at 1 m/s"
-        arms = [
-            any(noun in (each.part or "") for noun in ("arm", "hand")) for each in (frame, other)
-        ]
-        if other.verb is frame.verb and frame.verb in _LIMBS and arms[0] == arms[1]:
+        arms = {any(k in str(each.part) for k in ("arm", "hand")) for each in (frame, other)}
+        if other.verb is frame.verb and frame.verb in _LIMBS and len(arms) == 1:
             bodies = tuple(dict.fromkeys((*other.bodies, *frame.bodies)))
             part = " and ".join(each for each in (other.part, frame.part) if each) or None
             now[index] = replace(other, bodies=bodies, part=part)

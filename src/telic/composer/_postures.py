@@ -32,6 +32,8 @@ _REARED, _HAUNCHES, _TILTED = 0.7, 0.6, 0.35
 """pitch of a rearing torso and of a sitting dog's torso, and minimum pitch of sitting, in rad"""
 _LEANS, _OF_FOUR = {"little": 0.15, "usual": 0.26, "much": 0.5}, 0.6
 """lean of the torso in rad, and the fraction of it that four legs reach"""
+_MOST_LEAN = 1.6
+"""largest lean in rad"""
 _BOUNDS = {"about": 1.0, "at_least": 1.4, "at_most": 0.6}
 """middle of the range of a lean, as a fraction of a stated angle"""
 _DEEP = 0.3
@@ -188,6 +190,8 @@ def lean(frame: Frame, scene: Scene, draft: Draft) -> None:
     angle = _LEANS[size] * (_OF_FOUR if len(scene.spec.feet) > 2 else 1.0)
     if frame.turns:
         angle = 2.0 * math.pi * frame.turns
+        if angle > _MOST_LEAN:
+            raise scene.cannot(f"lean by {math.degrees(angle):.0f}°", "it would lie down", quantity)
     else:
         draft.doubt(f'"{frame.word}" is interpreted as {math.degrees(angle):.0f} degrees {way}')
     if not scene.is_going:
@@ -409,9 +413,8 @@ def rest_on_hands(scene: Scene, draft: Draft, is_plank: bool = False) -> None:
     least, top = scene.spec.robot.contact_threshold, 0.6 * scene.stands
     draft.pay("hands", 1.0, Pay(signals.Touching(hands, least)), "hands on the ground")
     draft.pay("flat", 0.5, terms.Flat(), "torso level")
-    low = Ratio(
-        Measured("height", minus=scene.stands, sign=-1), 0.5 * scene.stands, low=0.0, most=1.0
-    )
+    down = Measured("height", minus=scene.stands, sign=-1)
+    low = Ratio(down, 0.5 * scene.stands, low=0.0, most=1.0)
     draft.pay("low", 0.5, low, "torso low")
     title, value = "is on its hands", tracks.share(metrics.touching(hands, least))
     draft.score(title, value, 0.1, 0.5, weight=3.0, tag="too_high")

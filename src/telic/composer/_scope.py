@@ -172,7 +172,8 @@ class _Ablation:
             other = self.build(replace(self.parsed, frames=tuple(frames)))
         except TelicError:
             return self.all
-        keys = ("criteria", "phases", "env_args")
+        is_counted = "duration_s" in (change or ()) and self.parsed.frames[index].count is not None
+        keys = ("criteria", "phases", *(() if is_counted else ("env_args",)))
         if all(getattr(other, key) == getattr(self.made, key) for key in keys):
             return None
         kept = set(other.criteria)

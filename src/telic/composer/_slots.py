@@ -133,12 +133,9 @@ class Slots:
 
     def _senses(self, slot: str) -> list[tuple[Item, Sense]]:
         """Return the items that can fill a slot, with their meanings."""
-        found = [(item, item.sense(self.verb)) for item in self.deed.items]
-        return [
-            (item, sense)
-            for item, sense in found
-            if sense is not None and sense.slot == slot and item.slot != "until_end"
-        ]
+        items = (item for item in self.deed.items if item.slot != "until_end")
+        found = ((item, item.sense(self.verb)) for item in items)
+        return [(item, sense) for item, sense in found if sense and sense.slot == slot]
 
     def _take(self, slot: str) -> list[tuple[Item, Sense]]:
         """Record and return the items that fill a slot."""
@@ -180,7 +177,7 @@ class Slots:
             return "lift"  # "rise your left hand"
         if verb == "stand" and name.endswith(("pole", "poles")):
             return "balance"
-        if verb in ("stand", "balance") and "lying" in postures:
+        if (verb in ("stand", "balance") or self.deed.word == "go") and "lying" in postures:
             return "lie"  # "land on your back"
         if not (verb == "go" and is_limb and self.deed.word.startswith("mov")):
             return verb
@@ -212,11 +209,8 @@ class Slots:
         kind, hardest = says.get("ground"), None
         for item, sense in self._senses("ground"):
             climbs = sense.says.get("direction")
-            given = [
-                claim
-                for claim in self.claims
-                if claim[2] and direction in (claim[2].value, claim[2].says.get("direction"))
-            ]
+            ways = [(c, (c[2].value, c[2].says.get("direction"))) for c in self.claims if c[2]]
+            given = [claim for claim, way in ways if direction in way]
             is_both = {climbs, direction} == {"up", "down"}
             if is_both and all(item.at < other.at for _, other, _ in given):
                 self.claims = [claim for claim in self.claims if claim not in given]

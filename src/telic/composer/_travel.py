@@ -152,11 +152,8 @@ def be_fast(
     target, along, value = goal.value, Along(seen, aside), metrics.net_speed(seen, aside)
     way = name if aside is None else f"{name} and {aside}"
     if goal.is_exact:
-        pays, tag, within = (
-            Exact(along, target, 0.5 * target),
-            "wrong_speed",
-            goal.within or 0.25 * target,
-        )
+        pays, tag = Exact(along, target, 0.5 * target), "wrong_speed"
+        within = goal.within or 0.25 * target
         draft.pay("speed", 1.0, pays, f"speed {way}, best at {target:.2g} m/s")
     else:
         tag, within = "too_slow", None
@@ -381,6 +378,8 @@ def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
     if amount is None and frame.degree == "little" and frame.dimension == "turning":
         turns = 0.125
         draft.doubt(f'"{frame.word}" a little is interpreted as 45 degrees')
+    elif amount is None and turns is None and frame.direction is None:
+        draft.doubt(f'"{frame.word}" is to the left, because no direction is given')
     elif frame.amount is QUARTER:  # no angle was given
         draft.doubt(f'"{frame.word}" before the next part is interpreted as 90 degrees')
     if turns is not None:
@@ -414,14 +413,10 @@ def _spin(frame: Frame, draft: Draft, side: str) -> None:
     is_exact = bool(given) and rule != "at_least"
     goal, within = (whole, 0.15 * whole) if is_exact else (0.7 * whole, None)
     base = goal / frame.factor if frame.factor else None
-    zero, of = (
-        (0.5 if given else 0.1) * goal,
-        sizes.Goal(goal, is_exact or is_slower, "", is_open, base=base),
-    )
-    tag = "under_rotates"
-    draft.score(
-        title, value / tracks.full_seconds(), zero, goal, within=within, weight=3.0, tag=tag, of=of
-    )
+    zero, tag = (0.5 if given else 0.1) * goal, "under_rotates"
+    of = sizes.Goal(goal, is_exact or is_slower, "", is_open, base=base)
+    value /= tracks.full_seconds()
+    draft.score(title, value, zero, goal, within=within, weight=3.0, tag=tag, of=of)
     value = tracks.share(fast > 0.3 * rate)
     draft.score("keeps turning", value, 0.2, 0.85 if frame.until_end else 0.6, tag="stops")
     if frame.duration_s:

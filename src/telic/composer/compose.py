@@ -32,7 +32,7 @@ from telic.composer._scope import Build, audit_words, follow_edits, still_covere
 from telic.composer._sizes import MAX_S, require_sizes
 from telic.composer.frames import Act, Frame, ParsedIntent
 from telic.composer.lexicon import read_tokens, word_table
-from telic.composer.observed import EXAMPLES, can_have_block, compose_observed, is_observed
+from telic.composer.observed import EXAMPLES, compose_observed, is_observed
 from telic.composer.reader import parse
 from telic.composer.reference import (
     Reference,
@@ -43,7 +43,7 @@ from telic.composer.reference import (
     shown_motions,
     wave_as_shown,
 )
-from telic.composer.scene import Scene
+from telic.composer.scene import Scene, can_have_block
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment, BeyondLimits, Contradiction, Refused, UsageError
 from telic.judges import metrics, tracks
@@ -112,14 +112,19 @@ def _composed(
     """Compose an intent with everyday requests replaced by known actions."""
     requests = word_table("requests")
     known = requests["known"] | requests["feet"].get(str(min(len(spec.feet), 4)), {})
-    for phrase, deeds in known.items():
+    for phrase, deeds in (known | requests["rough"]).items():
         pattern = re.compile(rf"{_NOT_DENIED}\b({phrase})(?!\w)", re.IGNORECASE)
-        for deed in deeds if pattern.search(intent) else ():
+        found = pattern.search(intent)
+        for deed in deeds if found else ():
             meant = pattern.sub(deed, intent).strip()
             with suppress(BadEnvironment):
                 made = _composed(meant, spec, criteria, reference, may_omit)
                 doubts = (f'it is interpreted as "{meant}"', *made.doubts)
-                return made.model_copy(update={"intent": intent, "doubts": doubts})
+                dropped = [*made.dropped]
+                if found and phrase in requests["rough"]:
+                    dropped.append(f"{found[0]} (judged as {found.expand(deed)})")
+                update = {"intent": intent, "doubts": doubts, "dropped": tuple(dropped)}
+                return made.model_copy(update=update)
     build = partial(_compose, spec=spec, reference=reference)
     trial = partial(build, is_written=False)
     parsed, made = _possible(parse(intent, spec), trial, spec, may_omit)
@@ -286,6 +291,9 @@ def _drafts(
 ) -> tuple[list[Draft], Draft]:
     """Return the drafts of the phases, and the draft that applies to the whole episode."""
     drafts: list[Draft] = []
+    poles = [each for phase in phases for each in phase if each.verb == "balance"]
+    poles = poles if len(phases) > 1 and scene.has("pole_angle") else []
+    phases = [kept for phase in phases if (kept := [each for each in phase if each not in poles])]
     for phase, after in zip(phases, [*phases[1:], []], strict=True):
         landings = {"land", "landing", "end up", *(frame.word for frame in phase)}
         lies_next = any(frame.verb == "lie" and frame.word in landings for frame in after)
@@ -296,6 +304,9 @@ def _drafts(
     for before, now, draft in zip(phases, phases[1:], drafts[1:], strict=False):
         postures.rest_in_time(before, now, draft)
     always, drafts = (drafts[0], []) if len(drafts) == 1 else (Draft(), drafts)
+    for pole in poles[:1]:  # it must stay up in all phases
+        postures.balance(pole, scene, always)
+        always.reached = []
     for index, phase in enumerate(phases):
         if any(map(comes_home, phase)):
             # The initial position is not observed, and phases have separate memories: it is stored

@@ -27,28 +27,9 @@ _QUOTES = "'*`\"“”"
 _SILENT = {*",;.:!?()[]{}/…\n", *_DASHES, *_QUOTES}
 _STRAIGHT = str.maketrans({"’": "'", "‘": "'", "´": "'", "−": "-"})
 TABLES = Path(__file__).parent / "tables"
-_SLOTS = {
-    "verbs": "verb",
-    "wordnet": "verb",
-    "directions": "direction",
-    "degrees": "degree",
-    "dimensions": "dimension",
-    "postures": "posture",
-    "styles": "style",
-    "constraints": "limit",
-    "joins": "join",
-    "grounds": "ground",
-    "held": "held",
-    "points": "point",
-    "units": "unit",
-    "rules": "rule",
-}
-"""slot filled by the words of each table (`scripts/wordnet_table.py` generates wordnet)"""
 _PHRASE_KEYS = ("words", "forbidden", "after")
 """keys of phrases in a row; the last two are the slots that they fill"""
 _INFLECTED = ("verb", "limit", "forbidden")
-PHRASES = tuple(slot for slot in _SLOTS.values() if slot not in ("held", "point", "unit", "rule"))
-"""slots whose words have a meaning on their own"""
 _MIN_TYPO = 5
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _CONFUSED = ("cs", "ck", "sz", "iy", "ie", "ea", *(k[j : j + 2] for k in _KEYS for j in range(9)))
@@ -116,7 +97,7 @@ def _separator(text: str, place: int, sign: str) -> str:
         return "to" if is_range else "" if before.isalnum() or after.isalnum() else ","
     if sign in _QUOTES:
         return ""
-    return "per" if sign == "/" else "," if sign in ",()[]{}" else "."
+    return "per" if sign == "/" else "," if sign in ",:()[]{}" else "."
 
 
 def quoted(tokens: Sequence[Token]) -> str:
@@ -331,12 +312,17 @@ def word_table(name: str) -> dict[str, Any]:
     return tomllib.loads((TABLES / f"{name}.toml").read_text(encoding="utf-8"))
 
 
+PHRASES = tuple(word_table("slots")["meaning"].values())
+"""slots whose words have a meaning on their own"""
+
+
 @lru_cache(maxsize=1)
 def lexicon() -> Lexicon:
     """Return the lexicon of all tables."""
     entries = [(phrase, Sense("idle", phrase)) for phrase in word_table("ignored")["phrases"]]
     macros = word_table("ignored")["macros"]
-    for name, slot in _SLOTS.items():
+    slots = word_table("slots")
+    for name, slot in (slots["meaning"] | slots["reading"]).items():
         for value, row in ((v, row) for v, rows in word_table(name).items() for row in rows):
             says = {k: v for k, v in row.items() if k not in _PHRASE_KEYS}
             for key in _PHRASE_KEYS:

@@ -18,7 +18,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from telic.composer._amounts import Reading, denied, number_readers, read_amount
 from telic.composer._draft import Draft, composition, edit
@@ -36,16 +36,15 @@ from telic.composer.lexicon import (
     vocabulary,
     word_table,
 )
+from telic.composer.scene import Observable, as_tuples, can_have_block, known_values, observables
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused
 from telic.judges import metrics, tracks
 from telic.judges.criteria import Composition, CoveredPhrase, Criterion
 from telic.judges.tracks import Measure
-from telic.quantities.quantity import ObservedKind
 from telic.rewards import terms
 from telic.rewards.node import shortened
 from telic.rewards.signals import Above, Below, Block, Cycles, Given, Less, Measured, Observed, Part
-from telic.robots.terrain import ArmTask
 
 _DIGITS = 6
 _SHARE, _SHARE_OF_THE_WAY = 0.85, 0.6
@@ -53,33 +52,10 @@ _SHARE, _SHARE_OF_THE_WAY = 0.85, 0.6
 _SIGNED = ("rad", "rad/s", "m/s", "m/step")
 _UNLIMITED_STEPS = 500
 """episode length in steps for environments without a time limit"""
-_GOAL_STEPS, _USUAL_STEPS = 100_000, 400_000
-_GOALS = ("goal", "target", "goal_position", "target_position", "goal_pos", "target_pos")
-_NO_PLACE = r"vel|speed|rate|quat|angle|force|achieved_goal|desired_goal"
 EXAMPLES = ("push the block to the goal", "pick up the block and lift it to the goal")
 _LIFT_M, _MAX_LIFT_M = 0.15, 0.3
 _SECONDS = {"push": 4.0, "pick": 5.0}
 _STEPS = {"push": 1_500_000, "pick": 5_000_000}
-
-
-class Observable(NamedTuple):
-    """Scalar computed from a single observation."""
-
-    name: str
-    columns: tuple[int, ...]
-    """observation columns used to compute it, see `telic.quantities.quantity`"""
-    kind: ObservedKind = "column"
-    unit: str = ""
-    near: float = 0.1
-    """default tolerance around a value"""
-    span: float = 1.0
-    """maximum initial distance from the target value"""
-    words: tuple[str, ...] = ()
-    """alternative names"""
-    is_far: bool = False
-    """whether reaching the target value takes a part of the episode"""
-    starts_at_0: bool = False
-    """whether it starts at 0, so that only nonzero targets must be reached"""
 
 
 class ObservedCondition(NamedTuple):
@@ -92,74 +68,6 @@ class ObservedCondition(NamedTuple):
     title: str = ""
     helped_by: tuple[str, float, float] | None = None
     """observable used for reward shaping, with its values at the start and at the goal"""
-
-
-# ---- observables
-
-
-def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(x) if isinstance(x, list) else x for key, x in row.items()}
-
-
-def _known(spec: EnvSpec) -> tuple[list[Observable], list[Mapping[str, Any]], int]:
-    """Return the known observables, phrase rows and training steps of an environment.
-
-    Any named object can be moved to the goal if the goal is also observed. Names are Dict keys or
-    column names, such as `puck_0` and `puck_1`, or `puck_x` and `puck_y`.
-    """
-    data = word_table("observed")
-    row = data["families"].get(spec.id.rpartition("-v")[0], {})
-    row = data["families"].get(row.get("same"), {}) | row
-    seen = [Observable(**_tuples(each)) for each in row.get("observables", ())]
-    phrases, steps = list(row.get("phrases", ())), row.get("learns", _USUAL_STEPS)
-    found: list[tuple[Observable, Mapping[str, Any]]] = []
-    if (distance := _goal_distance(spec)) is not None:
-        found += [(distance, row) for row in data["goal"]["phrases"]]
-    stems: dict[str, list[int]] = {}
-    for index, name in enumerate(spec.obs_names):
-        if match := re.fullmatch(r"(.+)_(?:\d|[xyz])", name.lower()):
-            stems.setdefault(match[1], []).append(index)
-    goal = next((stems[stem] for stem in _GOALS if stem in stems), [])
-    for stem, columns in stems.items():
-        if stem in _GOALS or re.search(_NO_PLACE, stem) or len(columns) != len(goal):
-            continue
-        thing = re.sub(r"_(?:pos|position|place|xy|xyz)$", "", stem).replace("_", " ")
-        name = f"distance of the {thing} to the goal"
-        title = f"brings the {thing} within 0.05 of the goal"
-        want = {"kind": "near", "what": name, "value": 0.0, "tolerance": 0.05, "title": title}
-        words = [each.replace("{}", thing) for each in data["brought"]["words"]]
-        row = {"words": words, "wants": [want], "example": f"push the {thing} to the goal"}
-        both = (*columns, *goal)
-        found.append((Observable(name, both, "distance", near=0.05, span=0.5, is_far=True), row))
-    for observable, row in found:
-        seen, phrases, steps = [observable, *seen], [row, *phrases], _GOAL_STEPS
-    return seen, phrases, steps
-
-
-def _goal_distance(spec: EnvSpec) -> Observable | None:
-    """Return the goal distance if the environment observes desired and achieved goals."""
-    achieved, desired = (
-        [i for i, name in enumerate(spec.obs_names) if re.fullmatch(rf"{stem}(_\d+)?", name)]
-        for stem in ("achieved_goal", "desired_goal")
-    )
-    if not achieved or len(achieved) != len(desired):
-        return None
-    words = ("distance to target", "goal distance", "distance")
-    both = (*achieved, *desired)
-    return Observable("distance to the goal", both, "distance", "m", 0.05, 0.3, words, is_far=True)
-
-
-def observables(spec: EnvSpec) -> tuple[Observable, ...]:
-    """Return all observables of an environment, with documented names before columns."""
-    columns = tuple(
-        Observable(
-            re.sub(r"[_\W]+", " ", name).strip() or f"obs {index}",
-            (index,),
-            words=(name.lower(), f"obs {index}", f"obs[{index}]", f"observation {index}"),
-        )
-        for index, name in enumerate(spec.obs_names)
-    )
-    return (*_known(spec)[0], *columns)
 
 
 # ---- reading
@@ -176,9 +84,21 @@ def is_observed(intent: str, spec: EnvSpec) -> bool:
 
     return (
         re.search(r"\bobs(?:ervation)? ?\[?\d", intent.lower()) is not None
-        or names(words for row in _known(spec)[1] for words in row["words"])
+        or names(
+            words
+            for row in known_values(spec)[1]
+            if not row.get("shared")
+            for words in row["words"]
+        )
+        or names(word for each in known_values(spec)[0] for word in (each.name, *each.words))
         or ("env_reward" in spec.info_keys and names(data["returns"]["high"]))
     )
+
+
+def _join(tokens: Sequence[Token], place: int) -> str | None:
+    """Return the kind of the conjunction at a position."""
+    join = lexicon().find(tokens, place, "join")
+    return join.senses[0].value if join is not None else None
 
 
 def _scan(
@@ -197,8 +117,7 @@ def _scan(
     place, denied, negated = 0, -2, list[Match]()
     while place < len(tokens):
         found = phrases.find(tokens, place, readers=readers)
-        join = lexicon().find(tokens, place, "join")
-        kind = join.senses[0].value if join is not None else None
+        join, kind = lexicon().find(tokens, place, "join"), _join(tokens, place)
         if found is not None:
             matches.append(found)
             if place - denied <= 1:
@@ -242,9 +161,10 @@ class _Reading:
 
         data, own = word_table("observed"), {*re.findall(r"[a-z]+", spec.id.lower())}
         entries = [(each, Sense("phrase", "", {"wants": None})) for each in data["opposite"]]
-        for row in _known(spec)[1]:
-            wants = tuple(ObservedCondition(**_tuples(each)) for each in row["wants"])
-            entries += [(each, Sense("phrase", "", {"wants": wants})) for each in row["words"]]
+        for row in known_values(spec)[1]:
+            wants = tuple(ObservedCondition(**as_tuples(each)) for each in row["wants"])
+            says = {"wants": wants, "note": row.get("note")}
+            entries += [(each, Sense("phrase", "", says)) for each in row["words"]]
         columns = {k: v for k, v in data["columns"].items() if k != "parts"}
         returns = data["returns"] if "env_reward" in spec.info_keys else {}
         for slot, rows in (("column", columns), ("return", returns)):
@@ -255,22 +175,30 @@ class _Reading:
         readers = {"observable": named, **number_readers()}
         known = ignored_words() | own | {"and", "while", "with"}
         matches, left, negated = _scan(self._tokens, phrases, readers, known)
-        unread = list(left)
+        unread, placed = list(left), dict[ObservedCondition, int]()
+        thens = [k for k in range(len(self._tokens)) if _join(self._tokens, k) == "then"]
         for match in matches:
-            text = quoted(self._tokens[match.at[0] : match.end])
-            wanted = self._wants(match, match in negated)
-            if wanted is None:  # incompatible unit or unknown verb
+            is_denied = match in negated
+            text = quoted(self._tokens[match.at[0] - is_denied : match.end])
+            wanted = self._wants(match, is_denied)
+            if wanted is None:  # incompatible unit, unknown verb, or the opposite is requested
                 unread.append(text)
             for want in wanted or ():
                 self.wants.setdefault(want, text)
-        if any(match.senses[0].slot != "column" for match in negated):
-            self.wants = {}  # the opposite is requested
+                placed.setdefault(want, match.at[0])
+                # Of two values in sequence, the last is judged.
+                old = {e for e, at in placed.items() if any(at < k <= match.at[0] for k in thens)}
+                old = {e for e in old & {*self.wants} if e.what == want.what and e != want}
+                unread += [self.wants.pop(each) for each in old]
         self.not_understood = tuple(unread)
 
     def _wants(self, match: Match, is_denied: bool = False) -> tuple[ObservedCondition, ...] | None:
         """Return the conditions expressed by a phrase, or None if it is not understood."""
         sense, text = match.senses[0], match.read
+        if is_denied and sense.slot != "column":
+            return None
         if sense.slot == "phrase":
+            self.doubts += [note] if (note := sense.says.get("note")) else []
             return sense.says["wants"]
         if sense.slot == "within":
             limit = text[0].amount
@@ -292,10 +220,12 @@ class _Reading:
         is_other = is_plain and not {*before[-1:]} <= {"and", "while", "with", ",", "."}
         if is_other or (text[-1].bare is not None and after and after[0] not in vocabulary()):
             return None
-        units = {each.amount.unit for each in text[1:] if each.amount}
+        numbers = [each for each in text if isinstance(each, Reading)]
+        units = {each.amount.unit for each in numbers if each.amount}
         fits = (each for each in self.known[text[0]] if units <= {each.unit})  # a cart's speed
-        what, number = next(fits, self.known[text[0]][0]), denied(text[1]) if is_denied else text[1]
-        want = self._column(sense.value, what, (number, *text[2:]))
+        what, number = next(fits, self.known[text[0]][0]), numbers[0]
+        number = denied(number) if is_denied else number
+        want = self._column(sense.value, what, (number, *numbers[1:]))
         return None if want is None or (is_denied and number.rule is None) else (want,)
 
     def _column(
@@ -308,6 +238,13 @@ class _Reading:
         values = [each.amount.value if each.amount else each.bare or 0.0 for each in words]
         value, tolerance, rule = values[0], values[1:], words[0].rule if kind == "amount" else None
         value = -value if kind == "left" else value
+        if kind == "between":
+            middle, half = (value + values[1]) / 2.0, abs(value - values[1]) / 2.0
+            title = f"goes back and forth between {min(values):g} and {max(values):g}"
+            return ObservedCondition("swing", what.name, middle, 0.8 * half, title)
+        if kind == "reach":
+            is_up = words[0].rule == "at_least"
+            return ObservedCondition("reach", what.name, value) if is_up else None
         if rule == "at_least":
             return ObservedCondition("above", what.name, value)
         # A small angle or speed means a small absolute value.
@@ -326,7 +263,7 @@ class _Reading:
 
 def example_intents(spec: EnvSpec) -> str:
     """Return example intents for an environment."""
-    names, phrases = [each.name for each in observables(spec)], _known(spec)[1]
+    names, phrases = [each.name for each in observables(spec)], known_values(spec)[1]
     is_solved = spec.solved_return is not None
     examples = [
         *(f'"{phrase["example"]}"' for phrase in phrases),
@@ -366,6 +303,9 @@ def compose_observed(
             draft.score("is done within %s", value, 1.5 * limit, limit, tag="too_slow")
         own = tuple(part.title for part in draft.parts[before:])
         titles[words] = (*titles.get(words, ()), *own)
+    used = [k for want in reading.wants if want.what in known for k in known[want.what].columns]
+    has_block = max(used, default=0) >= (*spec.obs_names, "block_x").index("block_x")
+    task = {"task": "push"} if has_block and can_have_block(spec) else {}
     if all(want.kind in ("near", "above", "below") for want in reading.wants):
         draft.pay("alive", 1.0, terms.Alive(), "the episode continues")
     steps = spec.max_episode_steps
@@ -375,9 +315,9 @@ def compose_observed(
         (intent, spec, criteria),
         draft,
         titles,
-        env_args={"max_episode_steps": steps or _UNLIMITED_STEPS},
+        env_args={"max_episode_steps": steps or _UNLIMITED_STEPS} | task,
         settings=draft.settings,
-        steps=_known(spec)[2],
+        steps=known_values(spec)[2],
         not_understood=reading.not_understood,
     )
 
@@ -475,13 +415,6 @@ def _phrases() -> Lexicon:
     return Lexicon(
         [(each, Sense(about, about)) for about, row in rows for each in row], data["parts"]
     )
-
-
-def can_have_block(spec: EnvSpec) -> bool:
-    """Return whether an environment is an arm to which telic can add a block."""
-    # A user-defined environment class may have an argument of the same name.
-    is_arm = spec.robot is not None and spec.robot.target is not None
-    return is_arm and spec.arguments.get("task") in get_args(ArmTask)
 
 
 def is_about_block(intent: str, spec: EnvSpec) -> bool:

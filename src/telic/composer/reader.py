@@ -40,6 +40,7 @@ from telic.composer.lexicon import (
     quotes,
     read_tokens,
     readable,
+    vocabulary,
     word_table,
 )
 from telic.envs.spec import EnvSpec
@@ -139,6 +140,9 @@ class _Deeds:
         verbs = {item.act for item in items}
         moves = {"no_turn": {"turn", "flip", "roll"} & verbs, "no_drift": {"go", "jump"} & verbs}
         for group in groups:
+            if group[0].join == "then" and _postures(self._pending) - _UP - {"level"}:
+                self.all.append(Deed("stand", "hold", self._phase, {}, self._pending))
+                self._pending = []  # "get on all fours, then stand up"
             if self.all:
                 self._phase = self.all[-1].phase + 1
             for clause in group:
@@ -147,9 +151,9 @@ class _Deeds:
                     self._wait(clause, clause.delay)
                 items = [item for item in clause.items if item.limit is None]
                 for item in clause.items:
-                    if item.senses and item.says("at_rest") and moves.get(item.limit or ""):
-                        continue  # "do a pirouette, finishing face to the front"
-                    if item.limit is not None:
+                    # Not in "do a pirouette, finishing face to the front".
+                    is_end = item.senses and item.says("at_rest") and moves.get(item.limit or "")
+                    if item.limit is not None and not is_end:
                         self._limit(item.limit, item.at, item.amount, item.part)
                 if clause.acts:
                     self._add_verbs(items)
@@ -330,7 +334,7 @@ class _Deeds:
             new, old = (_directions(each, last.verb) for each in (items, last.items))
             if all(any(item.point for item in each) for each in (items, last.items)):
                 phase = last.phase + 1
-            elif new and old and not {"in_place", "sideways"} & {*new, *old}:
+            elif new and old and not {"in_place", "sideways", "up"} & {*new, *old}:
                 is_leg = all(any(i.unit == "m" for i in each) for each in (items, last.items))
                 phase = last.phase + (is_leg or new[0] == OPPOSITE.get(old[0]))
         if phase is None:
@@ -373,8 +377,9 @@ class _Deeds:
         act: Act | None = None
         place, after = self._word_after(holder)
         is_known = place in {k for item in others for k in item.at} or after in self._ignored
-        if not is_known and after not in ",." and all(map(_says_how_long, others)):
-            return  # "while keeping your cool"
+        is_other = self._has_subject(holder, others if is_limb and not raised else ())
+        if is_other or (not is_known and after not in ",." and all(map(_says_how_long, others))):
+            return  # "its back stays level", "while keeping your cool"
         is_lasting = is_lasting or (after == "it" and not names)  # "walk fast and hold it"
         is_rate = any(item.unit in ("m/s", "rad/s", "hz") for item in others)
         if part == "target" or (is_rate and not acts and not is_pole):
@@ -404,6 +409,14 @@ class _Deeds:
             last.says["until_end"] = True
             last.items += others
             self.used.update(holder.at)
+
+    def _has_subject(self, verb: Item, limbs: Sequence[Item]) -> bool:
+        """Return whether an unknown noun, or one of some limbs, precedes a verb in its clause."""
+        words = [token.word for token in self._tokens[: verb.at[0]]]
+        begins = max((k + 1 for k, word in enumerate(words) if word in _JOINTS), default=0)
+        given, known = pairwise(words[begins:]), self._ignored | vocabulary()
+        is_limb = any(item.part and item.at < verb.at for item in limbs)
+        return is_limb or any(a in determiners() and b not in known for a, b in given)
 
     def _modify(
         self, items: list[Item], part: str | None, acts: bool, raised: Sequence[Item]
@@ -450,12 +463,10 @@ class _Deeds:
             else:
                 kept.append(item)
         items = [item for item in kept if not (is_found and item in named)]
-        is_own = last is not None and (
-            "limb" in word_table("acts")[last.verb] or bool(last.says.get("weak"))
-        )
-        nouns = {
-            sense.value for item in items for sense in item.senses if sense.slot == "dimension"
-        }
+        acts_of = word_table("acts")[last.verb] if last else {}
+        is_own = "limb" in acts_of or bool(last and last.says.get("weak"))
+        senses = [sense for item in items for sense in item.senses]
+        nouns = {sense.value for sense in senses if sense.slot == "dimension"}
         is_about_noun = holder is not None and bool(nouns - {"speed"})
         is_plain = part is None or part == "target" or part.endswith(_POLE) or is_own
         if (is_plain and not is_about_noun) or is_found:
@@ -567,12 +578,8 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
     together = {place for idle in found if idle for place in idle.at}
     for place in range(1, len(words)):  # names address the robot unless they follow a preposition
         before = [k for k in range(place) if words[k] not in determiners()][-1:]
-        if (
-            words[place] in robots
-            and before
-            and before[0] not in together
-            and words[before[0]] in data["placing"]
-        ):
+        is_placed = any(k not in together and words[k] in data["placing"] for k in before)
+        if words[place] in robots and is_placed:
             places -= {place, *before}
     again = [place for place, word in enumerate(words) if word == "again"]
     later = (k for k in again if {*_JOINTS} & {*words[:k]} and words[k - 1] not in _JOINTS)

@@ -239,9 +239,8 @@ def demonstrated(
             continue
         values: dict[str, Any] = {"seconds": min(max(lasts, 0.1), 60.0)}
         for frame in frames:
-            is_plain = not {*frame.postures} - {"upright", "level"} and not (
-                frame.bodies or frame.held
-            )
+            poses = {*frame.postures} - {"upright", "level"}
+            is_plain = not (poses or frame.bodies or frame.held)
             motion = _motion(frame, scene, lasts) if is_plain else None
             if motion is None or set(motion) & set(values):
                 return ()

@@ -1,14 +1,18 @@
-"""Properties of a robot for composing behaviors: quantities, dimensions and limits."""
+"""Properties of an environment for composing behaviors: quantities, sizes and observed values."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from telic.composer._parts import bodies_of
+from telic.composer._parts import bodies_of, robot_of
 from telic.composer.lexicon import word_table
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment
 from telic.quantities import QUANTITIES
+from telic.quantities.quantity import ObservedKind
+from telic.robots.terrain import ArmTask
 
 if TYPE_CHECKING:
     from telic.composer.reference import Reference
@@ -19,6 +23,9 @@ _ON_TWO = 3
 """step multiplier for bipeds that can fall in any direction"""
 _NO_LEGS_MPS = 1.0
 """default top speed of robots without legs, in m/s"""
+_GOAL_STEPS, _USUAL_STEPS = 100_000, 400_000
+_GOALS = ("goal", "target", "goal_position", "target_position", "goal_pos", "target_pos")
+_NO_PLACE = r"^to_|vel|speed|rate|quat|angle|force|achieved_goal|desired_goal"
 _LIES = 0.35
 """default lying height as a fraction of the standing height"""
 
@@ -198,3 +205,107 @@ class Scene(NamedTuple):
     def foot_places(self, bodies: tuple[str, ...]) -> tuple[int, ...]:
         """Return the indices of the given feet in `foot_contact`."""
         return tuple(index for index, foot in enumerate(self.spec.feet) if foot in bodies)
+
+
+# ---- observed values
+
+
+class Observable(NamedTuple):
+    """Scalar computed from a single observation."""
+
+    name: str
+    columns: tuple[int, ...]
+    """observation columns used to compute it, see `telic.quantities.quantity`"""
+    kind: ObservedKind = "column"
+    unit: str = ""
+    near: float = 0.1
+    """default tolerance around a value"""
+    span: float = 1.0
+    """maximum initial distance from the target value"""
+    words: tuple[str, ...] = ()
+    """alternative names"""
+    is_far: bool = False
+    """whether reaching the target value takes a part of the episode"""
+    starts_at_0: bool = False
+    """whether it starts at 0, so that only nonzero targets must be reached"""
+
+
+def as_tuples(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of a table with tuples for lists."""
+    return {key: tuple(x) if isinstance(x, list) else x for key, x in row.items()}
+
+
+def known_values(spec: EnvSpec) -> tuple[list[Observable], list[Mapping[str, Any]], int]:
+    """Return the known observables, phrase rows and training steps of an environment.
+
+    Any named object can be moved to the goal if the goal is also observed. Names are Dict keys or
+    column names, such as `puck_0` and `puck_1`, or `puck_x` and `puck_y`.
+    """
+    data = word_table("observed")
+    has_block = can_have_block(spec)
+    row = data["families"].get(robot_of(spec), data["families"]["arm"] if has_block else {})
+    row = data["families"].get(row.get("same"), {}) | row
+    columns = [*spec.obs_names, *data["block"]["columns"] * has_block]
+    seen = [_observable(each, columns) for each in row.get("observables", ())]
+    seen = [each for each in seen if each is not None]
+    own = {"return", *(each.name for each in seen), *map(_plain, columns)}
+    phrases = [each for each in row.get("phrases", ()) if own >= {w["what"] for w in each["wants"]}]
+    steps = row.get("learns", _USUAL_STEPS)
+    found, stems = list[tuple[Observable, Mapping[str, Any]]](), dict[str, list[int]]()
+    for index, name in enumerate(spec.obs_names):
+        if match := re.fullmatch(r"(.+)_(?:\d|[xyz])", name.lower()):
+            stems.setdefault(match[1], []).append(index)
+    named = [(k, re.sub(r"_\d+$", "", name)) for k, name in enumerate(spec.obs_names)]
+    at, to = (
+        [k for k, name in named if name == f"{stem}_goal"] for stem in ("achieved", "desired")
+    )
+    if at and len(at) == len(to):
+        name, words = "distance to the goal", ("distance to target", "goal distance", "distance")
+        away = Observable(name, (*at, *to), "distance", "m", 0.05, 0.3, words, is_far=True)
+        found += [(away, row) for row in data["goal"]["phrases"]]
+    goal = next((stems[stem] for stem in _GOALS if stem in stems), [])
+    for stem, columns in stems.items():
+        if stem in _GOALS or re.search(_NO_PLACE, stem) or len(columns) != len(goal):
+            continue
+        thing = re.sub(r"_(?:pos|position|place|xy|xyz)$", "", stem).replace("_", " ")
+        name = f"distance of the {thing} to the goal"
+        title = f"brings the {thing} within 0.05 of the goal"
+        want = {"kind": "near", "what": name, "value": 0.0, "tolerance": 0.05, "title": title}
+        words = [each.replace("{}", thing) for each in data["brought"]["words"]]
+        row = {"words": words, "wants": [want], "example": f"push the {thing} to the goal"}
+        both = (*columns, *goal)
+        found.append((Observable(name, both, "distance", near=0.05, span=0.5, is_far=True), row))
+    for observable, row in found:
+        seen, phrases, steps = [observable, *seen], [row, *phrases], _GOAL_STEPS
+    return seen, phrases, steps
+
+
+def _observable(row: Mapping[str, Any], columns: Sequence[str]) -> Observable | None:
+    """Return an observable of some columns, given by index or name, if they exist."""
+    places = [columns.index(k) if k in columns else k for k in row["columns"]]
+    is_known = all(isinstance(place, int) for place in places)
+    return Observable(**as_tuples({**row, "columns": places})) if is_known else None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[_\W]+", " ", name).strip()
+
+
+def observables(spec: EnvSpec) -> tuple[Observable, ...]:
+    """Return all observables of an environment, with documented names before columns."""
+    columns = tuple(
+        Observable(
+            _plain(name) or f"obs {index}",
+            (index,),
+            words=(name.lower(), f"obs {index}", f"obs[{index}]", f"observation {index}"),
+        )
+        for index, name in enumerate(spec.obs_names)
+    )
+    return (*known_values(spec)[0], *columns)
+
+
+def can_have_block(spec: EnvSpec) -> bool:
+    """Return whether an environment is an arm to which telic can add a block."""
+    # A user-defined environment class may have an argument of the same name.
+    is_arm = spec.robot is not None and spec.robot.target is not None
+    return is_arm and spec.arguments.get("task") in get_args(ArmTask)

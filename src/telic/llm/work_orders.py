@@ -168,11 +168,7 @@ def read_order(folder: Path, key: str) -> WorkOrder:
 
 def _read(path: Path) -> WorkOrder:
     folder, key = path.parent, path.stem
-    own = {
-        "key": key,
-        "answer_file": _answer(folder, key).name,
-        "images": _pictures(folder, key),
-    }
+    own = {"key": key, "answer_file": _answer(folder, key).name, "images": _pictures(folder, key)}
     return read_record(path, WorkOrder).model_copy(update=own)
 
 

@@ -267,7 +267,7 @@ FEET = robot_need("feet", lambda robot: robot.feet)
 CONTINUOUS = Need("continuous actions", lambda spec: spec.num_actions is None)
 
 
-ObservedKind = Literal["column", "angle", "distance", "car energy", "tip height"]
+ObservedKind = Literal["column", "angle", "distance", "size", "car energy", "tip height"]
 
 
 def observed_value(obs: Tensor, kind: str, columns: Sequence[int]) -> Tensor:
@@ -276,8 +276,8 @@ def observed_value(obs: Tensor, kind: str, columns: Sequence[int]) -> Tensor:
     Args:
         obs: batch of observations.
         kind: "column", "angle" (from a cosine and a sine), "distance" (between the points in the
-            first and the second half of the columns), "car energy" (from position and velocity in
-            the valley of MountainCar) or "tip height" (from Acrobot's cosines and sines).
+            first and the second half of the columns), "size" (of a vector), "car energy" (of
+            MountainCar's position and velocity) or "tip height" (from Acrobot's cosines and sines).
         columns: observation columns to use.
     """
     of = [obs[..., column] for column in columns]
@@ -287,9 +287,10 @@ def observed_value(obs: Tensor, kind: str, columns: Sequence[int]) -> Tensor:
         case "angle":
             return torch.atan2(of[1], of[0])
         case "distance":
-            half = len(columns) // 2
-            apart = obs[..., list(columns[:half])] - obs[..., list(columns[half:])]
-            return (apart**2).sum(-1) ** 0.5
+            one, other = obs[..., list(columns)].chunk(2, dim=-1)
+            return (one - other).norm(dim=-1)
+        case "size":
+            return obs[..., list(columns)].norm(dim=-1)
         case "car energy":
             # Gravity accelerates the car by -0.0025 cos(3 x) a step: v^2 / 2 + 0.0025 sin(3 x) / 3.
             return 0.5 * of[1] ** 2 + torch.sin(3.0 * of[0]) * 0.0025 / 3.0

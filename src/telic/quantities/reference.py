@@ -57,8 +57,7 @@ def describe_one(quantity: Quantity, spec: EnvSpec | None = None) -> QuantityDes
 def ordered_quantities() -> list[Quantity]:
     """Return all quantities by topic: torso, bodies, episode and gait."""
     return sorted(
-        QUANTITIES.values(),
-        key=lambda each: _ORDER.index(each.function.__module__.rpartition(".")[2]),
+        QUANTITIES.values(), key=lambda each: _ORDER.index(each.function.__module__.split(".")[-1])
     )
 
 
