@@ -97,7 +97,7 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     return replace(found, spread=round(spread * factor, 9), is_strict=is_strict, is_end=is_end)
 
 
-_METERS = r"(-?[\d.]+)(?: m| meters| metres)?"
+_METERS = r"(-?(?:\d+\.?\d*|\.\d+))(?: m| meters| metres)?"
 _POINT = re.compile(
     rf"(?:\( x , y \) = )?[(\[] {_METERS} , {_METERS} [)\]](?= |$)"
     rf"|x (?:= |of )?{_METERS}(?:(?: ,| and)* y (?:= |of )?{_METERS})?(?= |$)"
