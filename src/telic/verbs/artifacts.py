@@ -129,7 +129,10 @@ class _ArtifactListRequest(RunsRequest):
     root: Path | str = location("Repository folder, for studies.", "--root", default=Path())
 
 
-_COLUMNS = ("id", "title", "env", "state", "score", "best_return", "labels", "open_orders")
+_COLUMNS = (
+    *("id", "title", "env", "state", "limits", "score"),
+    *("best_return", "labels", "open_orders"),
+)
 
 
 @verb(_ArtifactListRequest)

@@ -96,6 +96,8 @@ class PolicyProof(NamedTuple):
     outcome: str
     """verified outcome of the session"""
     reasons: tuple[str, ...]
+    limits: tuple[str, ...]
+    """qualifications of a pass"""
     sections: tuple[doc.Section, ...]
     """sections for the top of the card"""
     files: dict[Path, tuple[str, str]]
@@ -189,6 +191,7 @@ def export_run(
                 "largest_deviation": deviations,
                 "session": None if proof is None else proof.session,
                 "outcome": None if proof is None else proof.outcome,
+                "limits": () if proof is None else proof.limits,
                 **({} if robot is None else robot.facts),
             }
         )
@@ -200,7 +203,7 @@ def export_run(
         "return": record.get("mean_return"),
         "largest deviation": float(f"{max(deviations.values()):.1e}"),
         "files": ", ".join([*names, _LIST]),
-        **({} if proof is None else {"outcome": ": ".join((proof.outcome, *proof.reasons))}),
+        **({"outcome": ": ".join((proof.outcome, *proof.reasons, *proof.limits))} if proof else {}),
         **({"memory": memory} if policy.memory_size else {}),
         **({} if robot is None else robot.screen_lines),
     }
