@@ -14,11 +14,12 @@ from telic import training
 from telic.core.request import RunsRequest, argument, inner, location, option
 from telic.core.text import figure, percent
 from telic.core.verb import VerbResult, verb
+from telic.envs.spec import RewardSpec
 from telic.errors import TelicError, UsageError
 from telic.session.records import SessionSummary, is_running, verified
 from telic.storage.files import read_fields, read_record
 from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, SessionFolder
-from telic.storage.scalars import EvaluationRow, columns_of, is_evaluation, read_rows
+from telic.storage.scalars import EvaluationRow, FindingRow, columns_of, is_evaluation, read_rows
 from telic.storage.workspace import WORK, Artifact, ArtifactKind, Workspace, has_begun
 from telic.verbs.lines import ArtifactSummary, judged_facts, read_line
 
@@ -185,11 +186,10 @@ def _policy_page(artifact: Artifact, member: str | None) -> RunPage:
 def _member(folder: MemberFolder) -> dict[str, Any]:
     result = reward = None
     if folder.summary.exists():
-        kinds = {"best": EvaluationRow | None, "findings": list[dict[str, Any]] | None}
+        kinds = {"best": EvaluationRow | None, "findings": list[FindingRow] | None}
         result = read_fields(folder.summary, **kinds)
     if folder.reward_spec.exists():
-        terms = list[dict[str, Any]] | None
-        reward = read_fields(folder.reward_spec, latex=str | None, terms=terms)
+        reward = read_record(folder.reward_spec, RewardSpec).model_dump(mode="json")
     rows = read_rows(folder.scalars)
     evaluations = [row for row in rows if is_evaluation(row)]
     columns = columns_of([row for row in rows if not is_evaluation(row)], ["episodic_return"])

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from telic import __version__
 from telic.core.text import number
+from telic.envs.spec import RewardSpec
 from telic.errors import Refused, TelicError
 from telic.report import document as doc
 from telic.report.charts import ChartLine, LineChart, Point, picture
@@ -28,6 +29,7 @@ from telic.storage.files import (
     TEMPORARY_MARK,
     json_text,
     read_fields,
+    read_record,
     replacing,
     require_output,
     write_json,
@@ -37,7 +39,14 @@ from telic.storage.keys import is_own_list, signed_list, usable_key
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock
 from telic.storage.reading import check_file, file_hash, read_text, without_links
-from telic.storage.scalars import Column, EvaluationRow, downsample, read_columns, read_rows
+from telic.storage.scalars import (
+    Column,
+    EvaluationRow,
+    FindingRow,
+    downsample,
+    read_columns,
+    read_rows,
+)
 from telic.training.export import run_policy
 from telic.training.export.deployment import FOLDER, RobotCheck, deploy
 from telic.training.export.files import export_checked
@@ -268,8 +277,12 @@ def gather(run: RunFolder, member: MemberFolder, policy: Policy) -> ExportEviden
         policy=policy,
         config=_read(member.config, env=str, seed=int, reward=str, env_args=_TABLE),
         manifest=_read(run.manifest, rewards=dict[str, str | None] | None, versions=_TABLE),
-        reward=_read(member.reward_spec, latex=str | None, terms=list[dict[str, Any]] | None),
-        summary=_read(member.summary, best=EvaluationRow | None),
+        reward=(
+            read_record(member.reward_spec, RewardSpec).model_dump(mode="json")
+            if member.reward_spec.exists()
+            else {}
+        ),
+        summary=_read(member.summary, best=EvaluationRow | None, findings=list[FindingRow] | None),
         curve=read_columns(member.scalars, ["global_step", "episodic_return"]),
         evaluations=read_rows(member.scalars, "eval"),
         siblings={
