@@ -22,6 +22,8 @@ from telic.verbs.artifacts import list_artifacts, show
 from telic.verbs.compare import compare
 from telic.verbs.study_runs import verify
 from telic.web._place import WebPlace
+from tests.session.conftest import asking, home  # noqa: F401
+from tests.session.quick import PASSING
 from tests.session.sessions import add_iteration, bent, end, leaves, make_session, summary_of
 from tests.session.test_labels import member
 
@@ -59,6 +61,17 @@ def shown(folder):
     lines = list_artifacts(runs_dir=folder.path.parent).data
     assert [line.state for line in lines] == [page.state]
     return page
+
+
+def test_rewards_that_this_user_did_not_judge_are_shown_without_scores(asking, tmp_path):  # noqa: F811
+    """A forged file may also claim the number of another iteration."""
+    session, _ = asking.run(PASSING)
+    folder = SessionFolder(session.path)
+    judged = read_json(folder.iteration(1).judgment)
+    write_json(folder.iteration(2).judgment, {**judged, "score": 1.0, "passed": True})
+    own, forged = show(folder.name, runs_dir=asking.runs_dir)["rewards_tried"]
+    assert own["score"] == judged["score"] and own["reached_threshold"]
+    assert forged == {"number": 2, "failure": "not signed by this user"}
 
 
 def test_every_view_of_a_pass_names_its_qualifications(config, tmp_path, monkeypatch):

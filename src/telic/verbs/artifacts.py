@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import telic.search as searches
 from telic import session as sessions
 from telic import training
+from telic.authors.request import SessionConfig
 from telic.core.request import RunsRequest, argument, inner, location, option
 from telic.core.text import figure, percent
 from telic.core.verb import VerbResult, verb
@@ -209,9 +210,13 @@ def _session_page(artifact: Artifact, member: str | None) -> dict[str, Any]:
     folder, line = SessionFolder(artifact.path), read_line(artifact)
     if line.state == DAMAGED:
         raise TelicError(line.error or f"{artifact.name} is damaged.")
+    config = read_record(folder.config, SessionConfig)
+    journal = sessions.evidence.SessionJournal(folder, config.intent, config.env, config.terms)
     shown = ("number", "change", "score", "best", "tags", "steps", "failure")
     tried = [
         {name: facts.get(name) for name in shown} | {"reached_threshold": facts.get("passed")}
+        if journal.is_own(folder.iteration(facts["number"]).judgment)
+        else {"number": facts["number"], "failure": "not signed by this user"}
         for facts in judged_facts(folder)
     ]
     report = next((path for path in (folder.page, folder.report) if path.exists()), None)

@@ -111,7 +111,6 @@ def _read_about(artifact: Artifact) -> ArtifactAbout | None:
 
 
 _JUDGED: dict[str, Any] = {
-    "number": int | None,
     "change": str | None,
     "score": float | None,
     "passed": bool | int | None,
@@ -124,8 +123,9 @@ _JUDGED: dict[str, Any] = {
 
 def judged_facts(folder: SessionFolder) -> list[dict[str, Any]]:
     """Return the facts about each judged iteration that are displayed in lists."""
-    files = [folder.iteration(number).judgment for number in folder.iterations()]
-    return [read_fields(file, **_JUDGED) for file in files if file.exists()]
+    files = {number: folder.iteration(number).judgment for number in folder.iterations()}
+    read = ((number, file) for number, file in files.items() if file.exists())
+    return [read_fields(file, **_JUDGED) | {"number": number} for number, file in read]
 
 
 def _session(artifact: Artifact) -> ArtifactSummary:

@@ -66,7 +66,7 @@ class SavedSite(Record):
 
 
 def write_site(artifact: Artifact, runs_dir: Path, root: Path, folder: Path) -> SavedSite:
-    """Write the pages of an artifact and the gallery to a dedicated folder.
+    """Write the pages of an artifact to a dedicated folder.
 
     Raises UsageError if the folder contains other files, or if the pages were not built.
     """
@@ -179,11 +179,11 @@ class _Saved:
         self.answers[f"{self._home}/files"] = shown
 
     def _gather_gallery(self) -> None:
-        """Return the gallery cards whose videos are within the size limit."""
-        cards = list[Any]()
-        for card in self._ask(f"{API}/gallery") or []:
+        """Keep the artifact's gallery card. Other work in the runs folder is not published."""
+        cards, own = list[Any](), artifact_id(self._artifact)
+        for card in [x for x in self._ask(f"{API}/gallery") or [] if x["line"]["id"] == own]:
             key = card["video"].rpartition("/")[2]
-            files = files_of(self._place.artifact(card["line"]["id"]))
+            files = files_of(self._artifact)
             if (path := files.get(key)) and (url := self._copy(path.path, key)):
                 cards.append({**card, "video": url})
         self.answers[f"{API}/gallery"] = cards
