@@ -193,7 +193,7 @@ def test_a_server_that_only_a_folder_names_gets_no_key(theirs):
 
 
 def test_work_of_another_user_that_is_resumed_does_not_become_ones_own(theirs):
-    """What was done before may be forged, so the same request must not return it."""
+    """Earlier results may be forged, so the same request must not return it."""
     home, _ = theirs
     runs = home / "runs"
     write_json(runs / "run_theirs" / "status.json", {"status": "stopped", "videos": None})
