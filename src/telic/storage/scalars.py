@@ -53,8 +53,8 @@ class EvaluationRow(TypedDict):
 class FindingRow(TypedDict):
     """Finding of the health checks of a member."""
 
-    name: str
-    step: int
+    name: NotRequired[str]
+    step: NotRequired[int]
     message: str
 
 
