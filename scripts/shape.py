@@ -77,7 +77,7 @@ LINES: dict[tuple[str, ...], Limit] = {
     ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_815),
     ("quantities", "rewards", "judges"): Limit(8_000, 9_855),
     ("composer", "authors", "llm"): Limit(9_000, 12_875),
-    ("training",): Limit(8_500, 9_403),
+    ("training",): Limit(8_500, 9_404),
     ("session", "bench"): Limit(5_000, 6_066),
     ("search",): Limit(4_000, 4_171),
     ("tracking", "motions"): Limit(9_500, 9_542),
@@ -87,7 +87,7 @@ LINES: dict[tuple[str, ...], Limit] = {
 }
 """limits on the lines of groups of packages"""
 TOTALS = {
-    "lines": Limit(80_000, 96_782),
+    "lines": Limit(80_000, 96_783),
     "modules": Limit(380, 395),
     "public names per 1,000 lines": Limit(10, 22.7),
     "names defined in two files": Limit(0, 0),

@@ -50,7 +50,7 @@ class EvaluationRow(TypedDict):
     reward_terms: NotRequired[dict[str, float | None]]
 
 
-class FindingRow(TypedDict):
+class _FindingRow(TypedDict):
     """Finding of the health checks of a member."""
 
     name: NotRequired[str]
@@ -58,9 +58,9 @@ class FindingRow(TypedDict):
     message: str
 
 
-def read_findings(summary: Path) -> list[FindingRow]:
+def read_findings(summary: Path) -> list[_FindingRow]:
     """Return the findings in the summary of a member, which may not exist yet."""
-    kind = list[FindingRow] | None
+    kind = list[_FindingRow] | None
     return (read_fields(summary, findings=kind)["findings"] or []) if summary.exists() else []
 
 

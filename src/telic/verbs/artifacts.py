@@ -20,7 +20,7 @@ from telic.errors import TelicError, UsageError
 from telic.session.records import SessionSummary, is_running, verified
 from telic.storage.files import read_fields, read_record
 from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, SessionFolder
-from telic.storage.scalars import EvaluationRow, FindingRow, columns_of, is_evaluation, read_rows
+from telic.storage.scalars import EvaluationRow, columns_of, is_evaluation, read_findings, read_rows
 from telic.storage.workspace import WORK, Artifact, ArtifactKind, Workspace, has_begun
 from telic.verbs.lines import ArtifactSummary, judged_facts, read_line
 
@@ -187,8 +187,8 @@ def _policy_page(artifact: Artifact, member: str | None) -> RunPage:
 def _member(folder: MemberFolder) -> dict[str, Any]:
     result = reward = None
     if folder.summary.exists():
-        kinds = {"best": EvaluationRow | None, "findings": list[FindingRow] | None}
-        result = read_fields(folder.summary, **kinds)
+        result = read_fields(folder.summary, best=EvaluationRow | None)
+        result["findings"] = read_findings(folder.summary)
     if folder.reward_spec.exists():
         reward = read_record(folder.reward_spec, RewardSpec).model_dump(mode="json")
     rows = read_rows(folder.scalars)

@@ -42,9 +42,9 @@ from telic.storage.reading import check_file, file_hash, read_text, without_link
 from telic.storage.scalars import (
     Column,
     EvaluationRow,
-    FindingRow,
     downsample,
     read_columns,
+    read_findings,
     read_rows,
 )
 from telic.training.export import run_policy
@@ -282,7 +282,8 @@ def gather(run: RunFolder, member: MemberFolder, policy: Policy) -> ExportEviden
             if member.reward_spec.exists()
             else {}
         ),
-        summary=_read(member.summary, best=EvaluationRow | None, findings=list[FindingRow] | None),
+        summary=_read(member.summary, best=EvaluationRow | None)
+        | {"findings": read_findings(member.summary)},
         curve=read_columns(member.scalars, ["global_step", "episodic_return"]),
         evaluations=read_rows(member.scalars, "eval"),
         siblings={
