@@ -22,7 +22,9 @@ from telic.llm import connect
 from telic.llm.names import servers
 from telic.search.config import SearchConfig
 from telic.storage import keys
-from telic.storage.files import write_json
+from telic.storage.files import read_record, write_json
+from telic.training.job import TrainJob
+from telic.training.videos import find_run
 from telic.verbs import control
 from tests.attacks.files import furnish, unpack
 from tests.training.small import small_job, train_here
@@ -188,6 +190,21 @@ def test_a_server_that_only_a_folder_names_gets_no_key(theirs):
             call()
     keys.permit(*servers(server))
     assert connect(server, home).provider.name == server
+
+
+def test_work_of_another_user_that_is_resumed_does_not_become_ones_own(theirs):
+    """Earlier results may be forged, so the same request must not return it."""
+    home, _ = theirs
+    runs = home / "runs"
+    write_json(runs / "run_theirs" / "status.json", {"status": "stopped", "videos": None})
+    (runs / "search_theirs").mkdir()
+    config = SearchConfig(env="CartPole-v1", method="ars", runs=1, episodes=60)
+    write_json(runs / "search_theirs" / "search.json", config)
+    for name in ("run_theirs", "search_theirs"):
+        done = control.resume(artifact=name, runs_dir=runs)
+        assert done.path == runs / name and not keys.is_own_folder(runs / name)
+    job = read_record(runs / "run_theirs" / "config.json", TrainJob)
+    assert find_run(job.key, runs, None) is None
 
 
 def test_code_is_used_again_once_this_user_named_it(theirs, tmp_path):

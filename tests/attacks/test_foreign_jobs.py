@@ -236,6 +236,15 @@ def test_only_the_session_that_was_asked_for_is_countersigned(home):
     assert _is_answer(folder, asked)
     assert not _is_answer(folder, {**asked, "intent": "hop"})
     assert not _is_answer(folder, {**asked, "env": "Ant-v5"})
+    # The node could also make it easier to pass.
+    easier = {"threshold": 0.1, "accept_partial": True, "seeds": [1], "criteria": [CRITERION]}
+    for name, value in easier.items():
+        write_json(folder.config, {**asked, name: value})
+        assert not _is_answer(folder, asked), name
+        assert _is_answer(folder, {**asked, name: value})
+
+
+CRITERION = {"title": "moves", "quantity": "speed", "measure": "mean(speed)", "zero": 0, "goal": 1}
 
 
 def test_code_named_by_a_suite_is_not_sent_to_a_place_that_would_permit_it(home):

@@ -11,9 +11,10 @@ from telic.authors.author import Brief
 from telic.authors.request import ROLES, SessionConfig
 from telic.core.text import texts
 from telic.envs import make
-from telic.errors import ConfigError, UnknownName, UsageError
+from telic.errors import BadFile, ConfigError, UnknownName, UsageError
 from telic.llm import Models
 from telic.session._report_sections import EndedSession, command
+from telic.storage.files import read_record, write_json
 from telic.storage.layout import SessionFolder
 from telic.testing.models import Scripted
 from tests.authors.scripts import SCRIPT
@@ -89,3 +90,11 @@ def test_a_session_keeps_models_and_efforts_by_role():
 def test_a_role_or_effort_that_is_none_is_refused_with_the_nearest(options, error, words):
     with pytest.raises(error, match=words):
         config(**options)
+
+
+@pytest.mark.parametrize("value", [True, 5, [5], "x"])
+@pytest.mark.parametrize("field", ["model_for", "effort_for", "devices"])
+def test_a_stored_request_with_values_of_another_kind_is_damaged(tmp_path, field, value):
+    write_json(tmp_path / "session.json", {"intent": "run", field: value})
+    with pytest.raises(BadFile, match=r"session\.json"):
+        read_record(tmp_path / "session.json", SessionConfig)

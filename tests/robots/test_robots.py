@@ -286,7 +286,40 @@ def test_a_scene_that_is_shared_holds_no_file_that_only_its_model_names(tmp_path
         model.write_text(SHARED.format(f'<texture type="2d" name="t" file="{name}"/>'))
         with pytest.raises(BadFile, match="is outside"):
             write_scene(model, mujoco.MjModel.from_xml_path(str(model)), tmp_path / "out")
+    # The folder of the assets is named by the model, too.
+    elsewhere = SHARED.format('<texture type="2d" name="t" file="passport.png"/>')
+    for folder in ("..", str(picture.parent)):
+        model.write_text(elsewhere.replace('texturedir="."', f'texturedir="{folder}"'))
+        with pytest.raises(BadFile, match="is outside"):
+            write_scene(model, mujoco.MjModel.from_xml_path(str(model)), tmp_path / "out")
     assert not list((tmp_path / "out" / "assets").iterdir())
+    # A package has its meshes next to the folder of its models.
+    (place / "mjcf").mkdir()
+    (place / "link.png").unlink()
+    model = model.rename(place / "mjcf" / "robot.xml")
+    model.write_text(elsewhere.replace('"."', '".."').replace("passport", "own"))
+    write_scene(model, mujoco.MjModel.from_xml_path(str(model)), tmp_path / "out")
+
+
+def test_a_built_robot_shares_the_files_next_to_its_own_model(tmp_path, monkeypatch):
+    monkeypatch.setenv("TELIC_CACHE_DIR", str(tmp_path / "cache"))
+    for name, content in toy_files().items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    record, out = tmp_path / "toys" / "dog.toml", tmp_path / "out"
+    (out / "assets").mkdir(parents=True)
+    record.write_text('model = "zoo/dog.xml"\n')
+    model = built_robot(str(record))
+    assert model.is_relative_to(tmp_path / "cache")
+    write_scene(model, mujoco.MjModel.from_xml_path(str(model)), out)
+    assert (out / "assets" / "block.obj").read_text() == BLOCK
+    block = tmp_path / "toys" / "zoo" / "assets" / "block.obj"
+    dog = block.parents[1] / "dog.xml"
+    dog.write_text(dog.read_text().replace('"assets"', '"../other"'))
+    block.parent.rename(tmp_path / "toys" / "other")
+    model = built_robot(str(record))
+    with pytest.raises(BadFile, match="is outside"):
+        write_scene(model, mujoco.MjModel.from_xml_path(str(model)), out)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from telic.authors.author import MeasurableIntent
@@ -230,7 +231,7 @@ def test_a_frozen_robot_passes_only_where_the_composer_passes_the_same_one(
 def second_reading(tmp_path, monkeypatch):
     """Return a function that reads 16 passing episodes a second time, and the doubts."""
 
-    def read(theirs, stated, given):
+    def read(theirs, stated, given, whole=None):
         judged = [Verdict(source="code", score=0.8 + 0.01 * at) for at in range(16)]
         member = SimpleNamespace(member="one", judgment=SimpleNamespace(verdicts=judged))
 
@@ -244,6 +245,8 @@ def second_reading(tmp_path, monkeypatch):
         case._work, case._written = SimpleNamespace(brief=brief), SimpleNamespace(judge="ours")
         case._is_own, case._threshold, case._where = False, 0.8, ("", {})
         case._candidate = SimpleNamespace(env_args=given)
+        verdict = Verdict(source="code", score=whole)
+        monkeypatch.setattr(Certifier, "_as_read", lambda *_: [verdict] * 4)
         case._files = SimpleNamespace(path=tmp_path, episode=lambda _, at: tmp_path / f"{at}.npz")
         for at in range(16):
             (tmp_path / f"{at}.npz").touch()
@@ -285,6 +288,40 @@ def test_episodes_without_what_the_prompt_states_prove_nothing(
     """Nothing measures the ground, so any reader passes the episodes on flat ground."""
     _, doubts = second_reading([1.0] * 16, stated, given)
     assert doubt in doubts[0] if doubt else not doubts
+
+
+@pytest.mark.parametrize(
+    ("given", "whole", "mean", "doubt"),
+    [
+        ({"max_episode_steps": 40}, 0.3, 0.3, "scores new episodes of its own length only 0.30"),
+        ({"max_episode_steps": 40}, 0.7, 0.7, None),  # shown with the verdict
+        ({"max_episode_steps": 40}, 1.0, 1.0, None),
+        ({"max_episode_steps": 200}, 0.0, 1.0, None),
+        ({"max_episode_steps": 400}, 0.0, 1.0, None),
+        ({"max_episode_steps": 200, "terminate_when_unhealthy": False}, 0.3, 0.3, "only 0.30"),
+    ],
+)
+def test_a_model_cannot_choose_episodes_that_end_before_the_failure(
+    second_reading, given, whole, mean, doubt
+):
+    """A pole that falls after two seconds stands for the whole of an episode of one second."""
+    found, doubts = second_reading([1.0] * 16, {"max_episode_steps": 200}, given, whole)
+    assert found == pytest.approx(mean)
+    assert doubt in doubts[0] if doubt else not doubts
+
+
+def test_new_episodes_are_recorded_as_the_composer_reads_the_prompt(copy):
+    written = read_record(copy.folder.author, Composition)
+    longer = {**written.env_args, "max_episode_steps": 300}
+    iteration = read_record(copy.files.judgment, SessionIteration)
+    with at_home():
+        case = Certifier(copy.work, written, iteration)
+        asked = written.model_copy(update={"env_args": longer})
+        verdicts = case._as_read(iteration.members[0], asked)
+    assert len(verdicts) == 24 and all(each.score is not None for each in verdicts)
+    path = next((copy.files.path / "as_read").glob("*.npz"))
+    with np.load(path) as recorded:
+        assert len(recorded["action"]) == 300
 
 
 ALONE = ("no second reading of the prompt",)

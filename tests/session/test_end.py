@@ -6,16 +6,24 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
+from typer.testing import CliRunner
 
+from telic.cli.main import app
 from telic.errors import TelicError
 from telic.session.evidence import NOT_SIGNED_OFF
 from telic.session.labels import add_veto
-from telic.session.records import PASSES, SessionSummary, session_state, verified
+from telic.session.records import ONE_SEED, PASSES, SessionSummary, session_state, verified
+from telic.session.report import policy_proof, rewrite_report
 from telic.storage.files import read_json, read_json_lines, read_record, write_json
 from telic.storage.journal import Journal
-from telic.storage.keys import key_file, user_key
+from telic.storage.keys import key_file, sign_text, user_key
 from telic.storage.layout import SessionFolder
 from telic.verbs.artifacts import list_artifacts, show
+from telic.verbs.compare import compare
+from telic.verbs.study_runs import verify
+from telic.web._place import WebPlace
+from tests.session.conftest import asking, home  # noqa: F401
+from tests.session.quick import PASSING
 from tests.session.sessions import add_iteration, bent, end, leaves, make_session, summary_of
 from tests.session.test_labels import member
 
@@ -53,6 +61,42 @@ def shown(folder):
     lines = list_artifacts(runs_dir=folder.path.parent).data
     assert [line.state for line in lines] == [page.state]
     return page
+
+
+def test_rewards_that_this_user_did_not_judge_are_shown_without_scores(asking, tmp_path):  # noqa: F811
+    """A forged file may also claim the number of another iteration."""
+    session, _ = asking.run(PASSING)
+    folder = SessionFolder(session.path)
+    judged = read_json(folder.iteration(1).judgment)
+    write_json(folder.iteration(2).judgment, {**judged, "score": 1.0, "passed": True})
+    own, forged = show(folder.name, runs_dir=asking.runs_dir)["rewards_tried"]
+    assert own["score"] == judged["score"] and own["reached_threshold"]
+    assert forged == {"number": 2, "failure": "not signed by this user"}
+
+
+def test_every_view_of_a_pass_names_its_qualifications(config, tmp_path, monkeypatch):
+    """A pass of one seed, or one that a second reading doubts, must not look like any other."""
+    folder = make_pass(tmp_path / "runs")
+    end(folder, summary_of(folder, best_step=256, limits=(ONE_SEED,)))
+    rewrite_report(folder, redraws=False)
+    runs = {"runs_dir": folder.path.parent}
+    views = {
+        "list": CliRunner().invoke(app, ["list", "--runs-dir", str(folder.path.parent)]).output,
+        "show": shown(folder).limits,
+        "compare": compare(folder.name, folder.name, **runs).data,
+        "the page": folder.page.read_text(),
+        "the model card": policy_proof(folder).limits,
+        "the dashboard": WebPlace(folder.path.parent, tmp_path).listed()[folder.name].line.limits,
+        **{f"verify {path.name}": verify(path) for path in (folder.path, folder.page)},
+    }
+    for view, content in views.items():
+        assert ONE_SEED in " ".join(str(content).split()), view
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "elsewhere"))
+    assert verify(folder.page).state == "claimed" and ONE_SEED in verify(folder.page).reasons
+    assert user_key()
+    foreign = tmp_path / "report.html"
+    foreign.write_text(sign_text("<p>passed</p>", session="s", outcome="passed", limits=5))
+    assert verify(foreign).state == "passed", "what is no list qualifies nothing"
 
 
 @pytest.mark.parametrize("listed", ["sparse", "/proc/self/mem", "/dev/zero", "pipe"])

@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
+from telic.authors.author import MeasurableIntent
 from telic.errors import UsageError
-from telic.storage.files import read_json, write_json
+from telic.judges.criteria import Composition, Criterion, EpisodePhase
+from telic.judges.measured import judge_text
+from telic.storage.files import read_json, read_record, write_json
 from telic.storage.layout import SessionFolder
 from telic.storage.trajectories import read_trajectory, write_trajectory
 from telic.verbs.compare import _difference, compare, judge
 from tests.session.conftest import asking, home  # noqa: F401
 from tests.session.quick import PASSING
+from tests.session.sessions import add_iteration, make_session
 from tests.web.made import RUN, SESSION, make_run, make_workspace
 
 STRICT = """
@@ -62,6 +66,50 @@ def test_what_was_not_measured_alike_is_refused(tmp_path):
     make_run(runs_dir / "run_2", seeds=[1])
     found = compare(RUN, "run_2", runs_dir=runs_dir)
     assert [row["artifact"] for row in found.data] == [RUN, "run_2"]
+
+
+def longer(folder):
+    change(folder.iteration(1).candidate, env_args={"max_episode_steps": 900})
+
+
+def another_measure(folder):
+    """The quantity is only a description; the measure is what is evaluated."""
+    first, *others = read_json(folder.asked)["criteria"]
+    change(folder.asked, criteria=[{**first, "measure": "mean(speed)"}, *others])
+
+
+def another_phase(folder):
+    first, *others = read_json(folder.asked)["criteria"]
+    change(folder.asked, criteria=[{**first, "phase": 2}, *others])
+
+
+def another_end_of_a_phase(folder):
+    first = Criterion(title="goes", quantity="x", measure="speed", zero=0.0, goal=1.0)
+    folder.judge.write_text(judge_text("", "", [first], [EpisodePhase(until="speed > 9")]))
+
+
+def other_code(folder):
+    folder.judge.write_text(f"{folder.judge.read_text()}\n\nAGAIN = 1\n")
+
+
+def change(path, **changes):
+    write_json(path, {**read_json(path), **changes})
+
+
+@pytest.mark.parametrize(
+    "differ", [longer, another_measure, another_phase, another_end_of_a_phase, other_code]
+)
+def test_scores_under_other_conditions_or_rules_are_not_compared(tmp_path, differ):
+    """The authors of two sessions may choose anything, and call it the same."""
+    folders = [make_session(tmp_path, f"session_{name}") for name in "ab"]
+    for folder in folders:
+        add_iteration(folder, 1)
+        criteria = read_record(folder.author, Composition).criteria
+        write_json(folder.asked, MeasurableIntent(criteria=criteria))
+    assert len(compare("session_a", "session_b", runs_dir=tmp_path).data) == 2
+    differ(folders[1])
+    with pytest.raises(UsageError, match=r"environments differ|criteria differ"):
+        compare("session_a", "session_b", runs_dir=tmp_path)
 
 
 def test_results_of_equal_seeds_are_compared_pair_by_pair():

@@ -1,5 +1,6 @@
 """Answers of the dashboard's API for prepared folders."""
 
+import hashlib
 import io
 import json
 import os
@@ -9,8 +10,11 @@ import zipfile
 from telic.robots.catalogue import named_robot, robot_names
 from telic.storage.files import write_json
 from telic.storage.keys import user_key
+from telic.storage.workspace import Artifact
 from telic.verbs.artifacts import list_artifacts
 from telic.verbs.background import JobFile
+from telic.verbs.lines import read_line
+from telic.web import _place
 from telic.web._place import WebPlace
 from tests.web.conftest import client_of
 from tests.web.made import RUN, SEARCH, SESSION, VIDEO, make_run, write
@@ -141,8 +145,13 @@ def test_an_export_is_downloaded_as_one_archive(own):
     write(own / "runs" / RUN / "export" / "policy.onnx", b"network")
     write(own / "runs" / RUN / "export" / "bundle.json", b'{"files": {}}')
     assert client.get(f"/api/artifacts/{RUN}/bundle").status_code == 409, "of another user"
-    signature = user_key().sign(b'{"files": {}}')
-    write_json(own / "runs" / RUN / "export" / "bundle.json", {"files": {}, "signature": signature})
+    file = {"bytes": 7, "sha256": hashlib.sha256(b"network").hexdigest()}
+    listed = {"files": {"policy.onnx": file}}
+    signature = user_key().sign(json.dumps(listed, sort_keys=True).encode())
+    write_json(own / "runs" / RUN / "export" / "bundle.json", {**listed, "signature": signature})
+    write(own / "runs" / RUN / "export" / "run.py", b"added by another user")
+    assert client.get(f"/api/artifacts/{RUN}/bundle").status_code == 409
+    (own / "runs" / RUN / "export" / "run.py").unlink()
     (own / "runs" / RUN / "export" / "secret.md").symlink_to(own / "secret.txt")
     assert client.get(f"/api/artifacts/{RUN}/bundle").status_code == 409
     (own / "runs" / RUN / "export" / "secret.md").unlink()
@@ -152,6 +161,32 @@ def test_an_export_is_downloaded_as_one_archive(own):
     (own / "runs" / RUN).rename(own / "runs" / 'run";x=☃')
     packed = client.get('/api/artifacts/run";x=☃/bundle')
     assert packed.headers["content-disposition"] == 'attachment; filename="run-x.zip"'
+
+
+def test_a_change_of_any_file_is_listed_at_once(own, monkeypatch):
+    """The verdict of a session that ended depends on files in its subfolders."""
+    place, read = WebPlace(own / "runs", own), []
+    line = read_line(Artifact("session", own / "runs" / SESSION))
+    monkeypatch.setattr(_place, "read_line", lambda found: read.append(found.name) or line)
+    place._known = {SESSION: place.entry(SESSION)}
+    place.entry(SESSION)
+    assert read == [SESSION], "nothing has changed since"
+    for file in [each for each in (own / "runs" / SESSION).rglob("*") if each.is_file()][:20]:
+        place._known = {SESSION: place.entry(SESSION)}
+        read.clear()
+        times = file.stat()
+        with file.open("r+b") as changed:
+            changed.write(b"x")
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+        place.entry(SESSION)
+        assert read == [SESSION], file
+
+
+def test_an_event_without_a_name_reaches_no_page(own):
+    with (own / "runs" / SESSION / "events.jsonl").open("a") as log:
+        log.write('{"name": "log"}\n{"event": 5}\n{"event": "log", "message": "last"}\n')
+    found = client_of(own).get(f"/api/artifacts/{SESSION}/events").json()["events"]
+    assert found[-1]["message"] == "last" and all(isinstance(x["event"], str) for x in found)
 
 
 def test_a_folder_whose_name_is_not_text_hides_no_other(own):

@@ -27,7 +27,8 @@ async function report(id: string): Promise<void> {
   const found = await read<Schema<"ArtifactDetail">>(`/api/artifacts/${encodeURIComponent(id)}`).catch(() => null);
   if (!found) return;
   const { line } = found;
-  const text = `${words(line.state)}${line.score == null ? "" : `, score ${score(line.score)}`}`;
+  const limits = line.limits.length ? ` (${line.limits.join(", ")})` : "";
+  const text = `${words(line.state)}${limits}${line.score == null ? "" : `, score ${score(line.score)}`}`;
   const title = line.name ?? line.title;
   say(`${title}: ${text}`, line.state === "passed" || line.state === "completed" ? "good" : "");
   if ("Notification" in window && Notification.permission === "granted" && document.hidden) new Notification(title, { body: text, tag: id }); // one for all tabs

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,9 +31,9 @@ from telic.errors import TelicError
 from telic.judges.criteria import Criterion
 from telic.judges.measured import measured_parts, value_of
 from telic.judges.verdict import WHOLE
-from telic.storage.files import read_fields, read_json_lines, read_record
+from telic.storage.files import read_json_lines, read_record
 from telic.storage.layout import MemberFolder, SessionFolder
-from telic.storage.scalars import read_rows
+from telic.storage.scalars import read_findings, read_rows
 
 _NOTICED = 0.02
 """minimum change of the score that is reported as an effect"""
@@ -170,10 +170,8 @@ class SessionHistory(NamedTuple):
             for row in read_json_lines(files.checkpoints)
         ]
         lines += ["", f"Judge's score by seed at checkpoints: {'; '.join(scores)}."] * bool(scores)
-        if member.summary.exists():
-            kind = list[dict[str, Any]] | None
-            findings = read_fields(member.summary, findings=kind)["findings"] or []
-            lines += [f"Warning of the trainer: {finding['message']}" for finding in findings]
+        findings = read_findings(member.summary)
+        lines += [f"Warning of the trainer: {finding['message']}" for finding in findings]
         return "\n".join(lines)
 
     def _over_time(

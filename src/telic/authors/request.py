@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from telic.core.config import Config
 from telic.core.request import FieldHelp
-from telic.core.text import is_dict, read_count, texts
+from telic.core.text import is_dict, is_mapping, is_row, read_count, texts
 from telic.errors import UnknownName, UsageError
 from telic.judges.criteria import Criterion
 from telic.storage.reading import given_text, parse_json
@@ -142,6 +142,8 @@ class SessionConfig(Config):
     @field_validator("model_for", "effort_for", mode="before")
     @classmethod
     def _check_roles(cls, value: Any, info: ValidationInfo) -> Any:
+        if not is_mapping(value or {}):
+            return value
         given = {_OLD_ROLES.get(role, role): word for role, word in dict(value or {}).items()}
         for role, word in given.items():
             if role not in ROLES:
@@ -154,7 +156,8 @@ class SessionConfig(Config):
     @classmethod
     def _has_the_device_of_devices(cls, given: Any) -> Any:
         devices = given.get("devices") if is_dict(given) else None
-        return {**given, "device": devices[0].partition(":")[0]} if devices else given
+        first = devices[0] if devices and is_row(devices) else None
+        return {**given, "device": first.partition(":")[0]} if isinstance(first, str) else given
 
     @model_validator(mode="after")
     def _has_a_model_to_vary(self) -> Self:

@@ -193,7 +193,7 @@ def _print_member(member: dict[str, Any]) -> None:
         console.print(f"\nreward: {escape(reward['latex'])}")
     for term in reward.get("terms", []):
         console.print(f"  {escape(term['name'])}: {escape(term.get('description') or '')}")
-    for finding in summary.get("findings", []):
+    for finding in summary.get("findings") or ():
         console.print(f"[yellow]![/] {escape(finding['message'])}")
     print_facts({"files": member["path"], "videos": ", ".join(member["videos"]) or None})
 

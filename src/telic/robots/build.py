@@ -25,6 +25,7 @@ from telic.robots.structure import (
     DRIVEN,
     FEET,
     FREE,
+    HOME,
     ILLEGAL,
     SCALES,
     annotate,
@@ -202,6 +203,7 @@ def _with_target(
 def _annotate(spec: mujoco.MjSpec, record: RobotRecord) -> None:
     """Annotate the model with the record's feet, illegal contacts and action scales."""
     name = Path(record.model).name
+    annotate(spec, HOME, [str(Path(record.model).parent)])
     bodies = [body.name for body in spec.bodies[1:]]
     for key, patterns in ((FEET, record.feet), (ILLEGAL, record.illegal_contacts)):
         if patterns is not None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,7 +13,8 @@ import numpy as np
 
 from telic.errors import BadFile, TelicError
 from telic.robots.catalogue import license_texts, named_robot, robot_names
-from telic.sim.files import is_hidden
+from telic.robots.structure import HOME, model_text
+from telic.sim.files import cache_folder, is_hidden
 from telic.storage.files import write_text
 
 ASSETS = "assets"
@@ -19,6 +23,8 @@ _SAME = (
     *("geom_friction", "geom_size", "actuator_gainprm", "actuator_biasprm", "actuator_forcerange"),
 )
 """Model fields that must match between the exported scene and the simulated model."""
+_OF_PACKAGES = ("mjcf", "urdf", "xml")
+"""folders of models, next to which packages of robots have their meshes"""
 _LICENSES = ("license", "licence", "copying", "notice")  # language: quoted
 
 
@@ -28,7 +34,7 @@ def write_scene(model_file: Path, simulated: mujoco.MjModel, folder: Path) -> No
     root = tree.getroot()
     if next(root.iter("include"), None) is not None:
         raise BadFile(f"{model_file} includes other files, but must be a single file.")
-    taken = _take_assets(root, model_file.parent)
+    taken = _take_assets(root, model_file.parent, _shared_folders(model_file, simulated))
     for custom in root.iter("custom"):
         for text in custom.findall("text"):  # telic annotations, unused by MuJoCo
             custom.remove(text)
@@ -47,7 +53,17 @@ def write_scene(model_file: Path, simulated: mujoco.MjModel, folder: Path) -> No
             raise TelicError(f"The copied scene differs from the simulated model in {name}.")
 
 
-def _take_assets(root: ElementTree.Element, home: Path) -> dict[Path, str]:
+def _shared_folders(model_file: Path, model: mujoco.MjModel) -> list[Path]:
+    """Return the folders whose files may be copied: of the robot, and of installed packages."""
+    home, robots = model_file.parent, cache_folder() / "robots"
+    if home.is_relative_to(robots / "driven"):  # built from a model in another folder
+        home = Path(*json.loads(model_text(model, HOME) or "[]"))
+    whole = home.parent if home.name in _OF_PACKAGES else home
+    installed = [Path(each) for each in sys.path if each.endswith("-packages")]
+    return [whole, robots, Path(__file__).parents[1], *installed]
+
+
+def _take_assets(root: ElementTree.Element, home: Path, shared: Sequence[Path]) -> dict[Path, str]:
     """Give the asset files of a model unique names and return the name of each file."""
     folders, taken = _asset_folders(root, home), dict[Path, str]()
     for element in root.iter():
@@ -59,7 +75,7 @@ def _take_assets(root: ElementTree.Element, home: Path) -> dict[Path, str]:
             if is_generated or (is_single and key != "file"):  # MuJoCo ignores the file
                 del element.attrib[key]
                 continue
-            source = _asset(folders[element.tag], value, home)
+            source = _asset(folders[element.tag], value, shared)
             if source not in taken:
                 used = {other.lower() for other in taken.values()}
                 names = (source.name, *(f"{n}_{source.name}" for n in range(2, len(taken) + 3)))
@@ -68,19 +84,20 @@ def _take_assets(root: ElementTree.Element, home: Path) -> dict[Path, str]:
     return taken
 
 
-def _asset(folder: Path, name: str, home: Path) -> Path:
+def _asset(folder: Path, name: str, shared: Sequence[Path]) -> Path:
     """Return the resolved path of an asset to export.
 
-    Raises BadFile for hidden files and, after resolving links, for files outside the asset and
-    model folders, because an untrusted model could refer to the user's private files.
+    Raises BadFile for hidden files and, after resolving links, for files of other folders, because
+    an untrusted model could refer to any picture or mesh of the user.
     """
     source = (folder / name).resolve()
-    for place in (folder, home):
+    for place in shared:
         if source.is_relative_to(place.resolve()) and not is_hidden(source, place):
             return source
     raise BadFile(
-        f"The model refers to {name}, but this file is outside its asset folder, {folder}.",
-        hint="Copy it there, and update the file name in the model.",
+        f"The model refers to {source}, which is outside its folder, {shared[0]}.",
+        hint="To share it, copy it to a folder there, and name that folder as meshdir or "
+        "texturedir in the model.",
     )
 
 

@@ -21,6 +21,8 @@ FREE, BALL, SLIDE, HINGE = (
 )
 DRIVEN: Final = "telic_driven"
 """Text element of models whose actuators telic built."""
+HOME: Final = "telic_home"
+"""Text element with the folder of the model from which a robot was built."""
 FEET: Final = "telic_feet"
 ILLEGAL: Final = "telic_illegal_contacts"
 SCALES: Final = "telic_action_scales"

@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from telic.core.text import closest
+from telic.storage.reading import parse_toml, read_text
 
 
 def words(text: str) -> frozenset[str]:
@@ -23,96 +25,11 @@ def words(text: str) -> frozenset[str]:
 ANY = frozenset({"*"})
 """Placeholder for all public names, which higher layers replace with the actual list."""
 
-MATH = """
-acos acosh asin asinh atan atan2 atanh cbrt ceil comb copysign cos cosh degrees dist e erf erfc exp
-exp2 expm1 fabs floor fmod frexp fsum gamma gcd hypot inf isclose isfinite isinf isnan isqrt lcm
-ldexp lgamma log log10 log1p log2 modf nan nextafter pi pow prod radians remainder sin sinh sqrt tan
-tanh tau trunc ulp
-"""
-
-NUMPY = """
-abs absolute acos acosh add all allclose amax amin angle any append apply_along_axis arange arccos
-arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin argpartition argsort argwhere around
-array array_equal array_split asarray ascontiguousarray asin asinh astype atan atan2 atanh
-atleast_1d atleast_2d atleast_3d average bincount bitwise_and bitwise_not bitwise_or bitwise_xor
-block bool bool_ broadcast_arrays broadcast_shapes broadcast_to cbrt ceil choose clip column_stack
-complex128 complex64 compress concat concatenate conj convolve copy copysign corrcoef correlate cos
-cosh count_nonzero cov cross cumprod cumsum deg2rad degrees delete diag diagonal diff digitize
-divide divmod dot double dstack e ediff1d einsum empty empty_like equal errstate exp exp2
-expand_dims expm1 extract eye fabs finfo flatnonzero flip fliplr flipud float16 float32 float64
-float_power floating floor floor_divide fmax fmin fmod full full_like gcd geomspace gradient greater
-greater_equal heaviside histogram hsplit hstack hypot identity iinfo imag inf inner insert int16
-int32 int64 int8 int_ integer interp intersect1d invert isclose isfinite isin isinf isnan isneginf
-isposinf isreal isscalar kron lcm less less_equal lexsort linspace log log10 log1p log2 logaddexp
-logaddexp2 logical_and logical_not logical_or logical_xor logspace matmul matrix_transpose max
-maximum mean median meshgrid min minimum mod modf moveaxis multiply nan nan_to_num nanargmax
-nanargmin nancumsum nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum
-nanvar ndarray ndim negative newaxis nonzero not_equal number ones ones_like outer pad partition
-percentile permute_dims pi piecewise polyfit polyval positive pow power prod ptp quantile rad2deg
-radians ravel real reciprocal remainder repeat reshape resize rint roll rollaxis rot90 round
-searchsorted select setdiff1d shape sign signbit sin sinc single sinh size sort split sqrt square
-squeeze stack std subtract sum swapaxes take take_along_axis tan tanh tensordot tile trace transpose
-trapezoid tri tril triu true_divide trunc uint16 uint32 uint64 uint8 union1d unique unravel_index
-unwrap vander var vdot vecdot vsplit vstack where zeros zeros_like
-"""
-
-NUMPY_LINALG = """
-LinAlgError cholesky cond cross det eig eigh eigvals eigvalsh inv lstsq matrix_norm matrix_power
-matrix_rank multi_dot norm pinv qr slogdet solve svd svdvals trace vecdot vector_norm
-"""
-
 NUMPY_FFT = "fft fft2 fftfreq fftn fftshift ifft ifft2 ifftn ifftshift irfft rfft rfftfreq"
 
-TORCH = """
-Size Tensor abs absolute acos acosh add addcdiv addcmul all allclose amax amin aminmax angle any
-arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin argsort argwhere as_tensor
-asin asinh atan atan2 atanh atleast_1d atleast_2d atleast_3d baddbmm bfloat16 bincount bitwise_and
-bitwise_not bitwise_or bitwise_xor block_diag bmm bool broadcast_shapes broadcast_tensors
-broadcast_to bucketize cat cdist ceil chunk clamp clamp_max clamp_min clip clone column_stack
-complex complex128 complex64 concat concatenate conj copysign corrcoef cos cosh cosine_similarity
-count_nonzero cov cross cummax cummin cumprod cumsum cumulative_trapezoid deg2rad det device diag
-diag_embed diagonal diff digamma dist div divide dot double dstack dtype e einsum empty empty_like
-eq equal erf erfc erfinv exp exp2 expm1 eye finfo flatten flip fliplr flipud float float16 float32
-float64 float_power floor floor_divide fmax fmin fmod frac from_numpy full full_like gather ge
-gradient greater greater_equal gt half heaviside histc hsplit hstack hypot iinfo imag index_add
-index_copy index_fill index_select inf inner int int16 int32 int64 int8 inverse is_complex
-is_floating_point is_tensor isclose isfinite isin isinf isnan isneginf isposinf isreal kron kthvalue
-le lerp less less_equal lgamma linspace log log10 log1p log2 log_softmax logaddexp logaddexp2
-logcumsumexp logdet logical_and logical_not logical_or logical_xor logit logspace logsumexp long lt
-masked_fill masked_select matmul matrix_exp matrix_power max maximum mean median meshgrid min
-minimum mm mode moveaxis movedim mul multiply mv nan nan_to_num nanmean nanmedian nanquantile nansum
-narrow ne neg negative newaxis no_grad nonzero norm not_equal numel ones ones_like outer permute pi
-polar positive pow prod quantile rad2deg ravel real reciprocal relu remainder repeat_interleave
-reshape roll rot90 round rsqrt scatter scatter_add scatter_reduce searchsorted select sgn short
-sigmoid sign signbit sin sinc sinh slogdet softmax sort split sqrt square squeeze stack std std_mean
-sub subtract sum svd swapaxes swapdims t take take_along_dim tan tanh tensor tensor_split tensordot
-tile topk trace transpose trapezoid trapz tril triu true_divide trunc uint8 unbind unflatten unique
-unique_consecutive unsqueeze vander var var_mean vdot vstack where xlogy zeros zeros_like
-"""
-
-TORCH_LINALG = """
-LinAlgError cholesky cond cross det diagonal eig eigh eigvals eigvalsh inv lstsq lu matmul
-matrix_exp matrix_norm matrix_power matrix_rank multi_dot norm pinv qr slogdet solve
-solve_triangular svd svdvals vander vecdot vector_norm
-"""
-
-TORCH_SPECIAL = """
-digamma entr erf erfc erfcx erfinv exp2 expit expm1 gammainc gammaincc gammaln i0 i0e i1 i1e log1p
-log_ndtr log_softmax logit logsumexp ndtr ndtri polygamma psi round sinc softmax xlog1py xlogy zeta
-"""
-
-TORCH_FUNCTIONAL = """
-binary_cross_entropy binary_cross_entropy_with_logits celu conv1d cosine_similarity cross_entropy
-elu gelu glu hardshrink hardsigmoid hardswish hardtanh huber_loss kl_div l1_loss layer_norm
-leaky_relu linear log_softmax logsigmoid mish mse_loss nll_loss normalize one_hot pad
-pairwise_distance relu relu6 selu sigmoid silu smooth_l1_loss softmax softmin softplus softshrink
-softsign tanh tanhshrink threshold
-"""
-
-TYPING = """
-Any Callable ClassVar Dict Final FrozenSet Iterable Iterator List Literal Mapping MutableMapping
-Optional Sequence Set Tuple Union
-"""
+_LISTED = Path(__file__).with_name("functions.toml")
+FUNCTIONS = {k: words(text) for k, text in parse_toml(read_text(_LISTED), _LISTED.name).items()}
+"""Allowed functions by library module."""
 
 SYNTAX = frozenset(
     getattr(ast, name)
@@ -139,24 +56,17 @@ BUILTINS = words("""
 """)
 
 MODULES: Mapping[str, Collection[str]] = {
+    **FUNCTIONS,
     "__future__": frozenset({"annotations"}),
     "collections": frozenset({"OrderedDict", "defaultdict", "deque"}),
-    "math": words(MATH),
-    "numpy": words(NUMPY),
     "numpy.fft": words(NUMPY_FFT),
-    "numpy.linalg": words(NUMPY_LINALG),
     "telic": frozenset({"RewardFunction"}),
     "telic.quantities": ANY,
     "telic.rewards": frozenset(),
     "telic.rewards.composed": ANY,
     "telic.rewards.signals": ANY,
     "telic.rewards.terms": ANY,
-    "torch": words(TORCH),
-    "torch.linalg": words(TORCH_LINALG),
     "torch.nn": frozenset(),
-    "torch.nn.functional": words(TORCH_FUNCTIONAL),
-    "torch.special": words(TORCH_SPECIAL),
-    "typing": words(TYPING),
 }
 
 PREDEFINED: Mapping[str, str] = {

@@ -192,47 +192,7 @@ NEWEST = {"x86_64": 450, "aarch64": 450}
 
 AUDIT_ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
-_TABLE = """
-brk 12 214, mmap 9 222, munmap 11 215, mprotect 10 226, mremap 25 216, madvise 28 233, msync 26 227,
-mincore 27 232, mlock 149 228, munlock 150 229, mlock2 325 284, membarrier 324 283, mbind 237 235,
-get_mempolicy 239 236, set_mempolicy 238 237,
-
-read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67, pwrite64 18 68, preadv 295 69,
-pwritev 296 70, preadv2 327 286, pwritev2 328 287, lseek 8 62, close 3 57, close_range 436 436,
-fstat 5 80, fsync 74 82, fdatasync 75 83, ftruncate 77 46, fallocate 285 47, fadvise64 221 223,
-flock 73 32, dup 32 23, dup2 33 -, dup3 292 24, pipe 22 -, pipe2 293 59, getdents 78 -,
-getdents64 217 61, sendfile 40 71, copy_file_range 326 285, sync_file_range 277 84,
-readahead 187 213, fstatfs 138 44,
-
-stat 4 -, lstat 6 -, newfstatat 262 79, statx 332 291, access 21 -, faccessat 269 48,
-faccessat2 439 439, readlink 89 -, readlinkat 267 78, getcwd 79 17, chdir 80 49, fchdir 81 50,
-mkdir 83 -, mkdirat 258 34, rmdir 84 -, unlink 87 -, unlinkat 263 35, rename 82 -, renameat 264 38,
-renameat2 316 276, statfs 137 43, umask 95 166,
-
-nanosleep 35 101, clock_nanosleep 230 115, clock_gettime 228 113, clock_getres 229 114,
-gettimeofday 96 169, time 201 -, times 100 153, getitimer 36 102, setitimer 38 103,
-timerfd_create 283 85, timerfd_settime 286 86, timerfd_gettime 287 87,
-
-poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72, epoll_create 213 -, epoll_create1 291 20,
-epoll_ctl 233 21, epoll_wait 232 -, epoll_pwait 281 22, epoll_pwait2 441 441, eventfd 284 -,
-eventfd2 290 19,
-
-futex 202 98, futex_waitv 449 449, set_robust_list 273 99, set_tid_address 218 96, rseq 334 293,
-gettid 186 178, getpid 39 172, getppid 110 173, exit 60 93, exit_group 231 94, sched_yield 24 124,
-sched_getaffinity 204 123, sched_getparam 143 121, sched_getscheduler 145 120,
-sched_get_priority_max 146 125, sched_get_priority_min 147 126, rt_sigaction 13 134,
-rt_sigprocmask 14 135, rt_sigreturn 15 139, rt_sigpending 127 136, rt_sigtimedwait 128 137,
-rt_sigsuspend 130 133, sigaltstack 131 132, restart_syscall 219 128, arch_prctl 158 -,
-getcpu 309 168, pause 34 -,
-
-getuid 102 174, geteuid 107 175, getgid 104 176, getegid 108 177, getresuid 118 148,
-getresgid 120 150, getgroups 115 158, getpgrp 111 -, getpgid 121 155, getsid 124 156, uname 63 160,
-sysinfo 99 179, getrusage 98 165, getrlimit 97 163, getpriority 140 141, getrandom 318 278,
-capget 125 90,
-
-clone 56 220, clone3 435 435, fcntl 72 25, ioctl 16 29, kill 62 129, open 2 -, openat 257 56,
-prctl 157 167, prlimit64 302 261, sched_setaffinity 203 122, tgkill 234 131
-"""
+_TABLE = Path(__file__).with_name("system_calls.txt").read_text()
 
 
 _CHILDREN = ", fork 57 -, vfork 58 -, execve 59 221, wait4 61 260, waitid 247 95"

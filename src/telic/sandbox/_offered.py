@@ -14,7 +14,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Mapping
 from typing import Any
 
-from telic.sandbox._allowed import TORCH, words
+from telic.sandbox._allowed import FUNCTIONS, words
 
 _SHAPES = """
 T astype copy diagonal dtype flatten item itemsize nbytes ndim ravel repeat reshape shape size
@@ -50,7 +50,9 @@ zeros_like
 _SEQUENCE = "count index"
 
 OFFERED: Mapping[str, frozenset[str]] = {
-    "a tensor": (words(TORCH) - words(_NO_METHODS)) | words(_TENSOR_ONLY) | words(_TENSOR_IN_PLACE),
+    "a tensor": (FUNCTIONS["torch"] - words(_NO_METHODS))
+    | words(_TENSOR_ONLY)
+    | words(_TENSOR_IN_PLACE),
     "a numpy array": words(_SHAPES) | words(_ARITHMETIC) | words("flat"),
     "a numpy number": words(_SHAPES)
     | words("is_integer")

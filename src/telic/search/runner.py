@@ -75,6 +75,7 @@ def run_search(
     runs_dir: Path,
     *,
     jobs: int | None = None,
+    found: Path | None = None,
     fresh: bool = False,
     on_event: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
@@ -86,6 +87,7 @@ def run_search(
         config: request to run.
         runs_dir: directory for the search folder.
         jobs: number of processes for runs without a model, by default one per CPU.
+        found: search to resume, which may be of another user.
         fresh: whether to start from scratch even if an interrupted search exists.
         on_event: function called with every event.
         should_stop: function that saves and stops the search by returning True.
@@ -103,7 +105,7 @@ def run_search(
         unlimited = {"max_calls": None, "max_usd": None}
         return made.replace(**unlimited) == config.replace(**unlimited)
 
-    found = None if fresh else Workspace(runs_dir).unfinished("search", is_same)
+    found = found or (None if fresh else Workspace(runs_dir).unfinished("search", is_same))
     folder = SearchFolder(found or runs_dir / new_name("search"))
     # Acquire the lock before writing the first file, so that no other process resumes it.
     with RunLock(folder.lock, folder.name), JsonLines(folder.events) as log:

@@ -31,9 +31,10 @@ from telic.session.budget import iteration_steps, last_row_step
 from telic.session.control import SessionWork
 from telic.session.labels import calibration_of
 from telic.session.records import SessionSummary
-from telic.storage.files import read_fields, read_json_lines, read_record
+from telic.storage.files import read_json_lines, read_record
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.reading import file_hash, read_text
+from telic.storage.scalars import read_findings
 from telic.storage.trajectories import Environment
 from telic.training.run import Run
 
@@ -392,10 +393,7 @@ def play_out(
             continue
         reason = f"no episode could be recorded. {why.get(member.name)}"
         if member.name not in why:  # training saved no checkpoint
-            findings: list[dict[str, Any]] = []
-            if member.summary.exists():
-                kind = list[dict[str, Any]] | None
-                findings = read_fields(member.summary, findings=kind)["findings"] or []
+            findings = read_findings(member.summary)
             reason = f"no policy was saved. {findings[-1]['message'] if findings else ''}"
         found.append([unknown("code", reason)] * episodes)
     return found

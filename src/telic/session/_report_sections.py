@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from telic.authors.answers import Analysis
 from telic.authors.candidate import MemberScore, RewardCandidate, SessionIteration, latest_lessons
@@ -29,10 +28,10 @@ from telic.session.control import DeliveredNotes
 from telic.session.labels import EpisodeLabel, Veto, calibration_of, choose_episodes, worst_first
 from telic.session.records import SessionSummary
 from telic.session.robustness import read_card
-from telic.storage.files import read_fields, read_record
+from telic.storage.files import read_record
 from telic.storage.layout import MemberFolder, RunFolder, SessionFolder
 from telic.storage.reading import read_text
-from telic.storage.scalars import RowKind, read_rows
+from telic.storage.scalars import RowKind, read_findings, read_rows
 from telic.storage.trajectories import Environment
 
 Blocks = Sequence[doc.AnyBlock]
@@ -502,15 +501,11 @@ def reward_section(ended: EndedSession) -> Blocks:
             share = Bar(term.share, text, "cost" if is_cost else "")
         weight, total = figure(term.weight), figure(term.total)
         rows.append((doc.Mono(term.name), term.words, weight, total, share))
-    findings: list[dict[str, Any]] = []
-    if files.summary.exists():
-        kind = list[dict[str, Any]] | None
-        findings = read_fields(files.summary, findings=kind)["findings"] or []
     heads = ("term", "meaning", "weight", "per episode", "share")
     return [
         *([doc.Formula(spec.latex)] if spec and spec.latex else []),
         *([doc.Table(heads, rows)] if rows else []),
-        *listed([finding["message"] for finding in findings]),
+        *listed([finding["message"] for finding in read_findings(files.summary)]),
         doc.Code(read_text(files.reward_code), "python", "Reward code used in training"),
     ]
 

@@ -48,7 +48,7 @@ from telic.judges.validation import (
     text_hash,
 )
 from telic.judges.verdict import Verdict, at_quantiles
-from telic.session._judgment import episode_paths, start_seed
+from telic.session._judgment import TrainedPolicy, episode_paths, start_seed
 from telic.session.control import SessionWork
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import MemberFolder
@@ -60,7 +60,9 @@ _OWN_EXAMPLE = "judge validated on its own demonstration only"
 _OWN_READING = "no second reading of the prompt"
 _SHORTER = "the episodes are shorter than the prompt states"
 _UNTRAINED = 24
-"""number of episodes recorded with untrained policies"""
+"""number of episodes recorded with untrained policies, and under the composer's conditions"""
+_LENGTH, _ENDS = "max_episode_steps", "terminate_when_unhealthy"
+"""environment arguments that a model may choose"""
 _CONTRADICTS = 0.5
 """fraction of the threshold below which the score of a second judge contradicts a pass"""
 _NOTHING = 0.05
@@ -226,7 +228,7 @@ class Certifier:
     def _shortened(self) -> Iterator[str]:
         """Yield a doubt if episodes of a model are shorter than the prompt states in seconds."""
         spec, stated = self._work.brief.spec, stated_seconds(self._work.config.intent)
-        steps = self._candidate.env_args.get("max_episode_steps", spec.max_episode_steps)
+        steps = self._candidate.env_args.get(_LENGTH, spec.max_episode_steps)
         if steps and spec.dt_s and steps * spec.dt_s < 0.9 * min(stated, 60.0) and not self._is_own:
             yield _SHORTER
 
@@ -268,8 +270,7 @@ class Certifier:
             return None, None
         theirs, usual = None, brief.spec.max_episode_steps or 0
         asked, given = (
-            args.get("max_episode_steps", usual)
-            for args in (made.env_args, self._candidate.env_args)
+            args.get(_LENGTH, usual) for args in (made.env_args, self._candidate.env_args)
         )
         if given < 0.9 * asked and any(_DURATION.search(each.words) for each in made.covered):
             doubts.append(_SHORTER)
@@ -281,19 +282,47 @@ class Certifier:
         files = [self._files.episode(member.member, at) for at in passed]
         if made.judge != self._written.judge and (files := [x for x in files if x.exists()]):
             verdicts = judge_files(made.judge, files, self._files.path / "second", self._where)
-            scores = np.array([verdict.score or 0.0 for verdict in verdicts])
-            theirs, against = float(scores.mean()), (scores < _CONTRADICTS * self._threshold).mean()
-            if theirs < _CONTRADICTS * self._threshold:
-                doubts.append(f"{_READING} scores the passing episodes only {theirs:.2f}")
-            elif against > 1.0 - self._threshold:  # a judge may be wrong about some only
-                doubts.append(f"{_READING} contradicts {against:.0%} of the passing episodes")
-            for scores in zip(*(each.criteria for each in verdicts if each.criteria), strict=False):
-                if not scores[0].is_guard and np.mean([each.credit for each in scores]) < _NOTHING:
-                    text = f'the composer\'s criterion "{scores[0].title}" earns nothing'
-                    doubts.append(f"{text} in the passing episodes")
+            theirs = self._agreement(verdicts, "the passing episodes", doubts)
+        ends = (args.get(_ENDS, True) for args in (made.env_args, self._candidate.env_args))
+        if not self._is_own and (given < 0.9 * asked or len({*ends}) > 1):
+            try:
+                verdicts = self._as_read(member, made)
+                whole = self._agreement(verdicts, "new episodes of its own length", doubts)
+                theirs = whole if theirs is None else min(theirs, whole)
+            except TelicError as error:
+                doubts.append(f"{_READING} could not be applied to new episodes: {error}")
         return (
             (made, theirs) if self._is_own or not (made.not_understood or refused) else (None, None)
         )
+
+    def _agreement(self, verdicts: Sequence[Verdict], what: str, doubts: list[str]) -> float:
+        """Return the mean score of the composer's judge, and add what it contradicts to doubts."""
+        scores = np.array([verdict.score or 0.0 for verdict in verdicts])
+        mean, against = float(scores.mean()), (scores < _CONTRADICTS * self._threshold).mean()
+        if mean < _CONTRADICTS * self._threshold:
+            doubts.append(f"{_READING} scores {what} only {mean:.2f}")
+        elif against > 1.0 - self._threshold:  # a judge may be wrong about some only
+            doubts.append(f"{_READING} contradicts {against:.0%} of {what}")
+        for scores in zip(*(each.criteria for each in verdicts if each.criteria), strict=False):
+            if not scores[0].is_guard and np.mean([each.credit for each in scores]) < _NOTHING:
+                text = f'the composer\'s criterion "{scores[0].title}" earns nothing'
+                doubts.append(f"{text} in {what}")
+        return mean
+
+    def _as_read(self, member: MemberScore, made: Composition) -> list[Verdict]:
+        """Judge new episodes as the composer reads the intent.
+
+        The author of the judge also chose how long its episodes are and what ends them.
+        """
+        own = {k: v for k, v in self._candidate.env_args.items() if k not in (_LENGTH, _ENDS)}
+        candidate = self._candidate.model_copy(update={"env_args": {**own, **made.env_args}})
+        folder, run = self._files.path / "as_read", self._files.run.path
+        policy = TrainedPolicy(candidate, MemberFolder(run / member.member), member.step)
+        seed = derive("confirm", start_seed(self._work), self._iteration.number, 1, 0)
+        order = policy.order(self._work.config, seed, episode_paths(folder, _UNTRAINED))
+        where = self._work.config.env, candidate.env_args
+        paths = [file.path for file in record(order, folder)]
+        return judge_files(made.judge, paths, folder / "judge", where)
 
     def _good(
         self, episodes: Sequence[_Episode], reference: Composition | None, theirs: float | None

@@ -16,7 +16,14 @@ from annotated_types import Len
 from typing_extensions import TypedDict  # pydantic requires it before Python 3.12
 
 from telic.errors import BadFile
-from telic.storage.files import JsonLines, checked_fields, plain, read_json_lines, write_text
+from telic.storage.files import (
+    JsonLines,
+    checked_fields,
+    plain,
+    read_fields,
+    read_json_lines,
+    write_text,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,6 +48,20 @@ class EvaluationRow(TypedDict):
     episode_length: NotRequired[float | None]
     terminated_share: NotRequired[float | None]
     reward_terms: NotRequired[dict[str, float | None]]
+
+
+class _FindingRow(TypedDict):
+    """Finding of the health checks of a member."""
+
+    name: NotRequired[str]
+    step: NotRequired[int]
+    message: str
+
+
+def read_findings(summary: Path) -> list[_FindingRow]:
+    """Return the findings in the summary of a member, which may not exist yet."""
+    kind = list[_FindingRow] | None
+    return (read_fields(summary, findings=kind)["findings"] or []) if summary.exists() else []
 
 
 class ScalarLog(JsonLines):

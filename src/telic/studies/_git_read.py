@@ -43,6 +43,7 @@ _PROGRAMS = (
 IMPORTABLE = (".py", ".so", ".pyd", ".pyc")
 _RENAMED = re.compile(r"(?m)^(?:rename|copy) (?:from|to) (.+)$")
 _MODES = re.compile(r"(?m)^(?:new file|deleted file|new|old) mode (\d+)$")
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _BINARY = re.compile(r"(?m)^(?:GIT binary patch|Binary files )")
 _PLAIN_MODES = ("100644", "100755")
 
@@ -216,12 +217,26 @@ def read_patch(root: Path, path: Path) -> Patch:
     if not files:
         problems.append(f"it changes no file: {answer.error}")
     # Python and YAML also end lines at "\r", which git does not.
-    lines = [x for x in read_bytes(path).decode().split("\n") if not x.startswith(("--- ", "+++ "))]
-    rows = [
-        (x[0], part) for x in lines if x[:1] in ("-", "+") for part in x[1:].splitlines() or [""]
-    ]
+    lines = list(_changed_lines(read_bytes(path).decode().split("\n")))
+    counted = [sum(int(row[at]) for row in rows if row[at].isdigit()) for at in (1, 0)]
+    if [sum(line[0] == sign for line in lines) for sign in "-+"] != counted:
+        problems.append("git counts other lines in it than can be shown")
+    rows = [(line[0], part) for line in lines for part in line[1:].splitlines() or [""]]
     removed, added = (tuple(part for sign, part in rows if sign == mark) for mark in "-+")
     return Patch(files, removed, added, tuple(problems))
+
+
+def _changed_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the removed and added lines of a diff, which may look like the header of a file."""
+    old = new = 0
+    for line in lines:
+        if old <= 0 and new <= 0:
+            found = _HUNK.match(line)
+            old, new = (int(size or 1) for size in found.groups()) if found else (0, 0)
+            continue
+        old, new = old - (line[:1] not in ("+", "\\")), new - (line[:1] not in ("-", "\\"))
+        if line[:1] in ("-", "+"):
+            yield line
 
 
 def first_match(path: str, patterns: Iterable[str]) -> str | None:

@@ -74,6 +74,8 @@ class TrackingOptions(NamedTuple):
 
     seeds: Sequence[int] = (1,)
     name: str | None = None
+    found: RunFolder | None = None
+    """run to resume, which may be of another user"""
     fresh: bool = False
     device: str = "cpu"
     threads: int | None = None
@@ -280,7 +282,9 @@ def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptio
     """Train trackers, or resume an unfinished run of the same job."""
     check_schedules(config)
     job = tracking_job(config, options)
-    found = None if options.fresh else find_unfinished(job, runs_dir, options.name)
+    found = options.found
+    if found is None and not options.fresh:
+        found = find_unfinished(job, runs_dir, options.name)
     folder = found or new_run(runs_dir, options.name)
     with working_on(folder, is_new=found is None):
         if found is None:
@@ -308,7 +312,7 @@ def resume_tracker(run: RunFolder, on_event: Listener, should_stop: Callable[[],
     job = read_record(run.config, TrainJob)
     options = TrackingOptions(
         seeds=[member.seed for member in job.members],
-        name=run.name,
+        found=run,
         device=job.device,
         threads=job.threads,
         evaluations=job.evaluations,

@@ -103,6 +103,7 @@ def execute(
     runs_dir: Path,
     *,
     name: str | None = None,
+    found: RunFolder | None = None,
     fresh: bool = False,
     confined: bool = True,
     on_event: Listener = ignore,
@@ -117,6 +118,7 @@ def execute(
         job: training job to run.
         runs_dir: parent directory of run folders.
         name: name of the run folder. Defaults to a timestamp and a random suffix.
+        found: run to resume, which may be of another user.
         fresh: whether to start from scratch instead of resuming.
         confined: whether to train in sandboxed workers instead of this process.
         on_event: function called with every event.
@@ -127,7 +129,7 @@ def execute(
     """
     trusted = [reward.code for reward in job.rewards if reward.trusted]
     require_permitted(*named_code(job.env, job.env_args), *trusted)
-    found = find_unfinished(job, runs_dir, name) if not fresh else None
+    found = found or (find_unfinished(job, runs_dir, name) if not fresh else None)
     folder = found or new_run(runs_dir, name)
     with working_on(folder, is_new=found is None):
         if found is None:

@@ -11,7 +11,6 @@ from telic.session.control import change_request
 from telic.session.loop import Session, resume_session
 from telic.session.records import require_unfinished, verified
 from telic.storage.files import read_record
-from telic.storage.keys import sign_folder
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.workspace import Artifact, kind_of
 from telic.tracking.train import CONFIG, resume_tracker
@@ -25,8 +24,6 @@ from telic.verbs.lines import state_of
 
 def resume(artifact: Artifact, request: WorkResumeRequest) -> Run | Session | Search | WorkState:
     """Resume the work in a folder. Runs and searches keep their configuration."""
-    if artifact.kind != "session" and not artifact.has_ended:  # the user has just named it
-        sign_folder(artifact.path)
     if artifact.kind == "run":
         return _resume_run(artifact, request)
     if artifact.kind == "session":
@@ -35,7 +32,7 @@ def resume(artifact: Artifact, request: WorkResumeRequest) -> Run | Session | Se
         raise UsageError(f"{artifact.name} is {state_of(artifact)} and cannot be resumed.")
     config = read_record(artifact.path / "search.json", SearchConfig)
     listening = {"on_event": request.on_event, "should_stop": request.should_stop}
-    return run_search(config, artifact.path.parent, **listening)
+    return run_search(config, artifact.path.parent, found=artifact.path, **listening)
 
 
 def result_in(path: Path) -> Session | Run | Search:
@@ -66,7 +63,7 @@ def _resume_run(artifact: Artifact, request: WorkResumeRequest) -> Run:
     run = execute(
         read_record(folder.config, TrainJob),
         folder.path.parent,
-        name=folder.name,
+        found=folder,
         on_event=request.on_event,
         should_stop=request.should_stop,
         videos="best",

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import telic.search as searches
 from telic import session as sessions
 from telic import training
+from telic.authors.request import SessionConfig
 from telic.core.request import RunsRequest, argument, inner, location, option
 from telic.core.text import figure, percent
 from telic.core.verb import VerbResult, verb
+from telic.envs.spec import RewardSpec
 from telic.errors import TelicError, UsageError
 from telic.session.records import SessionSummary, is_running, verified
 from telic.storage.files import read_fields, read_record
 from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, SessionFolder
-from telic.storage.scalars import EvaluationRow, columns_of, is_evaluation, read_rows
+from telic.storage.scalars import EvaluationRow, columns_of, is_evaluation, read_findings, read_rows
 from telic.storage.workspace import WORK, Artifact, ArtifactKind, Workspace, has_begun
 from telic.verbs.lines import ArtifactSummary, judged_facts, read_line
 
@@ -129,7 +131,10 @@ class _ArtifactListRequest(RunsRequest):
     root: Path | str = location("Repository folder, for studies.", "--root", default=Path())
 
 
-_COLUMNS = ("id", "title", "env", "state", "score", "best_return", "labels", "open_orders")
+_COLUMNS = (
+    *("id", "title", "env", "state", "limits", "score"),
+    *("best_return", "labels", "open_orders"),
+)
 
 
 @verb(_ArtifactListRequest)
@@ -182,11 +187,10 @@ def _policy_page(artifact: Artifact, member: str | None) -> RunPage:
 def _member(folder: MemberFolder) -> dict[str, Any]:
     result = reward = None
     if folder.summary.exists():
-        kinds = {"best": EvaluationRow | None, "findings": list[dict[str, Any]] | None}
-        result = read_fields(folder.summary, **kinds)
+        result = read_fields(folder.summary, best=EvaluationRow | None)
+        result["findings"] = read_findings(folder.summary)
     if folder.reward_spec.exists():
-        terms = list[dict[str, Any]] | None
-        reward = read_fields(folder.reward_spec, latex=str | None, terms=terms)
+        reward = read_record(folder.reward_spec, RewardSpec).model_dump(mode="json")
     rows = read_rows(folder.scalars)
     evaluations = [row for row in rows if is_evaluation(row)]
     columns = columns_of([row for row in rows if not is_evaluation(row)], ["episodic_return"])
@@ -206,9 +210,13 @@ def _session_page(artifact: Artifact, member: str | None) -> dict[str, Any]:
     folder, line = SessionFolder(artifact.path), read_line(artifact)
     if line.state == DAMAGED:
         raise TelicError(line.error or f"{artifact.name} is damaged.")
+    config = read_record(folder.config, SessionConfig)
+    journal = sessions.evidence.SessionJournal(folder, config.intent, config.env, config.terms)
     shown = ("number", "change", "score", "best", "tags", "steps", "failure")
     tried = [
         {name: facts.get(name) for name in shown} | {"reached_threshold": facts.get("passed")}
+        if journal.is_own(folder.iteration(facts["number"]).judgment)
+        else {"number": facts["number"], "failure": "not signed by this user"}
         for facts in judged_facts(folder)
     ]
     report = next((path for path in (folder.page, folder.report) if path.exists()), None)

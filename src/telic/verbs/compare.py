@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from telic.authors.author import MeasurableIntent
-from telic.authors.candidate import SessionIteration
+from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.authors.request import SessionConfig
 from telic.core.config import Record, dotted
 from telic.core.request import RunsRequest, argument, option
@@ -26,6 +26,7 @@ from telic.core.verb import VerbResult, verb
 from telic.errors import UsageError
 from telic.judges.code import judge_files
 from telic.judges.criteria import Criterion
+from telic.judges.measured import read_judge
 from telic.judges.recorder import RolloutSpec, record
 from telic.judges.validation import text_hash
 from telic.judges.verdict import Verdict, together, unknown
@@ -53,7 +54,10 @@ _NEW = 16
 """number of new episodes if none were recorded"""
 _NOT_SETTINGS = ("schema_version", "intent", "criteria", "members", "command", "start_seed")
 """request fields that are shown elsewhere or are different in each request"""
-_MEANING = ("quantity", "kind", "direction", "zero", "goal", "unit", "weight", "is_guard")
+_MEANING = (
+    *("quantity", "measure", "phase", "kind", "direction"),
+    *("zero", "goal", "unit", "weight", "is_guard"),
+)
 """criterion fields that define the measurement"""
 
 
@@ -109,6 +113,8 @@ class _Measured(NamedTuple):
     criteria: tuple[Criterion, ...] = ()
     fault: str | None = None
     """why the results of an ended session cannot be verified"""
+    rules: tuple[Any, ...] = ()
+    """phases and code of the judge"""
 
 
 def _session(artifact: Artifact) -> _Measured:
@@ -123,16 +129,21 @@ def _session(artifact: Artifact) -> _Measured:
     files = [folder.iteration(number).judgment for number in folder.iterations() if number]
     read = {file: read_record(file, SessionIteration) for file in files if file.exists()}
     best = max(read.values(), key=lambda x: -1.0 if x.score is None else x.score, default=None)
-    values, reward = dict[str, float](), None
+    values, reward, where = dict[str, float](), None, config.env
     if best is not None:
-        code = folder.iteration(best.number).reward
+        files, code = folder.iteration(best.number), folder.iteration(best.number).reward
+        if files.candidate.exists():
+            arguments = read_record(files.candidate, RewardCandidate).env_args
+            where = f"{config.env} {arguments or ''}".strip()
         reward = read_text(code) if code.exists() else None
         own = [each for each in best.members if each.variant == best.variant]
         scores = {f"seed {each.seed}": each.judgment.score for each in own}
         values = {name: score for name, score in scores.items() if score is not None}
     fault = check_end(folder, read)[0] if folder.summary.exists() else None
     fault = None if fault in (None, NOT_SIGNED_OFF) else f"{folder.name}: {fault}."
-    return _Measured(config.env, config.model_dump(), reward, values, {}, criteria, fault)
+    judge = read_judge(read_text(folder.judge)) if folder.judge.exists() else None
+    rules = () if judge is None else (judge.phases, judge.code.strip())
+    return _Measured(where, config.model_dump(), reward, values, {}, criteria, fault, rules)
 
 
 def _run(artifact: Artifact) -> _Measured:
@@ -196,7 +207,7 @@ def _obstacles(kinds: set[str], all_of: list[_Measured]) -> tuple[str, ...]:
         return ("Sessions are scored by a judge and runs by their return.",)
     environments = dict.fromkeys(each.environment for each in all_of)
     meanings = {
-        frozenset(tuple(getattr(each, name) for name in _MEANING) for each in own.criteria)
+        (frozenset(tuple(getattr(x, name) for name in _MEANING) for x in own.criteria), own.rules)
         for own in all_of
     }
     where = f"Their environments differ: {', '.join(environments)}."
@@ -271,7 +282,7 @@ def compare(request: _ComparisonRequest) -> VerbResult[list[dict[str, Any]]]:
         raise UsageError(f"These results cannot be compared. {' '.join(found.obstacles)}")
     lines = [
         {
-            **{"artifact": row.line.id, "state": row.line.state},
+            **{"artifact": row.line.id, "state": row.line.state, "limits": row.line.limits},
             **{found.measure: row.mean, "training seeds": len(row.values)},
             "difference": row.difference and row.difference.value,
             "interval": row.difference and (row.difference.low, row.difference.high),

@@ -19,6 +19,7 @@ from dataclasses import MISSING
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from telic.authors.request import SessionConfig
 from telic.core.events import Event, Listener
 from telic.core.request import PlacedRequest, command_words
 from telic.core.text import is_mapping, is_row
@@ -28,7 +29,7 @@ from telic.jobs.launcher import read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JOBS, PYTHON, JobRecord, JobSpec
 from telic.session.evidence import countersign
-from telic.storage.files import plain, read_fields, read_json, read_record, write_json
+from telic.storage.files import plain, read_json, read_record, write_json
 from telic.storage.keys import is_own_folder, require_permitted
 from telic.storage.layout import SessionFolder, check_name, new_name
 from telic.storage.reading import file_hash
@@ -180,10 +181,12 @@ class RemoteVerbs(NamedTuple):
 
 
 def _is_answer(folder: SessionFolder, asked: Mapping[str, Any]) -> bool:
-    """Return whether a job of this user created a session for the requested intent and robot."""
-    found = read_fields(folder.config, intent=str, env=str)
-    is_same = Path(found["env"]).name == Path(asked["env"]).name
-    return is_own_folder(folder.path) and found["intent"] == asked["intent"] and is_same
+    """Return whether a job of this user created a session for exactly this request."""
+    found, fields = read_record(folder.config, SessionConfig), SessionConfig.model_fields
+    wanted = SessionConfig.parse({name: asked[name] for name in fields if name in asked})
+    is_same = Path(found.env).name == Path(wanted.env).name  # in another folder there
+    is_same = is_same and found.replace(env=wanted.env).terms == wanted.terms
+    return is_own_folder(folder.path) and is_same
 
 
 def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: Path) -> _VerbJob:

@@ -13,7 +13,7 @@ from telic.core.config import Record
 from telic.errors import TelicError
 from telic.llm import work_orders
 from telic.session.evidence import check_end
-from telic.session.records import is_running, session_state
+from telic.session.records import PASSES, is_running, session_state
 from telic.storage.files import read_fields, read_record
 from telic.storage.layout import DAMAGED, RunFolder, SessionFolder
 from telic.storage.workspace import Artifact, ArtifactKind
@@ -41,6 +41,8 @@ class ArtifactSummary(Record):
     note: str | None = None
     env: str | None
     state: str
+    limits: tuple[str, ...] = ()
+    """qualifications of a pass, such as one training seed"""
     is_running: bool
     score: float | None = None
     """score from a judge, in [0, 1]"""
@@ -109,7 +111,6 @@ def _read_about(artifact: Artifact) -> ArtifactAbout | None:
 
 
 _JUDGED: dict[str, Any] = {
-    "number": int | None,
     "change": str | None,
     "score": float | None,
     "passed": bool | int | None,
@@ -122,8 +123,9 @@ _JUDGED: dict[str, Any] = {
 
 def judged_facts(folder: SessionFolder) -> list[dict[str, Any]]:
     """Return the facts about each judged iteration that are displayed in lists."""
-    files = [folder.iteration(number).judgment for number in folder.iterations()]
-    return [read_fields(file, **_JUDGED) for file in files if file.exists()]
+    files = {number: folder.iteration(number).judgment for number in folder.iterations()}
+    read = ((number, file) for number, file in files.items() if file.exists())
+    return [read_fields(file, **_JUDGED) | {"number": number} for number, file in read]
 
 
 def _session(artifact: Artifact) -> ArtifactSummary:
@@ -137,6 +139,7 @@ def _session(artifact: Artifact) -> ArtifactSummary:
         read = sessions.labels.EpisodeLabel.read(folder.labels)
         labels = sessions.labels.effective_labels(read)
     scores = [each["score"] for each in judged if each["score"] is not None]
+    state, limits = _session_state(folder), None
     known: dict[str, Any] = {"score": max(scores, default=None), "seconds": None}
     known["steps"] = sum(each.get("steps") or 0 for each in judged) or None
     if folder.summary.exists():  # summary of the final policy
@@ -144,11 +147,14 @@ def _session(artifact: Artifact) -> ArtifactSummary:
         known |= {name: read_fields(folder.summary, **kinds)[name] for name in kinds}
         if check_end(folder, [folder.summary]) != (None, None):
             known["score"] = None
+        if state in PASSES:
+            limits = read_fields(folder.summary, limits=list[str] | None)["limits"]
     return _line(
         artifact,
         request["intent"],
-        _session_state(folder),
+        state,
         request["env"],
+        limits=tuple(limits or ()),
         **{name: known[name] for name in ("score", "steps", "seconds")},
         iterations=len(judged),
         origin=origin.session if origin else None,

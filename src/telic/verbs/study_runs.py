@@ -11,6 +11,7 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.core.request import RunsRequest, argument, inner, option
+from telic.core.text import is_row
 from telic.core.verb import Question, verb
 from telic.errors import UnknownName
 from telic.session.evidence import drawings, end_signer
@@ -413,7 +414,7 @@ def _verify_path(path: Path) -> Verification:
         folder = SessionFolder(path)
         summary, signer = verified(folder), end_signer(folder)
         drawn = [_OTHER.format(each) for each in drawings(folder, folder.page)]
-        state, reasons = summary.outcome, (*summary.reasons, *drawn)
+        state, reasons = summary.outcome, (*summary.reasons, *summary.limits, *drawn)
         is_whole = summary.outcome != "unproven" and not drawn
     else:
         fault: str | None = None
@@ -426,12 +427,14 @@ def _verify_path(path: Path) -> Verification:
         if not fault and path.is_file():
             fault = next(map(_OTHER.format, drawings(SessionFolder(path.parent), path)), None)
         key, outcome = usable_key(), claims.get("outcome")
+        limits = map(str, found) if is_row(found := claims.get("limits")) else ()
         if outcome is None and not fault:
             reasons, state = ("it does not describe a judged session",), "unproven"
         else:
             is_ours = key is not None and signer == key.public
             state = "unproven" if fault else str(outcome) if is_ours else "claimed"
-            reasons = (fault,) if fault else () if is_ours else (f"another key signed: {outcome}",)
+            named = () if is_ours else (f"another key signed: {outcome}",)
+            reasons = (fault,) if fault else (*named, *limits)
         is_whole = not fault
     return Verification(path=str(path), ok=is_whole, state=state, signed_by=signer, reasons=reasons)
 

@@ -22,6 +22,7 @@ from telic.errors import Refused, UnknownName
 from telic.storage.keys import is_own_list
 from telic.storage.layout import RunFolder, SessionFolder, file_name
 from telic.storage.workspace import Artifact
+from telic.training.export.bundle import check_bundle
 from telic.verbs.lines import artifact_id
 from telic.web._gate import API, REPORT_POLICY
 from telic.web._place import WebPlace
@@ -160,8 +161,10 @@ def routes(place: WebPlace) -> APIRouter:
         files = [path for path in sorted((home / "export").rglob("*")) if path.is_file()]
         if not files:
             raise UnknownName("export", artifact[:200], [])
-        if not is_own_list(home / "export" / "bundle.json"):
-            raise Refused(f"{home.name}/export is not an export of this user.")
+        fault = check_bundle(home / "export")[2]
+        if fault is not None or not is_own_list(home / "export" / "bundle.json"):
+            why = fault or "not an export of this user"
+            raise Refused(f"{home.name}/export cannot be downloaded: {why}.")
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in files:

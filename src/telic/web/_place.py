@@ -28,7 +28,7 @@ _STAMPED = (
     *("", "events.jsonl", "ledger.jsonl", "labels.jsonl", "vetoes.jsonl"),
     *("about.json", "lock"),
 )
-"""the folder, and files whose changes do not update its modification time"""
+"""the folder, and files that change while work is running"""
 _LISTED: tuple[ArtifactKind, ...] = ("session", "run", "search", "study")
 
 
@@ -150,7 +150,11 @@ class WebPlace:
 
     def _read(self, name: str, path: Path) -> ListedArtifact | None:
         """Return the artifact in a folder (cached until the folder changes)."""
-        stamp = (*(_changed(f"{path}/{each}") for each in _STAMPED), lock_holder(path / "lock"))
+        holder = lock_holder(path / "lock")
+        paths = [f"{path}/{each}" for each in _STAMPED]
+        if holder is None:  # any file may be evidence of the verdict
+            paths += [f"{place}/{file}" for place, _, files in os.walk(path) for file in files]
+        stamp = (*map(_changed, paths), holder)
         known = self._known.get(name)
         if known is not None and known.stamp == stamp:
             return known
@@ -169,4 +173,4 @@ def _changed(path: str) -> tuple[int, int] | None:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return found.st_ctime_ns, found.st_size

@@ -28,29 +28,12 @@ from telic.web._gate import API
 from telic.web._place import WebPlace
 from telic.web.app import STATIC, make_app
 
+_PAGE = Path(__file__).with_name("site.html")
 _FILES, _LIST, _SCRIPTED = "files", "site.json", (".html", ".svg")
 _EPISODES, _POSE_BYTES = 20, 24 << 20
 """limits on recorded episodes, where those of the best policy come first, then the newest"""
 _COPIED_BYTES = 200 << 20
 _POINTS = 600
-_PAGE = """<!doctype html>
-<html lang="en">
-  <head>
-    <meta charset="utf-8" />
-    <meta name="viewport" content="width=device-width, initial-scale=1" />
-    <meta name="color-scheme" content="light dark" />
-    <title>telic</title>
-    <link rel="icon" href="data:," />
-    <link rel="stylesheet" href="site.css" />
-  </head>
-  <body>
-    <div id="root"></div>
-    <noscript>This page needs JavaScript.</noscript>
-    <script src="data.js"></script>
-    <script src="site.js"></script>
-  </body>
-</html>
-"""
 
 
 class SavedSite(Record):
@@ -66,7 +49,7 @@ class SavedSite(Record):
 
 
 def write_site(artifact: Artifact, runs_dir: Path, root: Path, folder: Path) -> SavedSite:
-    """Write the pages of an artifact and the gallery to a dedicated folder.
+    """Write the pages of an artifact to a dedicated folder.
 
     Raises UsageError if the folder contains other files, or if the pages were not built.
     """
@@ -93,7 +76,7 @@ def write_site(artifact: Artifact, runs_dir: Path, root: Path, folder: Path) -> 
     }
     text = redact(json.dumps(site, separators=(",", ":")))  # removes keys of model providers
     write_text(folder / "data.js", f"window.TELIC_SITE={text};\n")
-    write_text(folder / "index.html", _PAGE)
+    shutil.copyfile(_PAGE, folder / "index.html")
     files = [path for path in folder.rglob("*") if path.is_file()]
     return SavedSite(
         page=str(folder / "index.html"),
@@ -179,14 +162,15 @@ class _Saved:
         self.answers[f"{self._home}/files"] = shown
 
     def _gather_gallery(self) -> None:
-        """Return the gallery cards whose videos are within the size limit."""
-        cards = list[Any]()
-        for card in self._ask(f"{API}/gallery") or []:
-            key = card["video"].rpartition("/")[2]
-            files = files_of(self._place.artifact(card["line"]["id"]))
-            if (path := files.get(key)) and (url := self._copy(path.path, key)):
-                cards.append({**card, "video": url})
-        self.answers[f"{API}/gallery"] = cards
+        """Keep the artifact's gallery card. Other work in the runs folder is not published."""
+        cards, files = self._ask(f"{API}/gallery") or [], files_of(self._artifact)
+        self.answers[f"{API}/gallery"] = [
+            {**card, "video": url}
+            for card in cards
+            if card["line"]["id"] == artifact_id(self._artifact)
+            if (path := files.get(key := card["video"].rpartition("/")[2]))
+            if (url := self._copy(path.path, key))
+        ]
 
     def _copy(self, path: Path, key: str) -> str | None:
         """Copy a file and return the copy's URL, or None if the file exceeds the size limit."""

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from telic.core.config import Record
+from telic.core.text import is_dict
 from telic.errors import BadFile, TelicError
 from telic.storage.reading import parse_json
 from telic.storage.workspace import Artifact
@@ -58,7 +59,8 @@ class StreamMessage(Record):
 def read_page(artifact: Artifact, position: int, most_bytes: int = _MAX_BYTES) -> EventPage:
     """Return the events after a position, skipping damaged lines."""
     events, start = list[dict[str, Any]](), position
-    log = artifact.path / ("ledger.jsonl" if artifact.kind == "study" else "events.jsonl")
+    is_study = artifact.kind == "study"
+    log = artifact.path / ("ledger.jsonl" if is_study else "events.jsonl")
     while position - start < most_bytes and (lines := read_lines(log, position)):
         position = lines[-1].end
         for line in lines:
@@ -66,7 +68,8 @@ def read_page(artifact: Artifact, position: int, most_bytes: int = _MAX_BYTES) -
                 event = parse_json(line.text, "The event")
             except BadFile:
                 continue
-            events += [event] if isinstance(event, dict) else []
+            if is_dict(event) and (is_study or isinstance(event.get("event"), str)):
+                events.append(event)
     return EventPage.model_construct(events=tuple(events), end=position)
 
 

@@ -1,3 +1,4 @@
+import re
 import shutil
 import subprocess
 
@@ -104,6 +105,25 @@ def read(folder, text):
 def test_all_lines_of_a_patch_are_counted(repository):
     found = read(repository, "--- a/x.py\n+++ b/x.py\n@@ -1 +1,3 @@\n-b\n+a\rb\r\n+\n+d\n")
     assert (found.removed, found.added) == (("b",), ("a", "b", "", "d"))
+
+
+def test_a_line_that_looks_like_a_header_is_counted(repository):
+    """A line that adds "++ x" or removes "-- x" begins like the names of a file."""
+    text = (
+        "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@ def f():\n--- secret\n same\n+++ run(secret)\n"
+        "@@ -9 +9 @@\n-b\n+c\n\\ No newline at end of file\n"
+        "--- a/y.py\n+++ b/y.py\n@@ -0,0 +1 @@\n+++ d\n"
+    )
+    found = read(repository, text)
+    assert found.files == ("x.py", "y.py") and not found.problems
+    assert found.removed == ("-- secret", "b")
+    assert found.added == ("++ run(secret)", "c", "++ d")
+
+
+def test_a_patch_that_git_reads_differently_is_a_problem(repository, monkeypatch):
+    monkeypatch.setattr(git_read, "_HUNK", re.compile("(never)(matches)"))
+    found = read(repository, "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-b\n+c\n")
+    assert "git counts other lines" in found.problems[0]
 
 
 PATTERNS = """

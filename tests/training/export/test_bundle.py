@@ -12,9 +12,12 @@ import pytest
 import torch
 
 import telic
+from telic.cli._output import show as print_result
 from telic.errors import BadFile, Refused, UsageError
+from telic.storage.files import write_json
 from telic.storage.layout import RunFolder
 from telic.training.export.bundle import check_bundle, export_run
+from telic.verbs.artifacts import show
 
 FILES = {
     "policy.onnx",
@@ -153,3 +156,29 @@ def test_a_file_that_was_added_to_a_signed_bundle_is_a_fault_and_is_not_run(run,
     os.mkfifo(bundle / "policy.npz")
     with pytest.raises(BadFile, match="named pipe"):
         check_bundle(bundle)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("reward_spec.json", {"terms": None}),
+        ("reward_spec.json", {"terms": [{}]}),
+        ("reward_spec.json", {"terms": [{"name": 1}]}),
+        ("reward_spec.json", {"latex": 5}),
+        ("summary.json", {"findings": None}),
+        ("summary.json", {"findings": [{}]}),
+    ],
+)
+def test_damaged_records_of_a_policy_end_in_a_sentence(run, tmp_path, capsys, file, content):
+    """They may have been written by a worker that ran the code of others."""
+    member = run.members()[0].path
+    known = json.loads((member / file).read_text())
+    write_json(member / file, {**known, **content})
+    for read in (
+        lambda: export_run(run, member=member.name, out=tmp_path / "out"),
+        lambda: print_result(show(str(run.path), member=member.name)),
+    ):
+        try:
+            read()
+        except BadFile as error:
+            assert file in error.message

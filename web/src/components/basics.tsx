@@ -16,12 +16,14 @@ export function toneOf(state: string | null | undefined): Tone {
   return TONES[state ?? ""] ?? "";
 }
 
-export function Badge({ state, children, tone }: { state?: string; tone?: Tone; children?: ReactNode }) {
+/** `limits` qualify a pass, such as one training seed. */
+export function Badge({ state, limits, children, tone }: { state?: string; limits?: readonly string[]; tone?: Tone; children?: ReactNode }) {
   const shown = tone ?? toneOf(state);
   return (
-    <span className={`badge ${shown}`}>
+    <span className={`badge ${shown}`} title={limits?.join(", ")}>
       {shown && <span className="dot" aria-hidden="true" />}
       {children ?? words(state ?? "")}
+      {limits && limits.length > 0 && " (limited)"}
     </span>
   );
 }

@@ -86,7 +86,7 @@ function Result({ result }: { result: Compared }) {
           Object.keys(row.values).length === 0 ? "not measured" : <span className="soft">{Object.values(row.values).map((value) => write(row, value)).join(", ")}</span>,
           row.difference ? `${row.difference.value > 0 ? "+" : ""}${number(row.difference.value)}` : "–",
           row.difference?.low == null ? "–" : `${number(row.difference.low)} to ${number(row.difference.high)}`,
-          <Badge key="s" state={row.line.state} />,
+          <Badge key="s" state={row.line.state} limits={row.line.limits} />,
         ])} />
         <p className="small soft">Each training seed counts as one sample. Intervals are simultaneous 95% Welch confidence intervals over all rows.</p>
       </div>

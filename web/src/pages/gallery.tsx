@@ -41,7 +41,7 @@ function GalleryCard({ card: { line, video, low } }: { card: Card }) {
       <PlayingVideo source={video} label={`Video: ${title}`} />
       <div className="body">
         <h2><Link href={`/runs/${line.id}`}>{title}</Link></h2>
-        <p className="row small soft"><Badge state={line.state} /><span>{envName(line.env)}</span>{line.score != null && <span>score {score(line.score)}{low != null && ` (lower bound ${score(low)})`}</span>}{line.best_return != null && <span>return {number(line.best_return, 4)}</span>}<span>{ago(line.updated)}</span></p>
+        <p className="row small soft"><Badge state={line.state} limits={line.limits} /><span>{envName(line.env)}</span>{line.score != null && <span>score {score(line.score)}{low != null && ` (lower bound ${score(low)})`}</span>}{line.best_return != null && <span>return {number(line.best_return, 4)}</span>}<span>{ago(line.updated)}</span></p>
         {!about.isReadOnly && (
           <div className="row">
             <Link className="button" href={`/live/${line.id}`}>Play live</Link>

@@ -27,7 +27,7 @@ const COLUMNS: Column[] = [
   { key: "title", title: "Name", width: "minmax(6rem, 3fr)", cell: (row) => (row.inside ? <strong>{row.title} · {plural(row.inside.length, "run")}</strong> : <Link href={`/runs/${row.id}`} title={row.note ?? undefined} onClick={(event) => event.stopPropagation()}>{row.name ?? (row.title || row.id)}</Link>) },
   { key: "kind", title: "Kind", width: "5.2rem", isWide: true, cell: (row) => <span className="soft">{row.kind}</span> },
   { key: "env", title: "Environment", width: "minmax(9rem, 1.2fr)", isWide: true, cell: (row) => <span title={row.env ?? ""}>{envName(row.env)}</span> },
-  { key: "state", title: "State", width: "8.8rem", cell: (row) => <Badge state={row.state} /> },
+  { key: "state", title: "State", width: "8.8rem", cell: (row) => <Badge state={row.state} limits={row.limits} /> },
   { key: "score", title: "Score", width: "4rem", isNumber: true, cell: (row) => score(row.score) },
   { key: "best_return", title: "Return", width: "4.6rem", isNumber: true, isWide: true, cell: (row) => number(row.best_return, 4) },
   { key: "iterations", title: "Iterations", width: "5.5rem", isNumber: true, isWide: true, cell: (row) => count(row.iterations) },

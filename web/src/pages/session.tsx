@@ -43,7 +43,7 @@ export function SessionPage({ detail, session, tab, reload }: { detail: Artifact
     <>
       <PageHead
         title={line.name ?? line.title}
-        lede={<span className="row">{line.name && <span>{line.title}</span>}<Badge state={line.state} /><span title={line.env ?? ""}>{envName(line.env)}</span><code className="small">{shortId(line.id)}</code>{session.origin && <Link href={`/runs/${session.origin.session}`}>branched from iteration {session.origin.iteration} of {shortId(session.origin.session)}</Link>}{!live.isConnected && line.is_running && <span className="small">connecting…</span>}</span>}
+        lede={<span className="row">{line.name && <span>{line.title}</span>}<Badge state={line.state} limits={line.limits} /><span title={line.env ?? ""}>{envName(line.env)}</span><code className="small">{shortId(line.id)}</code>{session.origin && <Link href={`/runs/${session.origin.session}`}>branched from iteration {session.origin.iteration} of {shortId(session.origin.session)}</Link>}{!live.isConnected && line.is_running && <span className="small">connecting…</span>}</span>}
         actions={about.isReadOnly ? undefined : <SessionActions detail={detail} session={session} line={line} reload={reload} />}
       />
       <div className="stacked">

@@ -244,7 +244,7 @@ function Recent() {
               {page.artifacts.map((line) => (
                 <tr key={line.id}>
                   <td><Link href={`/runs/${line.id}`}>{line.name ?? line.title}</Link><div className="small soft">{envName(line.env)}{line.score != null && ` · score ${score(line.score)}`}</div></td>
-                  <td><Badge state={line.state} /></td>
+                  <td><Badge state={line.state} limits={line.limits} /></td>
                   <td className="number small soft">{ago(line.updated)}</td>
                 </tr>
               ))}

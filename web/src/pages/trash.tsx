@@ -27,7 +27,7 @@ export default function TrashPage() {
                       <td>{line.title} <code className="small soft">{shortId(line.id)}</code></td>
                       <td className="soft">{line.kind}</td>
                       <td>{envName(line.env)}</td>
-                      <td><Badge state={line.state} /></td>
+                      <td><Badge state={line.state} limits={line.limits} /></td>
                       <td className="soft">{ago(line.updated)}</td>
                       <td className="number"><button type="button" onClick={() => restore(line.id)} aria-label={`Restore ${line.title} ${shortId(line.id)}`}>Restore</button></td>
                     </tr>

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from telic import __version__
 from telic.core.text import number
+from telic.envs.spec import RewardSpec
 from telic.errors import Refused, TelicError
 from telic.report import document as doc
 from telic.report.charts import ChartLine, LineChart, Point, picture
@@ -28,6 +29,7 @@ from telic.storage.files import (
     TEMPORARY_MARK,
     json_text,
     read_fields,
+    read_record,
     replacing,
     require_output,
     write_json,
@@ -37,7 +39,14 @@ from telic.storage.keys import is_own_list, signed_list, usable_key
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock
 from telic.storage.reading import check_file, file_hash, read_text, without_links
-from telic.storage.scalars import Column, EvaluationRow, downsample, read_columns, read_rows
+from telic.storage.scalars import (
+    Column,
+    EvaluationRow,
+    downsample,
+    read_columns,
+    read_findings,
+    read_rows,
+)
 from telic.training.export import run_policy
 from telic.training.export.deployment import FOLDER, RobotCheck, deploy
 from telic.training.export.files import export_checked
@@ -96,6 +105,8 @@ class PolicyProof(NamedTuple):
     outcome: str
     """verified outcome of the session"""
     reasons: tuple[str, ...]
+    limits: tuple[str, ...]
+    """qualifications of a pass"""
     sections: tuple[doc.Section, ...]
     """sections for the top of the card"""
     files: dict[Path, tuple[str, str]]
@@ -189,6 +200,7 @@ def export_run(
                 "largest_deviation": deviations,
                 "session": None if proof is None else proof.session,
                 "outcome": None if proof is None else proof.outcome,
+                "limits": () if proof is None else proof.limits,
                 **({} if robot is None else robot.facts),
             }
         )
@@ -200,7 +212,7 @@ def export_run(
         "return": record.get("mean_return"),
         "largest deviation": float(f"{max(deviations.values()):.1e}"),
         "files": ", ".join([*names, _LIST]),
-        **({} if proof is None else {"outcome": ": ".join((proof.outcome, *proof.reasons))}),
+        **({"outcome": ": ".join((proof.outcome, *proof.reasons, *proof.limits))} if proof else {}),
         **({"memory": memory} if policy.memory_size else {}),
         **({} if robot is None else robot.screen_lines),
     }
@@ -265,8 +277,13 @@ def gather(run: RunFolder, member: MemberFolder, policy: Policy) -> ExportEviden
         policy=policy,
         config=_read(member.config, env=str, seed=int, reward=str, env_args=_TABLE),
         manifest=_read(run.manifest, rewards=dict[str, str | None] | None, versions=_TABLE),
-        reward=_read(member.reward_spec, latex=str | None, terms=list[dict[str, Any]] | None),
-        summary=_read(member.summary, best=EvaluationRow | None),
+        reward=(
+            read_record(member.reward_spec, RewardSpec).model_dump(mode="json")
+            if member.reward_spec.exists()
+            else {}
+        ),
+        summary=_read(member.summary, best=EvaluationRow | None)
+        | {"findings": read_findings(member.summary)},
         curve=read_columns(member.scalars, ["global_step", "episodic_return"]),
         evaluations=read_rows(member.scalars, "eval"),
         siblings={

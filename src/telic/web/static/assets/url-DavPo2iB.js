@@ -1,1 +1,0 @@
-import{i as e}from"./rolldown-runtime-COiEfhsA.js";import{w as t}from"./format-Cx3aKGB3.js";import{V as n}from"./index-CNAYLmxZ.js";var r=e(t(),1);function i(e,t=``){let[i,a]=n(),o=(0,r.useCallback)(n=>{a(()=>{let r=new URLSearchParams(window.location.search);return n===t?r.delete(e):r.set(e,n),r},{replace:!0})},[a,e,t]);return[i.get(e)??t,o]}export{i as t};
