@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from telic.envs.simulators.names import permit_env
 from telic.session.loop import run_session
 from tests.envs.multifile import write_robot
 
@@ -39,6 +40,7 @@ class Puck(gymnasium.Env):
 def test_an_environment_without_a_robot_goes_all_the_way(home, tmp_path, monkeypatch, env, intent):
     (tmp_path / "puck.py").write_text(PUCK)
     monkeypatch.chdir(tmp_path)
+    permit_env(env)  # as telic run does for what its command names
     session = run_session(intent, env=env, runs_dir=tmp_path / "runs", **SMALL)
     assert session.summary.score is not None
     assert session.summary.outcome in ("passed", "not_passed", "unproven")
