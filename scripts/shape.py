@@ -76,7 +76,7 @@ LINES: dict[tuple[str, ...], Limit] = {
     ("jobs", "sandbox"): Limit(5_000, 5_038),
     ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_815),
     ("quantities", "rewards", "judges"): Limit(8_000, 9_855),
-    ("composer", "authors", "llm"): Limit(9_000, 12_875),
+    ("composer", "authors", "llm"): Limit(9_000, 12_873),
     ("training",): Limit(8_500, 9_404),
     ("session", "bench"): Limit(5_000, 6_066),
     ("search",): Limit(4_000, 4_171),
@@ -87,7 +87,7 @@ LINES: dict[tuple[str, ...], Limit] = {
 }
 """limits on the lines of groups of packages"""
 TOTALS = {
-    "lines": Limit(80_000, 96_783),
+    "lines": Limit(80_000, 96_781),
     "modules": Limit(380, 395),
     "public names per 1,000 lines": Limit(10, 22.7),
     "names defined in two files": Limit(0, 0),

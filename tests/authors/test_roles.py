@@ -62,6 +62,24 @@ def test_an_intent_becomes_criteria_reward_and_judge(author):
     assert "class Speed" not in by_role["judge_author"]
 
 
+def test_criteria_that_pass_a_failure_mode_go_back_before_a_reward_is_written(author):
+    low = {"title": "low", "quantity": "height", "measure": "mean(height)", "direction": "at_most"}
+    turns = {"title": "level", "quantity": "turns", "measure": "highest(abs(pitch_turns))"}
+    turns |= {"direction": "at_most", "zero": 1.5, "goal": 1.0, "is_guard": True, "weight": 0}
+    lies, lowers = ({**low, "zero": 0.9, "goal": goal} for goal in (0.8, -0.5))
+    answers = [
+        {**SCRIPT["elicitor"], "criteria": [each, turns], "fine": [], "demonstration": []}
+        for each in (lies, lowers)
+    ]
+    scripted = Scripted({**SCRIPT, "elicitor": answers})
+    (taken, _) = author(scripted).read().criteria
+    first, second = prompts(scripted, "elicitor")
+    assert taken.goal == -0.5 and "not accepted" not in first
+    assert "passes failure modes" in second and '"lies on its back"' in second
+    assert '"goal":0.8' in second  # its own answer, to be corrected
+    assert not prompts(scripted, "reward_author")
+
+
 def test_a_model_cannot_leave_out_the_terrain_that_the_prompt_states(author, monkeypatch):
     """No criterion measures rough ground, so any author could replace it by flat ground."""
     stated = {"terrain": "rough", "terrain_start": "top", "terrain_hardest": 0.7}

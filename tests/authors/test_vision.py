@@ -9,17 +9,19 @@ import torch
 
 from telic.authors import footage as footage_module
 from telic.authors._cast import RoleModels
-from telic.authors._vision import VisionJudge
+from telic.authors._vision import VisionJudge, contrast_of
 from telic.authors.footage import Footage
 from telic.errors import TelicError
 from telic.judges.criteria import Criterion, score, total_score
 from telic.judges.measured import JudgeFile
+from telic.judges.validation import ExampleResult, JudgeValidation
 from telic.judges.verdict import WHOLE, judged
 from telic.llm import CallLimits, Cancelled, Models, Outage, RawReply
 from telic.rendering.job import Rendering
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 from telic.testing.models import Scripted
 from tests.judges.playing import record
+from tests.judges.test_validation import written
 
 LISTED = (
     Criterion(
@@ -120,6 +122,17 @@ def test_episodes_of_a_policy_are_judged_in_one_question(tmp_path, episodes):
     for request in eyes.provider.requests:
         assert request.role == "vision"
         assert "return" not in request.prompt and "reward" not in request.prompt
+
+
+def test_an_example_that_the_judge_passes_is_not_shown_as_incorrect():
+    made = written("", "", env_args={"max_episode_steps": 20})
+    scores = {"goes the other way": 1.0, "stops soon": 0.3, "does nothing": 0.1}
+    examples = [ExampleResult(name=x, is_good=False, score=y) for x, y in scores.items()]
+    trial = JudgeValidation(examples=tuple(examples))
+    shown = contrast_of(made, trial, 0.8, (made.env, made.env_args))
+    assert [name for name in shown if "incorrect" in name] == [
+        'for comparison: a robot that only "stops soon" (incorrect)'
+    ]
 
 
 def test_what_cannot_be_seen_is_unknown(tmp_path, episodes):

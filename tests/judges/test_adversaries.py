@@ -8,6 +8,7 @@ import pytest
 from telic.errors import TelicError
 from telic.judges import validation as trials
 from telic.judges.criteria import Criterion, Motion
+from telic.judges.failure_modes import MIRRORED, OTHER_WAY
 from telic.judges.measured import measured_by_host
 from telic.judges.validation import judge_problems, reward_problems, undirected
 from tests.judges.test_validation import written as written_for
@@ -89,6 +90,22 @@ def paid(reward):
     except TelicError as error:
         return (str(error),)
     return reward_problems(results, ())
+
+
+@pytest.mark.parametrize(
+    ("words", "fine"),
+    [
+        ("jump high", {OTHER_WAY, MIRRORED}),
+        ("do two front flips: net forward rotation, two forward turns", {OTHER_WAY}),
+        ("do a backflip", {OTHER_WAY}),
+        ("rolls backward: its torso rotates backward", {OTHER_WAY}),
+        ("flip forward, then run forward", set()),
+        ("do a front flip while you move back", set()),
+        ("turn to the left", set()),
+    ],
+)
+def test_a_direction_of_rotation_is_not_one_of_travel(words, fine):
+    assert set(undirected(words)) == fine
 
 
 def test_an_honest_pair_has_nothing_to_hide():

@@ -179,10 +179,8 @@ class SessionHistory(NamedTuple):
     ) -> dict[str, str]:
         """Return a section on the criteria's quantities over time in a policy's median episode."""
         path = self.folder.iteration(iteration.number).episode(best.member, best.median_episode)
-        where = (
-            read_record(self.folder.config, SessionConfig).env,
-            self.candidates[iteration.number].env_args,
-        )
+        config = read_record(self.folder.config, SessionConfig)
+        where = config.env, self.candidates[iteration.number].env_args
         try:
             episode = Footage(path, path.parent / "looked", where)
         except TelicError:

@@ -43,7 +43,7 @@ from telic.judges.criteria_check import (
     with_measures,
 )
 from telic.judges.failure_modes import FAILURE_MODES
-from telic.judges.measured import JudgeFile, read_judge
+from telic.judges.measured import JudgeFile, measured_by_host, read_judge
 from telic.judges.validation import JudgeValidation, text_hash
 from telic.judges.verdict import Verdict
 from telic.llm import Image
@@ -65,6 +65,9 @@ _RANGES = {
     "log_std": (-2.0, 0.5),
 }
 _MAX_TRIES = 3
+_NO_REWARD = WrittenReward(
+    reasoning="", source="def reward_fn(*_):\n    return 0.0, {'none': 0.0}", steps=10_000
+)
 _ASK_AGAIN = (
     "Use a stronger model, or start from scratch with --fresh: the same command would only "
     "reuse the paid replies."
@@ -102,9 +105,15 @@ class ModelAuthor:
     def _elicited(self) -> Elicited:
         """Elicit the intent, and repeat the request while the criteria have problems."""
 
-        def flaw(elicited: Elicited, _: bool) -> str | None:
-            problems = self._criteria_problems(elicited)
-            return "\n".join(("", *(f"- {problem}" for problem in problems))) if problems else None
+        def flaw(elicited: Elicited, is_last: bool) -> str | None:
+            problems: Sequence[str] = self._criteria_problems(elicited)
+            wanted = MeasurableIntent(criteria=with_measures(elicited.criteria))
+            if not (problems or is_last or self._config.criteria or _in_code(wanted.criteria)):
+                written = measured_by_host(self._composed(elicited, wanted, _NO_REWARD))
+                problems = try_written(self._brief, written).judge_problems
+            answer = f"\n```json\n{elicited.model_dump_json(exclude_defaults=True)}\n```"
+            lines = ("", *(f"- {problem}" for problem in problems), answer)
+            return "\n".join(lines) if problems else None
 
         here = configured(self._config.env, {})
         return self._ask_until("elicitor", Elicited, flaw, failure_modes=FAILURE_MODES, here=here)
@@ -148,11 +157,8 @@ class ModelAuthor:
     def _env_args(self, elicited: Elicited) -> dict[str, object]:
         env_args = self._episode_args(elicited)
         if "terrain" in self._spec.arguments and elicited.terrain != "flat":
-            env_args |= {
-                "terrain": elicited.terrain,
-                "terrain_start": elicited.terrain_start,
-                "terrain_hardest": _HARDEST,
-            }
+            env_args |= {"terrain": elicited.terrain, "terrain_start": elicited.terrain_start}
+            env_args["terrain_hardest"] = _HARDEST
         return env_args | self._stated
 
     @cached_property
@@ -173,6 +179,11 @@ class ModelAuthor:
             writing = pool.submit(self._write, WrittenReward, env_args, wanted.criteria)
             judging = pool.submit(self._write, WrittenJudge, env_args, in_code) if in_code else None
             reward, judge = writing.result(), judging.result().source if judging else ""
+        return self._composed(elicited, wanted, reward, judge)
+
+    def _composed(
+        self, elicited: Elicited, wanted: MeasurableIntent, reward: WrittenReward, judge: str = ""
+    ) -> Composition:
         settings, moved = within(reward.settings, self._preset)
         return Composition(
             intent=self._config.intent,
@@ -181,7 +192,7 @@ class ModelAuthor:
             phases=elicited.phases,
             reward=reward.source,
             judge=judge,
-            env_args=env_args,
+            env_args=self._env_args(elicited),
             settings=settings,
             steps=reward.steps,
             doubts=(*wanted.doubts, *moved),
@@ -251,9 +262,8 @@ class ModelAuthor:
         changes: dict[str, object] = {"objections": objections}
         weights = {name: value for name, value in found.weights.items() if name in own}
         if weights and may_rewrite:
-            written = written.model_copy(
-                update={"reward": with_weights(written.reward, own | weights)}
-            )
+            weighted = with_weights(written.reward, own | weights)
+            written = written.model_copy(update={"reward": weighted})
         self._replies = {}
         for about, measured in (("reward", trial.reward_problems), ("judge", trial.judge_problems)):
             still = [each for each in objections if each.about == about and each.withdrawn is None]
@@ -384,7 +394,8 @@ class ModelAuthor:
         written = read_record(self._folder.author, Composition)
         files = IterationFolder(episodes[0].parents[2])
         where = self._config.env, read_record(files.candidate, RewardCandidate).env_args
-        contrast = contrast_of(written, read_record(self._folder.trial, JudgeValidation), *where)
+        trial = read_record(self._folder.trial, JudgeValidation)
+        contrast = contrast_of(written, trial, self._config.threshold, where)
         folder = episodes[0].parent / "looked"
         eyes = VisionJudge(self._cast, read_judge(written.judge), folder, where, contrast)
         return eyes.second_opinion(episodes, verdicts)

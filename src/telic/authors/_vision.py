@@ -29,7 +29,7 @@ from telic.judges.episode import RecordedEpisode
 from telic.judges.failure_modes import failure_modes, look_alikes
 from telic.judges.fusion import extend, fuse, resolve
 from telic.judges.measured import JudgeFile, measure_between, measured_parts
-from telic.judges.validation import GOOD, JudgeValidation
+from telic.judges.validation import GOOD, JudgeValidation, bad_examples
 from telic.judges.verdict import WHOLE, Disagreement, Verdict, unknown
 from telic.judges.vision import (
     VisibleSigns,
@@ -96,18 +96,15 @@ class VisionJudge:
             {dispute.criterion: dispute for dispute in fused.disagreements} for *_, fused in given
         ]
         # Sample repeatedly because this answer is decisive, except from a person or agent.
-        is_host = self._cast.player("vision").provider.name == HOST
-        again = self._verdicts(
-            [episode for episode, *_ in given], doubts, 1 if is_host else _REPEATS
-        )
-        settled: list[Verdict] = []
-        for (_, code, vision, fused), second, disputes in zip(given, again, doubts, strict=True):
-            if not second.seen:
-                reason = f"no second look by the vision model: {second.reason}"
-                settled.append(fused.model_copy(update={"reason": reason}))
-                continue
-            settled.append(resolve(code, vision, second, list(disputes.values())))
-        return settled
+        repeats = 1 if self._cast.player("vision").provider.name == HOST else _REPEATS
+        again = self._verdicts([episode for episode, *_ in given], doubts, repeats)
+        missing = "no second look by the vision model: "
+        return [
+            resolve(code, vision, second, list(disputes.values()))
+            if second.seen
+            else fused.model_copy(update={"reason": f"{missing}{second.reason}"})
+            for (_, code, vision, fused), second, disputes in zip(given, again, doubts, strict=True)
+        ]
 
     def _verdicts(
         self, episodes: Sequence[Path], doubts: Sequence[dict[str, Disagreement]], repeats: int
@@ -136,14 +133,11 @@ class VisionJudge:
         self, episodes: Sequence[Path], doubts: Sequence[dict[str, Disagreement]], sample: int
     ) -> tuple[dict[int, Record], dict[int, str]]:
         """Query the model once and return completed forms and failure reasons by episode index."""
-        sheets: list[Path] = []
-        words: list[str] = []
+        compared = self._compared()
+        words = [what for what, _ in compared]
+        sheets = [footage.sheet(self._judge) for _, footage in compared]
         shown: dict[int, dict[str, Any]] = {}
         broken: dict[int, str] = {}
-        for what, footage in self._compared():
-            sheets.append(footage.sheet(self._judge))
-            words.append(what)
-        contrast = len(sheets)
         for place, (episode, own) in enumerate(zip(episodes, doubts, strict=True)):
             name = f"episode {len(shown) + 1}"
             try:
@@ -177,7 +171,7 @@ class VisionJudge:
             look_for=self._what_to_see(),
             criteria=dict(zip(self._titles, self._words, strict=True)),
             pictures=words,
-            has_contrast=contrast,
+            has_contrast=len(compared),
             episodes=list(shown.values()),
         )
         found = {
@@ -219,21 +213,22 @@ class VisionJudge:
 
 
 def contrast_of(
-    written: Composition, trial: JudgeValidation, env: str, env_args: dict[str, Any]
+    written: Composition, trial: JudgeValidation, threshold: float, where: Environment
 ) -> dict[str, Trajectory]:
-    """Return a demonstration and the failure mode with the highest score, if available."""
-    bad = [each for each in trial.examples if not each.is_good and each.name not in trial.fine]
+    """Return a demonstration and the rejected failure mode with the highest score, if any."""
+    bad = bad_examples(trial.examples, trial.fine)
+    rejected = [each for each in bad if (each.score or 0.0) < threshold]
     found: dict[str, Trajectory] = {}
+    env, env_args = where
     look = open_env(env, env_args, 1)
     look.close()
     led: Examples | None = None
     if written.motions and isinstance(look, MujocoEnv):
-        led = demonstrate(
-            env, env_args, {**look_alikes(look, written.motions), GOOD: tuple(written.motions)}
-        )
+        motions = look_alikes(look, written.motions) | {GOOD: tuple(written.motions)}
+        led = demonstrate(env, env_args, motions)
         found["for comparison: a scripted demonstration (correct)"] = led.trajectory(GOOD)
-    if bad:
-        name = max(bad, key=lambda each: each.score or 0.0).name
+    if rejected:
+        name = max(rejected, key=lambda each: each.score or 0.0).name
         group = led if led is not None and name in led.names else failure_modes(env, env_args)
         if name in group.names:
             words = f'for comparison: a robot that only "{name}" (incorrect)'

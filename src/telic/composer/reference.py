@@ -156,21 +156,15 @@ def follow_motion(reference: Reference, draft: Draft) -> None:
         pays = FollowJoints(beat, tuple(joints), _WIDTH_RAD)
         words = f"{limb} as in the motion {reference.name}"
         draft.pay(f"shown_{limb.replace(' ', '_')}", 2.5 / len(reference.limbs), pays, words)
-    rests = sum(_error_at_rest(course, reference) for course in reference.joints)
-    rests /= len(reference.joints)
+    angles = 2.0 * math.pi / _SHIFTS * np.arange(_SHIFTS)
+    cycles = ((each.joint, metrics.periodic(each.terms, angles)) for each in reference.joints)
+    rests = float(np.mean([np.abs(reference.rest[name] - cycle) for name, cycle in cycles]))
     every = tuple((course.joint, tuple(course.terms)) for course in reference.joints)
     value = metrics.motion_error(reference.hertz, every, _SHIFTS)
     zero, goal = max(_STILL * rests, 4.0 * _MIN_RAD), max(_CLOSE * rests, _MIN_RAD)
     title = f"moves as in the motion {reference.name}"
     draft.score(title, value, zero, goal, weight=2.0, tag="wrong_gait")
     draft.doubt(f"it follows the motion {reference.name}: {reference.source}")
-
-
-def _error_at_rest(course: JointWave, reference: Reference) -> float:
-    """Return the mean distance of a joint's resting position from its cycle, in radians."""
-    angles = 2.0 * math.pi / _SHIFTS * np.arange(_SHIFTS)
-    off = np.abs(reference.rest[course.joint] - metrics.periodic(course.terms, angles))
-    return float(off.mean())
 
 
 # ---- demonstrations

@@ -169,7 +169,9 @@ def problems_here(
             continue
         low, high, goal = min(values), max(values), criterion.goal or 0.0
         credit = score_criterion(criterion, low).credit
-        if high - low < _CONSTANT and credit > 0.0 and not _varies(criterion, low, changed):
+        others = (abs(single_value(criterion, each) - low) for each in changed)
+        is_constant = high - low < _CONSTANT and credit > 0.0 and not criterion.is_guard
+        if is_constant and not any(other > _CONSTANT for other in others):
             yield (
                 f'"{criterion.title}": {criterion.measure} is {few_digits(low)} in all '
                 "recordings, regardless of the motion."
@@ -187,12 +189,6 @@ def problems_here(
                 f"{few_digits(rest)} at rest, {few_digits(low)} to {few_digits(high)} with "
                 f"random actions and networks, at most about {few_digits(most)}."
             )
-
-
-def _varies(criterion: Criterion, value: float, changed: Sequence[RecordedEpisode]) -> bool:
-    """Return whether a criterion is a constraint, or its measure varies between mutants."""
-    others = (abs(single_value(criterion, each) - value) for each in changed)
-    return criterion.is_guard or any(other > _CONSTANT for other in others)
 
 
 def _scale(criterion: Criterion, spec: EnvSpec, seconds: float) -> float:

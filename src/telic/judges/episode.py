@@ -53,7 +53,9 @@ class RecordedEpisode:
         self._recording = Recording(_fields(trajectory), spec)
         self._spec = spec
         self._known: dict[tuple[Any, ...], np.ndarray] = {}
-        self._folded: Callable[[str], np.ndarray] = self._fold
+        self._folded: Callable[[str], np.ndarray] = lambda name: (
+            QUANTITIES[name].over(self._recording).numpy()
+        )
 
     def __len__(self) -> int:
         return len(self._trajectory)
@@ -78,9 +80,6 @@ class RecordedEpisode:
         if quantity.width is not None:
             return self._folded(name)
         return quantity(self._recording, *arguments).numpy()
-
-    def _fold(self, name: str) -> np.ndarray:
-        return QUANTITIES[name].over(self._recording).numpy()
 
     @property
     def dt(self) -> float:

@@ -98,10 +98,8 @@ def fuse(code: Verdict, vision: Verdict) -> Verdict:
 
 
 def _capped(made: CriterionScore, most: float) -> CriterionScore:
-    if made.counted <= most:
-        return made
     update = {"counted": most, "credit": most, "passed": made.passed and most >= 1.0}
-    return made.model_copy(update=update)
+    return made if made.counted <= most else made.model_copy(update=update)
 
 
 def _disagreements(code: Verdict, vision: Verdict, margin: float) -> tuple[Disagreement, ...]:

@@ -61,6 +61,11 @@ _CLEARLY = 0.25
 _MIN_FAILURE_MODES = 2
 """minimum number of failure modes, to tell a judge from one that passes everything"""
 _WAYS = re.compile(r"forward|backward|\b(?:back|front)|ahead|left|right|sideways|clockwise")
+_TURNS = re.compile(
+    r"(?:front|back|forward)\w*[\s-]*(?:flip|roll|turn|rota|somersault|spin)"
+    r"|(?:roll|turn|rota|spin|flip)\w*\s+(?:for|back)ward"
+)
+"""turns about the robot's own axes, which say nothing about where it goes"""
 _NEVER_FINE = "ends at once"
 """failure mode that no author may accept, because an ended episode shows nothing"""
 _TRIAL_S = 120.0
@@ -155,7 +160,9 @@ def bad_examples(examples: Sequence[ExampleResult], fine: Sequence[str]) -> Iter
 
 def undirected(words: str) -> tuple[str, ...]:
     """Return the failure modes that are acceptable because the intent specifies no direction."""
-    return (OTHER_WAY, MIRRORED) if words and not _WAYS.search(words.lower()) else ()
+    if not words or _WAYS.search(_TURNS.sub("", words.lower())):
+        return ()
+    return (OTHER_WAY,) if _WAYS.search(words.lower()) else (OTHER_WAY, MIRRORED)
 
 
 def judge_problems(
