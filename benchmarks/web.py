@@ -31,15 +31,6 @@ from tests.web.made import lines, make_session, write  # noqa: E402
 
 ENVS = ("HalfCheetah-v5", "Ant-v5", "Hopper-v5", "Walker2d-v5", "Humanoid-v5")
 STATES = ("completed", "completed", "completed", "failed", "interrupted")
-QUERIES = {
-    "list": {},
-    "list of 1,000": {"limit": 1000},
-    "sort by return": {"sort": "best_return"},
-    "sort by title, up": {"sort": "title", "descending": False},
-    "filter by environment": {"env": "Ant-v5"},
-    "filter by words": {"text": "hopper 12"},
-    "filter by condition": {"where": ["best_return>500", "members=2"], "sort": "best_return"},
-}
 
 
 def write_runs(folder: Path, count: int) -> None:
@@ -164,10 +155,9 @@ def main() -> None:
                 start = time.perf_counter()
                 found = client.get("/api/artifacts").json()
                 cold = time.perf_counter() - start
-                print(f"{found['total']:,} artifacts; the first look took {cold:.1f} s\n")
+                print(f"{len(found['artifacts']):,} artifacts; the first look took {cold:.1f} s\n")
                 print("| question | first ms | median ms | 95 % ms | kB |\n|---|--:|--:|--:|--:|")
-                for name, query in QUERIES.items():
-                    row(name, client, "/api/artifacts", query)
+                row("list", client, "/api/artifacts", {})
                 row("a session of 20 tries", client, f"/api/artifacts/{session.name}", {}, 20)
                 series = f"/api/artifacts/{session.name}/series"
                 query = {"iteration": 1, "member": "own_seed_1"}
