@@ -5,7 +5,8 @@
 
 A verdict states whether a policy is proven to reach the threshold. It flips if the same judge gives
 the opposite verdict on as many fresh episodes. To measure agreement with people, a labeling task is
-exported: a folder of contact sheets and a table to fill in, without any scores.
+exported: a folder of contact sheets and a table to fill in, without any scores. With `--publish`,
+results are written to docs/results.
 
 <folder>/
     episode_01.png     one episode
@@ -23,6 +24,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+
+from published import IS_WANTED, publish, published_rows
 
 from telic.authors.candidate import MemberScore, RewardCandidate, SessionIteration
 from telic.authors.footage import Footage
@@ -238,6 +241,21 @@ def main() -> None:
     is_flips = given.command == "flips"
     found = flip_rate(sessions, given.times) if is_flips else labeling(sessions, given.folder)
     print(found.model_dump_json(indent=2))
+    _publish(
+        {"verdicts that flip on fresh episodes": found.flips}
+        if isinstance(found, FlipReport)
+        else {"labels that agree with the judge": found.judge, "labels that agree": found.people}
+        if isinstance(found, LabelAgreement)
+        else {}
+    )
+
+
+def _publish(rates: dict[str, PassRate]) -> None:
+    """Replace the published rows of some measures."""
+    if IS_WANTED and rates:
+        rows = {row["measure"]: row for row in published_rows("verdicts")}
+        rows |= {name: {"measure": name} | rate.model_dump() for name, rate in rates.items()}
+        publish("verdicts", rows.values())
 
 
 if __name__ == "__main__":
