@@ -1,10 +1,8 @@
 """Find words of an intent that no criterion covers, using the composer as a second reader.
 
 The composer maps words to criteria of its own and to the quantities they measure. A word counts as
-judged by other criteria if one of them measures a quantity of the same kind. This also holds for a
-phrase that the robot cannot show according to the composer, whose refusals may be wrong. A word
-unknown to the composer counts as judged if the author names criteria that cover it, and a number if
-a criterion has it in a common unit.
+judged by other criteria if one of them measures a quantity of the same kind. A word unknown to the
+composer counts as judged if the author names criteria that cover it, a number if one has it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Score episodes with a vision model.
 
-First, the model states without images how each criterion should look. This is requested once per
-session, because replies are cached. Then it scores contact sheets of three episodes of a policy in
-a single request, next to a correct and an incorrect episode, because contrast improves the
-detection of faults. Where it disagrees with the code judge, it is queried again with close-ups and
-measurements. Sheets do not reveal how an episode was rewarded or judged.
-
-After outages, refusals, an exhausted budget or rendering failures, scores are unknown.
+First, the model states without images how each criterion should look, once per session. Then it
+scores contact sheets of three episodes of a policy in a single request, next to a correct and an
+incorrect episode, because contrast improves the detection of faults. Where it disagrees with the
+code judge, it is queried again with close-ups and measurements. Sheets do not reveal how an episode
+was judged. After outages, refusals, an exhausted budget or failures, scores are unknown.
 """
 
 from __future__ import annotations

@@ -57,11 +57,7 @@ def rank_agreement(
     The agreement is the concordant minus the discordant pairs, weighted by score difference. Ties
     in return count as 0. If there are good examples, only pairs that contain one are used, because
     the order of failure modes does not matter. Returns None if unknown or if all scores are equal.
-
-    Args:
-        own: weights used to compute the pay of the examples.
-        examples: failure modes and good examples.
-        weights: weights to evaluate, by default `own`.
+    The pay of the examples was computed with `own`, and `weights` are evaluated instead.
     """
     known = [each for each in examples if each.score is not None and each.pay is not None]
     if len(known) < _MIN_EXAMPLES:

@@ -2,10 +2,8 @@
 
 Every request is a demand: a quantity in an interval during a time span, always or at least once.
 Two demands on the same quantity with overlapping spans and disjoint intervals are contradictory,
-unless both need to hold only once. The effects of a verb on other quantities (a jump leaves the
-ground, walking leaves the start) are also demands, so no rules for pairs of words are needed.
-
-Criteria, which users may edit, are converted to requirements based on their metrics.
+unless both need to hold only once. The effects of a verb (a jump leaves the ground) are also
+demands, so no rules for pairs of words are needed, and so are criteria, based on their metrics.
 """
 
 from __future__ import annotations

@@ -124,16 +124,8 @@ class Draft:
     ) -> str:
         """Add a criterion, unless one with the same title exists, and return the title.
 
-        Args:
-            title: title, where "%s" stands for the goal with its unit.
-            value: measured value, with its unit and description.
-            zero: value that earns no credit.
-            goal: value that earns full credit.
-            weight: weight of the criterion in the score.
-            tag: tag for failures of this criterion.
-            within: tolerance of an exact goal, with no credit at four times it.
-            of: source of the goal value.
-            is_guard: whether the criterion is a constraint.
+        "%s" in the title stands for the goal with its unit. `zero` earns no credit. An exact goal
+        earns none at four times the tolerance `within`. `of` is the source of the goal.
         """
         if of is not None and of.base is not None:  # the uncompared behavior earns little
             if of.is_exact:
@@ -256,22 +248,25 @@ def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
     for index, draft in enumerate(drafts):
         name, is_last = f"phase {index + 1}", index == len(drafts) - 1
         main = max(draft.parts, key=lambda part: part.weight)
-        draft.parts = [_titled(part, f"{name}: {part.title}") for part in draft.parts]
+        parts = [(part, {"title": f"{name}: {part.title}"}) for part in draft.parts]
+        draft.parts = [part.model_copy(update=update) for part, update in parts]
         if not main.is_about and not main.is_guard:
             # Skipping a phase and doing the others well halves the score: the main criterion of a
             # phase is required to a third of its goal.
             bit = 0.3 * (main.goal - main.zero)
             guard = main.with_numbers(main.zero - bit, main.zero + bit, 0.0)
-            guard = guard.model_copy(update={"is_guard": True, "is_open": False, "best": None})
-            draft.parts.append(_titled(guard, f"{name}: not skipped ({main.title})"))
+            title = f"{name}: not skipped ({main.title})"
+            update = {"title": title, "is_guard": True, "is_open": False, "best": None}
+            draft.parts.append(guard.model_copy(update=update))
         if is_last:
             continue
         if not any(end.seconds for end in draft.reached):
             # A phase ends when something was done: rewarding waiting would discourage it.
             draft.terms = [term for term in draft.terms if term.name != "alive"]
         needed = round(0.4 * sum(each.seconds for each in drafts[index + 1 :]), 2)
+        lasts = f"lasts {_seconds(draft):g} s, " if _seconds(draft) else ""
         gate = JudgePart(
-            title=f"{name}: done with {needed:g} s left",
+            title=f"{name}: {lasts}done with {needed:g} s left",
             quantity="time left for the next phase",
             measure=TIME_LEFT,
             kind="phased",
@@ -289,10 +284,6 @@ def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
             part.with_numbers(part.zero, part.goal, round(scale * part.weight, 2))
             for part in draft.parts
         ]
-
-
-def _titled(part: JudgePart, title: str) -> JudgePart:
-    return part.model_copy(update={"title": title})
 
 
 def composition(

@@ -1,14 +1,10 @@
 """Reward terms and criteria for gaits, steps and terrain, based on foot contacts.
 
 A gait (tables/speeds.toml) is trained with an observed phase variable: feet are rewarded for being
-in stance or swing according to the contact pattern.
-
-Robots may exploit the physics by vibrating their feet or gliding in a fixed pose. In a real step,
-the stance foot stays in place while the body passes over it, and the step length is a substantial
-fraction of the leg length.
-
-The environment generates terrain of increasing difficulty, and new terrain for evaluation. A
-climbing robot starts at the lowest level, so it cannot gain height without climbing.
+in stance or swing according to the contact pattern. Robots may exploit the physics by vibrating
+their feet or gliding in a fixed pose. In a real step, the stance foot stays in place while the body
+passes over it, and the step is long relative to the leg. A climbing robot starts at the lowest
+level of the terrain, so it cannot gain height without climbing.
 """
 
 import math

@@ -1,9 +1,7 @@
 """Parse the tokens of an intent into items, and items into clauses.
 
 At each position, the longest item is matched: a phrase of the tables, a number, a body part or a
-prohibition. Attributes of unknown objects ("a bar 50 cm high", "looking to the left") are excluded
-and reported as not understood, so that they are not misinterpreted.
-
+prohibition. Attributes of unknown objects ("a bar 50 cm high") are reported as not understood.
 Clauses are in order of execution: "stand after jumping" means jump, then stand. Text after a
 negation, condition, alternative or comparison is not parsed.
 """
@@ -46,6 +44,7 @@ _ENDS = ("", ",", ".", "and", "then", "but")
 _PRONOUNS = ("left one", "right one", "other one", "same one")
 _MEASURED = {"m": {"height", "distance"}, "m/s": {"speed"}}
 """dimensions that a word after a number may specify, as in "1 m high" """
+_ALWAYS = {"never", "must", "always", "throughout", "times"}
 _GRADED = {"low", "high"}
 """gradable postures, as in "as low as possible" """
 
@@ -192,7 +191,9 @@ def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause],
             is_limit = item.limit is not None and not item.senses
             is_denied = words[item.at[0]] in _NEGATIONS
             negated = item if is_limit or is_denied else None
-            if is_denied and item.act and last.items and all(each.part for each in last.items):
+            parts = [each.part.name for each in last.items if each.part]
+            is_own = 0 < len(last.items) == len(parts) and not (item.limit and _WHOLE & {*parts})
+            if is_denied and is_own and (item.act or item.limit == "no_drift"):
                 last.items, unread = [], "negation"  # "the legs don't move"
             else:
                 last.items.append(item)
@@ -232,8 +233,10 @@ def _open_clause(clauses: list[Clause], item: Item, join: str, after: str) -> No
         last.join = join  # "turn around, but walk 2 m first"
     elif last.items:
         clauses.append(Clause(join, is_opening=join == "stop"))
-    elif _STRENGTH[join] > _STRENGTH[last.join] and last.delay is None:
-        last.join = join  # the stronger of two in a row (", and then")
+    elif last.delay is None:
+        last.is_opening = last.is_opening or join == "stop"
+        if _STRENGTH[join] > _STRENGTH[last.join]:
+            last.join = join  # the stronger of two in a row (", and then")
 
 
 def _join_meant(item: Item, words: Sequence[str], rest: Sequence[Item], last: Clause) -> str:
@@ -456,6 +459,10 @@ class _Scanner:
                 return None
         elif senses[0].says.get("noun") and determiners() & {*before} and before[-1] != "way":
             return None  # "a straight back"
+        elif senses[0].says.get("noun") and before[-1:] in ([","], ["with"], ["and"]):
+            after = lexicon().find(self._tokens, match.end, "posture")
+            if after and self._words[after.end :][:1] != ["to"]:
+                return None  # "with back straight"
         is_participle = senses[0].slot == "verb" and self._words[place].endswith("ing")
         if is_participle and {*before[-1:]} & determiners() and self._is_unknown(match.end):
             return None  # "the charging station"
@@ -508,8 +515,14 @@ class _Scanner:
         return [inner, Item("degree", (place, *most.at), most.senses)]
 
     def _held(self, place: int) -> list[Item]:
-        found = read_held(self._tokens, place, self._spec, self._readers)
-        return [Item("held", found[0], held=found[1])] if found else []
+        if not (found := read_held(self._tokens, place, self._spec, self._readers)):
+            return []
+        ends = [k for k, word in enumerate(self._words) if word in (",", ".")]
+        begin = max((k for k in ends if k < place), default=-1)
+        around = {*self._words[begin + 1 : min((k for k in ends if k > place), default=None)]}
+        is_on = bool(_ALWAYS & around) or self._words[begin : begin + 1] == ["."]
+        held = (replace(each, is_always=is_on and not each.is_peak) for each in found[1])
+        return [Item("held", found[0], held=(*held,))]
 
     def _point(self, place: int) -> Item | None:
         """Parse a destination, such as "the point (2, 1)" or "a point 2 m ahead and 1 m left"."""

@@ -44,7 +44,8 @@ def stay_on_feet(scene: Scene, draft: Draft, *, alive: float | None = None) -> N
         draft.require("does not terminate early", metrics.full_length(), 0.2, 0.9, tag="falls")
     # Environments that check only the height do not terminate when the robot lies on its back.
     checks_tilt = scene.ends_fallen and "healthy_angle_range" in scene.spec.arguments
-    if not checks_tilt and scene.has("uprightness", "height") and not scene.is_on_hands:
+    is_down = scene.is_on_hands or scene.is_over
+    if not checks_tilt and scene.has("uprightness", "height") and not is_down:
         stay_upright(scene, draft)
     torso, robot = scene.torso, scene.spec.robot
     if scene.is_on_hands and robot is not None and scene.has("uprightness"):
@@ -344,5 +345,8 @@ def hold_quantity(held: Held, scene: Scene, draft: Draft) -> None:
         goal, width = (bound, None) if is_open else (middle, high - middle)
         draft.score(title, value, zero, goal, within=width, weight=4.0)
         return
-    title = f"keeps the {held.name} {between}"
-    draft.score(title, tracks.share(within(seen, low, high)), 0.2, 0.8, weight=4.0, tag="drifts")
+    title, value = f"keeps the {held.name} {between}", tracks.share(within(seen, low, high))
+    if held.is_always:
+        draft.require(f"always {title}", value, 0.8, 0.99, tag="drifts")
+    else:
+        draft.score(title, value, 0.2, 0.8, weight=4.0, tag="drifts")

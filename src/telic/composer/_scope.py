@@ -6,8 +6,7 @@ does not change the judge is reported as dropped, unless the verb implies it ("j
 `tables/acts.toml`) or the robot cannot do otherwise.
 
 Edited goals are handled in reverse: "walk at 1 m/s" with a goal of 0.5 becomes "walk at 0.5 m/s",
-so that titles, constraints, reward and judge follow. Only a goal that does not depend on a number
-of the intent (such as a fraction of the time) changes alone.
+so that all criteria follow. Only a goal that no number of the intent determines changes alone.
 """
 
 import math
@@ -42,8 +41,8 @@ _ON_REAR = {"front legs", "front feet", "front leg", "front foot"}
 _PLAIN_GAITS = {None, "run", "walk", "return"}
 """gaits that differ only in speed or destination"""
 _PLAIN = Frame("go", "")
-_OTHER, _MUCH = 1.37, 11.0
-"""factors applied to a number to test whether any criterion depends on it"""
+_OTHER = 1.37
+"""factor applied to a number to test whether any criterion depends on it"""
 _FITS = {
     "very_fast": {"fast", "much"},
     "very_slow": {"slow", "much"},
@@ -136,8 +135,9 @@ class _Ablation:
             return self.without(index, {"gait": None})  # back to the start, or just backward
         whole = self.without(index, None)
         match claim.slot:
-            case "verb":
-                return whole or self.all
+            case "verb":  # not in "creep to the target", of which the speed is not judged
+                is_slow = frame.verb == "reach" and frame.degree is not None
+                return self._tried("degree", index) if is_slow else whole or self.all
             case "target":
                 return (whole or self.all) if frame.verb == "reach" else None
             case "posture" if whole is not None or claim.value != "upright":
@@ -285,7 +285,6 @@ def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
         yield {"bounds": ()}
     elif seconds := getattr(frame, f"{slot}_s", None):
         yield {f"{slot}_s": _OTHER * seconds}
-        yield {f"{slot}_s": _MUCH * seconds}
 
 
 # ------------------------------------------------------------------------------------ edited goals

@@ -4,8 +4,7 @@ Animals of all sizes change from walking to running near the same Froude number 
 0.5, where L is the leg length (Alexander 1989). Gaits are therefore mapped to Froude numbers, and
 twice the leg length increases the speed by the square root of two. The speed that plain training
 reaches on a robot (`tables/calibration.toml`) raises goals that would be too easy but never lowers
-them: the goal for a humanoid that cannot run yet is still a run. Numbers that cannot be achieved
-in an episode are rejected.
+them. Numbers that cannot be achieved in an episode are rejected.
 """
 
 import math

@@ -177,7 +177,7 @@ class Slots:
             return "lift"  # "rise your left hand"
         if verb == "stand" and name.endswith(("pole", "poles")):
             return "balance"
-        if (verb in ("stand", "balance") or self.deed.word == "go") and "lying" in postures:
+        if (verb in ("stand", "stop", "balance") or self.deed.word == "go") and "lying" in postures:
             return "lie"  # "land on your back"
         if not (verb == "go" and is_limb and self.deed.word.startswith("mov")):
             return verb

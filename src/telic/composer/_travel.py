@@ -1,8 +1,7 @@
 """Walking and running at a speed, over a distance, in circles, with turns or on command.
 
-For velocity commands, the environment adds a command to the observation and resamples it every few
-seconds, sometimes as zero. The error of each of the three rates is judged relative to the error of
-standing still, so a robot fails if it never moves or ignores one rate.
+Velocity commands are resampled every few seconds, sometimes as zero. The error of each of the three
+rates is judged relative to that of standing still, so a robot fails if it ignores one rate.
 """
 
 import math

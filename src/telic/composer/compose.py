@@ -2,10 +2,8 @@
 
 Each verb maps to a behavior with reward terms and criteria. Terms are about 1 in size if the
 behavior is correct, so weights near 1 are sensible. Every behavior adds constraints against
-look-alikes (falling forward is not running) and defines a condition for completion.
-
-Simultaneous frames form a phase, and phases are executed in sequence. Demonstrations are scripted
-(`telic.composer.reference`) or taken from a reference motion (`telic.composer.reference`).
+look-alikes (falling forward is not running) and defines a condition for completion. Simultaneous
+frames form a phase, and phases are executed in sequence.
 """
 
 import operator
@@ -317,6 +315,8 @@ def _drafts(
             always.require("ends within 0.5 m of the start", value, 1.5, 0.5, tag="too_far")
     for limit in parsed.limits:
         manners.respect(limit, scene, always)
+    for held in (held for phase in phases for frame in phase for held in frame.held):
+        manners.hold_quantity(held, scene, always if held.is_always else Draft())
     if scene.has("effort"):
         manners.charge_effort(always)
     if scene.reference is None:
@@ -335,8 +335,10 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
     scene = scene._replace(is_turning=turns, is_waving=waves)
     frames = [postures.supported(frame, scene) for frame in frames]
     going = [each for each in frames if each.verb == "go"]
-    on_hands = scene.has_hands and any({"hands", "plank"} & {*frame.postures} for frame in frames)
-    scene = scene._replace(is_on_hands=on_hands)
+    taken = {*sum((frame.postures for frame in frames), ())}
+    on_hands = scene.has_hands and not taken.isdisjoint(("hands", "plank"))
+    is_over = "upside_down" in taken or "on_back" in taken
+    scene = scene._replace(is_on_hands=on_hands, is_over=is_over)
     for frame in frames:
         before = len(draft.reached)
         draft.words.append(frame.word)
@@ -353,12 +355,14 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
             wave_as_shown(frame, scene, draft)
         else:
             BEHAVIORS[frame.verb](frame, scene, draft)
-        draft.seconds = max(draft.seconds, (frame.duration_s or 0.0) + 1.0)
+        is_usual = draft.seconds == Draft().seconds and scene.is_last and frame.count is None
+        least = 0.0 if is_usual and frame.duration_s else draft.seconds
+        draft.seconds = max(least, (frame.duration_s or -2.0) + 2.0)
         done = [each.judge for each in draft.reached[before:]]
         if done and frame.verb != "turn" and frame.way_m is None:
             travel.be_in_time(frame, draft, reduce(operator.and_, done) < 0.5)
         for held in frame.held:
-            manners.hold_quantity(held, scene, draft)
+            manners.hold_quantity(held, scene, Draft() if held.is_always else draft)
         poses = [partial(postures.hold, each, frame, scene) for each in frame.postures]
         styles = [partial(postures.do_it, each, frame, scene) for each in frame.styles]
         for add in (*poses, *styles):

@@ -4,7 +4,7 @@ Forward is +x and left is +y, as everywhere in telic.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from telic.robots.terrain import TerrainKind
@@ -55,6 +55,8 @@ class Held:
     """whether the value is the size of the quantity"""
     is_peak: bool = False
     """whether the highest value of the episode is meant"""
+    is_always: bool = field(default=False, compare=False)
+    """whether it must hold throughout the episode"""
 
 
 @dataclass(frozen=True, slots=True)

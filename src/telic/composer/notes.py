@@ -1,9 +1,7 @@
 """Convert user notes on a session to changes of its next reward.
 
-Notes such as "faster" and "less shaking" are rewritten as an intent ("less shaking" to "without
-shaking", "too slow" to "faster": `notes.toml`) and composed together with the original intent. The
-agreed judge does not change: notes affect only the terms and weights of the reward. A note that
-changes neither is rejected.
+Notes are rewritten as an intent ("less shaking" to "without shaking": `notes.toml`) and composed
+together with the original intent. Notes change only the reward, or are rejected, never the judge.
 """
 
 import re

@@ -4,13 +4,11 @@
     keep cart position near 0.5 within 0.2 · keep obs 2 below 1 · keep obs[0] between -1 and 1
     get a return of at least 200 · get a high return
 
-Classic control tasks have their own names and phrases (`observed.toml`). Goal environments provide
-the distance to the goal, and all others their observation columns and return.
-
     push the block to the goal · pick up the block and lift it to the goal · lift the block 20 cm
 
-For an arm, the words determine the contents of the environment: a block, and a goal either on the
-table or in the air.
+Classic control tasks have their own phrases (`observed.toml`). Goal environments provide the
+distance to the goal, and all others their columns and return. For an arm, the words determine the
+contents of the environment: a block, and a goal either on the table or in the air.
 """
 
 import operator

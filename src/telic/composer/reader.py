@@ -5,7 +5,6 @@
 A deed is a verb with its items. A clause without a verb describes a pose to hold ("keeping the
 torso low", "with your hands up") or modifies the previous or next deed. Parsing is deterministic
 and never fails, because every word is used, deliberately ignored or reported.
-`telic.composer._scope` determines which criteria depend on the used words.
 """
 
 import re
@@ -239,7 +238,10 @@ class _Deeds:
             last.items += items
             self.used.update(verb.at)
             return
-        says = {"until_end": True} if act else dict(verb.senses[0].says)
+        says: dict[str, Any] = {"until_end": True} if act else dict(verb.senses[0].says)
+        ways = [last.says.get("direction"), *_directions(last.items, last.verb)] if last else []
+        if says.get("turns_back") and "backward" in ways:
+            says |= {"direction": "forward"}  # "hop backward, then reverse"
         if says.get("sequel") and any(each.phase == self._phase for each in self.all):
             self._phase += 1
         says["at_once"] = self._at_once and any(each.phase == self._phase for each in self.all)
@@ -346,6 +348,11 @@ class _Deeds:
 
     def _hold_quantity(self, items: list[Item], acts: bool) -> None:
         """Add quantities to hold to the actions of the phase, or hold them while standing."""
+        last = self.all[-1].items if self.all else []
+        verb = lexicon().find(self._tokens, items[0].at[0], "verb")
+        is_raised = verb is not None and verb.senses[0].value == "lift"
+        if is_raised and any(each.reading and each.reading.duration_s for each in last):
+            self._phase, acts = self.all[-1].phase + 1, False  # "stand 3 s, raise an arm"
         if any(deed.phase == self._phase for deed in self.all):
             self.all[-1].items += items
         else:
@@ -365,6 +372,7 @@ class _Deeds:
         part = "target" if "target" in names else next(iter(names), None)
         postures, last = _postures(others), self.all[-1] if self.all else None
         is_lasting = last is not None and "lasting" in word_table("acts")[last.verb]
+        is_lasting = is_lasting or (last is not None and "lying" in _postures(last.items))
         is_pole = (part is not None and part.endswith(_POLE)) or (
             holder is not None and self._has_pole and part is None and bool(postures & _UP)
         )
@@ -528,7 +536,8 @@ def _directions(items: Sequence[Item], verb: Act) -> list[Direction]:
 def _postures(items: Sequence[Item]) -> set[Posture]:
     """Return the named postures, where "up" means high."""
     senses = [sense for item in items if (sense := item.sense()) is not None]
-    named = {sense.value for sense in senses if sense.slot == "posture"}
+    poses = [sense for sense in senses if sense.slot == "posture"]
+    named = {value for each in poses for value in (each.value, *each.says.get("postures", ()))}
     is_up = any(sense.value == "up" and sense.slot != "posture" for sense in senses)
     return named | ({"high"} if is_up else set[Posture]())
 

@@ -1,12 +1,9 @@
 """Tracking of reference motions in rewards and judges.
 
-A reference is a cycle with a mean and harmonics per joint, so a reward can store it as numbers and
-track its phase with the phase variable of a gait. The judge compares at the best-fitting phase of
-the cycle, so it evaluates the motion independently of that variable. Reference motions are provided
-by `telic.session.motion`.
-
-Scripted demonstrations only move the torso (`telic.judges.criteria.Motion`), so they cannot show
-limb motions, postures or reaching for targets.
+A reference (`telic.session.motion`) is a cycle with a mean and harmonics per joint, so a reward
+can store it as numbers and track its phase with the phase variable of a gait. The judge compares at
+the best-fitting phase of the cycle. Scripted demonstrations only move the torso
+(`telic.judges.criteria.Motion`), so they cannot show limb motions, postures or reaching.
 """
 
 import math

@@ -41,6 +41,8 @@ class Scene(NamedTuple):
     """reference motion to track, if any"""
     is_going: bool = False
     """whether the robot travels at the same time"""
+    is_over: bool = False
+    """whether the robot should be on its back"""
     is_last: bool = True
     """whether this is the last phase"""
     is_on_hands: bool = False

@@ -9,7 +9,6 @@
     <key>.closed.txt       reason for closing an unanswered order
 
 The folder of an order is untrusted, so links are refused and files are located by their names.
-
 Answers are validated against the order's JSON schema when they are submitted, and against its
 record type when they are read. The provider `Host` publishes orders and polls for answers.
 """
