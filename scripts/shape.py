@@ -77,17 +77,17 @@ LINES: dict[tuple[str, ...], Limit] = {
     ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_815),
     ("quantities", "rewards", "judges"): Limit(8_000, 9_855),
     ("composer", "authors", "llm"): Limit(9_000, 12_873),
-    ("training",): Limit(8_500, 9_404),
+    ("training",): Limit(8_500, 9_405),
     ("session", "bench"): Limit(5_000, 6_066),
     ("search",): Limit(4_000, 4_171),
     ("tracking", "motions"): Limit(9_500, 9_542),
     ("studies", "plugin"): Limit(11_000, 11_843),
-    ("verbs", "cli", "mcp", "web", "connections", "gym"): Limit(10_000, 10_569),
+    ("verbs", "cli", "mcp", "web", "connections", "gym"): Limit(10_000, 10_564),
     ("report",): Limit(1_500, 1_323),
 }
 """limits on the lines of groups of packages"""
 TOTALS = {
-    "lines": Limit(80_000, 96_781),
+    "lines": Limit(80_000, 96_777),
     "modules": Limit(380, 395),
     "public names per 1,000 lines": Limit(10, 22.7),
     "names defined in two files": Limit(0, 0),

@@ -125,16 +125,17 @@ def write_member_files(job: TrainJob, run: RunFolder) -> None:
         write_text(folder.reward_code, source)
 
 
-def find_unfinished(job: TrainJob, runs_dir: Path, name: str | None) -> RunFolder | None:
-    """Return the latest interrupted run with the same job key, or None."""
+def find_unfinished(
+    job: TrainJob, runs_dir: Path, name: str | None, found: Path | None = None
+) -> RunFolder | None:
+    """Return `found`, or the latest interrupted run, if it has the same job key, or None."""
 
     def is_same(path: Path) -> bool:
-        if name is not None and path.name != name:
-            return False
-        return read_fields(RunFolder(path).manifest, key=str | None)["key"] == job.key
+        is_named = name in (None, path.name)
+        return is_named and read_fields(RunFolder(path).manifest, key=str | None)["key"] == job.key
 
-    path = Workspace(runs_dir).unfinished("run", is_same)
-    return None if path is None else RunFolder(path)
+    path = found or Workspace(runs_dir).unfinished("run", is_same)
+    return RunFolder(path) if path is not None and is_same(path) else None
 
 
 _Status = Literal["running", "completed", "stopped", "failed", "interrupted"]

@@ -103,7 +103,7 @@ def execute(
     runs_dir: Path,
     *,
     name: str | None = None,
-    found: RunFolder | None = None,
+    found: Path | None = None,
     fresh: bool = False,
     confined: bool = True,
     on_event: Listener = ignore,
@@ -129,10 +129,10 @@ def execute(
     """
     trusted = [reward.code for reward in job.rewards if reward.trusted]
     require_permitted(*named_code(job.env, job.env_args), *trusted)
-    found = found or (find_unfinished(job, runs_dir, name) if not fresh else None)
-    folder = found or new_run(runs_dir, name)
-    with working_on(folder, is_new=found is None):
-        if found is None:
+    resumed = find_unfinished(job, runs_dir, name, found) if not fresh else None
+    folder = resumed or new_run(runs_dir, name)
+    with working_on(folder, is_new=resumed is None):
+        if resumed is None:
             create_run(job, folder, command, confined=confined)
         remove_unfinished(folder.path)
         folder.stop.unlink(missing_ok=True)

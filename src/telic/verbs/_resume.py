@@ -60,14 +60,9 @@ def _resume_run(artifact: Artifact, request: WorkResumeRequest) -> Run:
             f"{folder.name} was trained by Stable-Baselines3 and cannot be resumed.",
             hint="Run its command again. telic show prints the command.",
         )
-    run = execute(
-        read_record(folder.config, TrainJob),
-        folder.path.parent,
-        found=folder,
-        on_event=request.on_event,
-        should_stop=request.should_stop,
-        videos="best",
-    )
+    listening = {"on_event": request.on_event, "should_stop": request.should_stop}
+    found = {"name": folder.name, "found": folder.path, "videos": "best"}
+    run = execute(read_record(folder.config, TrainJob), folder.path.parent, **found, **listening)
     return draw_run(run, "best", request.on_event, request.should_stop)
 
 
