@@ -96,7 +96,7 @@ def test_every_view_of_a_pass_names_its_qualifications(config, tmp_path, monkeyp
     assert user_key()
     foreign = tmp_path / "report.html"
     foreign.write_text(sign_text("<p>passed</p>", session="s", outcome="passed", limits=5))
-    assert verify(foreign).state == "passed", "what is no list qualifies nothing"
+    assert verify(foreign).state == "passed", "limits that are not a list are ignored"
 
 
 @pytest.mark.parametrize("listed", ["sparse", "/proc/self/mem", "/dev/zero", "pipe"])

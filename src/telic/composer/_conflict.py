@@ -211,7 +211,7 @@ def what_instead(intent: str, name: str, able: Sequence[str], works: Callable[[s
     words, options = re.findall(r"\w+", intent.lower()), list[str]()
     foreign = [word for word in words if word in word_table("requests")["foreign"]["words"]]
     letters = "".join(filter(str.isalpha, intent))
-    is_foreign = len(foreign) > (len(words) >= 4) or not letters.isascii()
+    is_foreign = len(foreign) > 1 or (foreign and len(words) < 4) or not letters.isascii()
     for meaning, deeds in word_table("requests")["near"].items():
         if re.search(rf"\b({meaning})(s|es|ing|ped|ed)?\b", intent, re.IGNORECASE):
             options += deeds

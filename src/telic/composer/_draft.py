@@ -301,10 +301,10 @@ def composition(
         for number, each in enumerate((*phases, always), 1)
         for part in each.parts
     )
-    until = [" & ".join({f"({each.judge})": 0 for each in draft.reached}) for draft in phases[:-1]]
+    until = [" & ".join(dict.fromkeys(f"({x.judge})" for x in each.reached)) for each in phases]
     lasts = map(_seconds, phases)
-    ends = [EpisodePhase(until=u, seconds=s) for u, s in zip(until, lasts, strict=False)]
-    ends = (*ends, *[EpisodePhase()] * bool(phases))
+    ends = [EpisodePhase(until=u, seconds=s) for u, s in zip(until, lasts, strict=True)]
+    ends[-1:] = [EpisodePhase() for _ in ends[-1:]]  # the last phase lasts to the end
     return Composition(
         intent=intent,
         env=env,
