@@ -104,3 +104,19 @@ def test_the_back_of_the_body_does_not_reverse_the_way():
 def test_raising_an_arm_after_a_timed_stand_is_a_later_phase():
     found = titles("stand 3 s, raise left arm to shoulder height", "Humanoid-v5")
     assert any("phase 2" in each and "left lower arm" in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("intent", "is_limit"),
+    [
+        ("Bend the left knee to 30 degrees three times.", False),
+        ("Stand still for 2 s. Then bend the left knee to 60 degrees.", False),
+        ("Stand still for 2 s. Bend the left knee to 60 degrees.", False),
+        ("Walk forward for 3 s. Then crouch with the torso below 0.9 m.", False),
+        ("Walk forward, with the torso height above 1.1 m at all times.", True),
+        ("Walk forward. Keep the torso pitch between -5 and 5 degrees.", True),
+        ("Walk forward. The torso pitch must never exceed 10 degrees.", True),
+    ],
+)
+def test_only_stated_limits_hold_for_the_whole_episode(intent, is_limit):
+    assert any("always" in title for title in titles(intent, "Walker2d-v5")) == is_limit

@@ -44,7 +44,7 @@ _ENDS = ("", ",", ".", "and", "then", "but")
 _PRONOUNS = ("left one", "right one", "other one", "same one")
 _MEASURED = {"m": {"height", "distance"}, "m/s": {"speed"}}
 """dimensions that a word after a number may specify, as in "1 m high" """
-_ALWAYS = {"never", "must", "always", "throughout", "times"}
+_ALWAYS = r"(?!.*\b(then|after|next)\b)(\. keep|.*\b(never|must|always|throughout|all times))\b"
 _GRADED = {"low", "high"}
 """gradable postures, as in "as low as possible" """
 
@@ -519,8 +519,8 @@ class _Scanner:
             return []
         ends = [k for k, word in enumerate(self._words) if word in (",", ".")]
         begin = max((k for k in ends if k < place), default=-1)
-        around = {*self._words[begin + 1 : min((k for k in ends if k > place), default=None)]}
-        is_on = bool(_ALWAYS & around) or self._words[begin : begin + 1] == ["."]
+        end = min((k for k in ends if k > place), default=None)
+        is_on = re.match(_ALWAYS, " ".join(self._words[max(begin, 0) : end])) is not None
         held = (replace(each, is_always=is_on and not each.is_peak) for each in found[1])
         return [Item("held", found[0], held=(*held,))]
 
